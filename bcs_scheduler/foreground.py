@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from bcs_scheduler.observability.logs import configure_logging
 from bcs_scheduler.service import Service
 from bcs_scheduler.settings.command_line import SettingsCommand, fail, read_settings, with_settings
 from bcs_scheduler.settings.sections import ConfigError, Settings
+from store import threads
 
 if TYPE_CHECKING:
     from bcs_scheduler.local.cluster import LocalCluster
@@ -31,7 +33,7 @@ Try, in another terminal:
   bcs get taskgroups
   bcs explain web"""
 ENDS_ALL = """\
-Ctrl-C ends the scheduler, the cluster and all tasks. Objects stay in {data}: the next
+Ctrl-C ends the scheduler, the cluster and all tasks. A second Ctrl-C kills the tasks. Objects stay in {data}: the next
 `bcs-scheduler dev` with this folder starts their taskgroups again. Delete the folder to start without objects."""
 KEEPS = """\
 Ctrl-C ends the scheduler only: the cluster (process {pid}) and all tasks continue to run. To resume:
@@ -41,6 +43,10 @@ KEPT = """\
 The cluster (process {pid}) continues to run, with {tasks}. To resume:
   bcs-scheduler dev --keep --data {data}
 To end the cluster and all tasks: run the command without --keep, and then press Ctrl-C."""
+ENDS_NOW = """\
+Ending {tasks} with SIGTERM, and with SIGKILL after the grace period. Another Ctrl-C kills the rest at once."""
+FAILURE = b"\0"
+"""Beside the numbers of signals: the process ends by itself."""
 USUAL_API = Settings().api.listen
 
 
@@ -92,6 +98,7 @@ def dev(
     """
     # `serve` does without the embedded cluster, whose modules are a twentieth of its start.
     from bcs_scheduler.local.cluster import LocalCluster
+    from bcs_scheduler.local.errors import LocalClusterError
     from bcs_scheduler.local.kept import KeptCluster, places_of, running_tasks
 
     data = data.absolute()
@@ -126,11 +133,18 @@ def dev(
 
             webbrowser.open(f"{service.url}/")
         end.wait(service.reload)
+        if not keep:
+            end.on_another(cluster.hurry)
+            with suppress(OSError):  # without an answer no task runs
+                _announce_end(running_tasks(cluster.url))
         service.stop()
         goes_on = keep
     finally:
         if not goes_on:
-            cluster.stop()
+            try:
+                cluster.stop()
+            except LocalClusterError as error:
+                fail(str(error))
     if isinstance(cluster, KeptCluster) and keep:
         tasks = _counted(running_tasks(cluster.url), "task")
         click.echo(KEPT.format(pid=cluster.pid, tasks=tasks, data=data))
@@ -159,6 +173,11 @@ def _introduce(
         click.echo(KEEPS.format(pid=kept.pid, data=data))
     else:
         click.echo(ENDS_ALL.format(data=data))
+
+
+def _announce_end(tasks: int) -> None:
+    if tasks:
+        click.echo(ENDS_NOW.format(tasks=_counted(tasks, "task")))
 
 
 def _counted(number: int, noun: str) -> str:
@@ -209,13 +228,24 @@ class EndSignal:
     def fail(self, reason: str) -> None:
         """The process ends in order as after SIGTERM, and with an error. Any thread."""
         self.failure = self.failure or reason
-        self._written.send(bytes((signal.SIGTERM,)))
+        self._written.send(FAILURE)
 
     def exit_on_failure(self) -> None:
         """Ends the process with exit code 1 after a failure: unlike 2, the supervisor starts it again."""
         if self.failure:
             click.echo(f"bcs-scheduler: {self.failure}", err=True)
             sys.exit(1)
+
+    def on_another(self, action: Callable[[], object]) -> None:
+        """Calls `action` in a thread when another SIGTERM or SIGINT comes, after `wait` has returned. SIGHUP is
+        ignored from now on."""
+
+        def watch() -> None:
+            while self._caught.recv(1) in (bytes((signal.SIGHUP,)), FAILURE):
+                pass
+            action()
+
+        threads.ending("end-signal", watch).start()
 
     def wait(self, hangup: Callable[[], None] = lambda: None) -> None:
         """Calls `hangup` for every SIGHUP, and returns at the other two."""

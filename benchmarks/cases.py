@@ -38,7 +38,7 @@ services-N     N services of 10 taskgroups (benchmarks.services): from a failure
 executor-start the one-file executor from its start to the first RUNNING (benchmarks.starting), median of several runs;
                fails above 0.5 s, and above 25 MB for executor or warden in any of them
 bcs-start      processor time of `bcs --help`, of completions and of `bcs get app` with a table of 10 and of
-               1,000 rows (benchmarks.commandline), the least of several runs; fails above 0.15 s
+               1,000 rows (benchmarks.commandline), the least of several runs (parts); fails above 0.15 s
 """
 
 from __future__ import annotations

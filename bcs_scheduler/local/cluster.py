@@ -7,6 +7,7 @@ import json
 import logging
 import tempfile
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -28,6 +29,7 @@ from bcs_scheduler.local.master.master import Master
 from bcs_scheduler.local.objects.ports import PortClaim
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs
 from bcs_scheduler.local.transport.http import Answer, Handler, HttpServer, Request, response
+from bcs_scheduler.tasks import background
 from store import threads
 from store.sqlite.file_lock import FileLock
 
@@ -52,6 +54,7 @@ class Cluster:
         self.master = Master(settings)
         self._launcher = Launcher()
         self._agents: list[ProcessAgent] = []
+        self._ending = False
         self._shared_server = AgentServer(Files())
         """Of all agents that run no processes."""
         scheduler_api = SchedulerApi(self.master)
@@ -109,9 +112,23 @@ class Cluster:
             self._agents.append(agent)
             self.master.add_agent(agent)
 
-    async def stop(self) -> None:
+    async def end_tasks(self) -> None:
+        """Asks all tasks to end, and returns when they have ended, or their grace periods are over. Schedulers are
+        cut off first: they would start the tasks again. May be cancelled: `stop` kills the tasks that are left."""
+        self._ending = True
         self._control.stop()
         self.master.stop()
+        for agent in self._agents:
+            agent.end_tasks()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._launcher.wait_until_idle(), self.settings.end_grace)
+
+    async def stop(self) -> None:
+        """Kills the tasks that are left."""
+        self._ending = True
+        self._control.stop()
+        self.master.stop()
+        self.master.destroy_agents()
         await self._launcher.stop()
         await self._server.stop()
         await self._shared_server.stop()
@@ -137,6 +154,8 @@ class Cluster:
         return directory
 
     def _handle(self, request: Request) -> Answer:
+        if self._ending:
+            return response(503)
         handler = self._routes.get(request.path)
         return handler(request) if handler is not None else response(404)
 
@@ -164,6 +183,7 @@ class LocalCluster:
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._stop: asyncio.Event | None = None
+        self._hurry: asyncio.Event | None = None
         self._error: BaseException | None = None
         self.url = ""
 
@@ -179,11 +199,18 @@ class LocalCluster:
         return self
 
     def stop(self) -> None:
-        """Returns when every process of the cluster has ended."""
+        """Asks the tasks to end. Returns when every process of the cluster has ended."""
         if self._loop is not None and self._stop is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
             self._loop = None
+
+    def hurry(self) -> None:
+        """`stop` kills the tasks before their grace periods are over. Any thread."""
+        loop, hurry = self._loop, self._hurry
+        if loop is not None and hurry is not None:
+            with suppress(RuntimeError):  # the cluster has ended
+                loop.call_soon_threadsafe(hurry.set)
 
     def __enter__(self) -> LocalCluster:
         return self.start()
@@ -204,12 +231,22 @@ class LocalCluster:
 
     async def _serve(self) -> None:
         cluster = Cluster(self.settings)
-        self._stop = asyncio.Event()
+        self._stop, self._hurry = asyncio.Event(), asyncio.Event()
         self._loop = asyncio.get_running_loop()
         try:
             await cluster.start()
             self.url = cluster.url
             self._ready.set()
             await self._stop.wait()
+            await end_tasks(cluster, self._hurry)
         finally:
             await cluster.stop()
+
+
+async def end_tasks(cluster: Cluster, hurry: asyncio.Event) -> None:
+    """As `Cluster.end_tasks`; returns at once when `hurry` is set."""
+    ending = background(cluster.end_tasks(), "end of tasks")
+    hurried = background(hurry.wait(), "hurry")
+    await asyncio.wait((ending, hurried), return_when=asyncio.FIRST_COMPLETED)
+    for task in (ending, hurried):
+        task.cancel()

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Collection
-from contextlib import suppress
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ LOG = "cluster.log"
 MODULE = "bcs_scheduler.local.main"
 OPTIONS = ("agents", "cpus", "mem", "disk", "gpus", "ports", "attributes", "cluster")
 """Settings that the process gets as options."""
-STOP_SECONDS = 30.0
+STOP_SECONDS = ClusterSettings().end_grace + 30.0
 ANSWER_SECONDS = 10.0
 ALIVE = ("TASK_STAGING", "TASK_STARTING", "TASK_RUNNING", "TASK_KILLING")
 
@@ -81,17 +81,32 @@ class KeptCluster:
         self.url, self.pid, self.resumed = record["url"], record["pid"], True
 
     def stop(self) -> None:
-        """Ends the cluster with all tasks. Returns when its process has ended. Raises LocalClusterError."""
-        with suppress(ProcessLookupError):
-            process = os.pidfd_open(self.pid)
-            try:
-                if MODULE.encode() in Path(f"/proc/{self.pid}/cmdline").read_bytes():
-                    signal.pidfd_send_signal(process, signal.SIGTERM)
-                    if not select.select([process], [], [], STOP_SECONDS)[0]:
-                        raise LocalClusterError(f"the cluster (process {self.pid}) did not end in {STOP_SECONDS:g} s")
-            finally:
-                os.close(process)
+        """Asks the tasks to end. Returns when the process of the cluster has ended. Raises LocalClusterError."""
+        with suppress(ProcessLookupError), self._process() as process:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+            if not select.select([process], [], [], STOP_SECONDS)[0]:
+                raise LocalClusterError(f"the cluster (process {self.pid}) did not end in {STOP_SECONDS:g} s")
         (self._data / RECORD).unlink(missing_ok=True)
+
+    def hurry(self) -> None:
+        """`stop` kills the tasks before their grace periods are over. Any thread."""
+        with suppress(ProcessLookupError), self._process() as process:
+            signal.pidfd_send_signal(process, signal.SIGTERM)
+
+    @contextmanager
+    def _process(self) -> Iterator[int]:
+        """A file descriptor of the process. Raises ProcessLookupError if it has ended."""
+        process = os.pidfd_open(self.pid)
+        try:
+            try:
+                command = Path(f"/proc/{self.pid}/cmdline").read_bytes()
+            except FileNotFoundError:
+                command = b""
+            if MODULE.encode() not in command:
+                raise ProcessLookupError(self.pid)
+            yield process
+        finally:
+            os.close(process)
 
 
 class AgentPlace(NamedTuple):

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import uvloop
 
-from bcs_scheduler.local.cluster import Cluster
+from bcs_scheduler.local.cluster import Cluster, end_tasks
 from bcs_scheduler.local.errors import LocalClusterError
 from bcs_scheduler.local.settings import USUAL_PORTS, ClusterSettings
 
@@ -48,7 +48,10 @@ DEFAULTS = ClusterSettings()
     "--allocation-interval", default=DEFAULTS.allocation_interval, show_default=True, help="Seconds between offers."
 )
 def local_mesos(**options: object) -> None:
-    """Run a Mesos-compatible cluster, master and agents in one process, until SIGTERM or SIGINT."""
+    """Run a Mesos-compatible cluster, master and agents in one process, until SIGTERM or SIGINT.
+
+    The signal ends the tasks within their grace periods; a second signal kills the tasks.
+    """
     settings = ClusterSettings(**options)  # type: ignore[arg-type]
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
@@ -58,16 +61,22 @@ def local_mesos(**options: object) -> None:
 
 
 async def serve(settings: ClusterSettings) -> None:
-    """Prints one line with the URL when ready; returns after a signal, with everything stopped."""
+    """Prints one line with the URL when ready; returns after a signal, when the tasks have ended. After a second signal
+    the tasks are killed."""
     loop = asyncio.get_running_loop()
-    stop = asyncio.Event()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def caught() -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, caught)
     cluster = Cluster(settings)
     try:
         await cluster.start()
         click.echo(cluster.url)
         await stop.wait()
+        await end_tasks(cluster, hurry)
     finally:
         await cluster.stop()
 

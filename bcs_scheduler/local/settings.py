@@ -66,6 +66,8 @@ class ClusterSettings:
     executor_recovery_timeout: float = 900.0
     """How long an executor waits for its agent; the executor gets this value and applies it by itself."""
     executor_heartbeat_interval: float = 1800.0
+    end_grace: float = 30.0
+    """How long the tasks have at most when the cluster ends. Shorter grace periods of the tasks hold."""
 
 
 @dataclass(frozen=True, slots=True)

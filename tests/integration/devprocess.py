@@ -42,11 +42,11 @@ def claim_ports() -> tuple[int, socket.socket]:
 class Dev:
     """With the settings of the executor that are given as environment."""
 
-    def __init__(self, folder: Path, **executor: str) -> None:
-        self._log = folder / "dev.log"
+    def __init__(self, folder: Path, *options: str, **executor: str) -> None:
+        self._log = folder / f"dev-{len(list(folder.glob('dev-*')))}.log"
         first, self._claim = claim_ports()
         command = [sys.executable, "-m", "bcs_scheduler.main", "dev", f"--agents={AGENTS}", f"--data={folder / 'data'}"]
-        command += ["--api=127.0.0.1:0", f"--ports={first}-{first + PORTS - 1}"]
+        command += ["--api=127.0.0.1:0", f"--ports={first}-{first + PORTS - 1}", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BCS_")}
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
@@ -81,10 +81,21 @@ class Dev:
     def data(self, *arguments: str) -> Any:
         return json.loads(self.done(*arguments, "-o", "json"))
 
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
     def stop(self) -> None:
         self._process.terminate()
+        self.ended()
+
+    def ended(self, code: int = 0) -> None:
+        """Waits for the end, whose exit code must be this one."""
         try:
-            assert self._process.wait(STOP_SECONDS) == 0, self._log.read_text()[-3000:]
+            assert self._process.wait(STOP_SECONDS) == code, self._log.read_text()[-3000:]
         finally:
             if self._process.poll() is None:
                 self._process.kill()

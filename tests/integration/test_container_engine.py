@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.local.settings import ClusterSettings
 from tests.integration.containerengine import IMAGE, ContainerEngine
 from tests.integration.devprocess import Dev
 from tests.integration.mesoscluster import RealMesos
@@ -232,6 +235,105 @@ def test_a_network_of_the_engine_gives_the_container_an_address(dev: Dev, contai
     with urllib.request.urlopen(f"http://{address}:8080/", timeout=SECONDS) as answer:
         assert answer.read() == b"inside\n"
     delete(dev, "netted")
+
+
+ON_TERM = "trap 'echo asked; exit 0' TERM; echo up; while true; do sleep 0.1; done"
+IGNORES = "trap '' TERM; echo up; while true; do sleep 0.1; done"
+HTTPD = "echo up; exec httpd -f -p 127.0.0.1:$PORT_http -h /tmp"
+
+
+def start_three(dev: Dev, grace: int) -> None:
+    """A container that ends by itself when it is asked, one that ignores SIGTERM, and one whose first process has no
+    handler, for which the kernel ignores SIGTERM too."""
+    ports = [{"name": "http", "protocol": "tcp", "containerPort": 0, "hostPort": 0}]
+    for name, script in (("polite", ON_TERM), ("stubborn", IGNORES), ("httpd", HTTPD)):
+        one = container(command="sh", args=["-c", script], ports=ports)
+        result = apply(dev, name, one, "--wait", killPolicy={"gracePeriod": grace})
+        assert result.returncode == 0, result.stderr
+        wait_for(lambda name=name: b"up" in dev.done("logs", name), SECONDS, "the output")  # type: ignore[misc]
+
+
+def last_outputs(folder: Path) -> str:
+    return "".join(file.read_text() for file in folder.rglob("sandboxes/**/tasks/*/stdout"))
+
+
+@pytest.fixture
+def own(tmp_path: Path, container_engine: ContainerEngine) -> Iterator[Path]:
+    """A folder for a scheduler of the test's own. No container is left at the end, whatever the test did."""
+    before = set(container_engine.containers())
+    yield tmp_path
+    for left in set(container_engine.containers()) - before:
+        container_engine.docker("rm", "--force", left)
+
+
+def started(folder: Path, engine: ContainerEngine, *options: str) -> Dev:
+    return Dev(folder, *options, BCS_EXECUTOR_DOCKER_SOCKET=engine.socket)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_end_of_the_cluster_ends_containers(own: Path, container_engine: ContainerEngine, number: int) -> None:
+    before = set(container_engine.containers())
+    dev = started(own, container_engine)
+    start_three(dev, grace=1)
+    with subprocess.Popen(
+        [sys.executable, "-m", "bcs_scheduler.cli.main", "exec", "stubborn-0", "--", "sh", "-c", "echo in; sleep 600"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "BCS_SERVER": dev.url, "BCS_NAMESPACE": "default"},
+    ) as session:
+        assert session.stdout is not None and session.stdout.readline() == b"in\n"
+        assert len(set(container_engine.containers()) - before) == 3
+        dev.signal(number)
+        dev.ended()
+        assert session.wait(SECONDS) != 0
+    assert set(container_engine.containers()) == before
+    assert "Ending 3 tasks with SIGTERM" in dev.said
+    assert last_outputs(own).count("asked") == 1
+
+
+def test_a_second_signal_ends_containers_before_their_grace_period(
+    own: Path, container_engine: ContainerEngine
+) -> None:
+    before = set(container_engine.containers())
+    dev = started(own, container_engine)
+    start_three(dev, grace=3600)
+    dev.signal(signal.SIGINT)
+    wait_for(lambda: "asked" in last_outputs(own), SECONDS, "the first signal")
+    since = time.monotonic()
+    dev.signal(signal.SIGINT)
+    dev.ended()
+    assert time.monotonic() - since < ClusterSettings().end_grace  # which the first signal alone would take
+    assert set(container_engine.containers()) == before
+
+
+def test_a_killed_cluster_leaves_no_containers(own: Path, container_engine: ContainerEngine) -> None:
+    before = set(container_engine.containers())
+    dev = started(own, container_engine)
+    start_three(dev, grace=3600)
+    dev.signal(signal.SIGKILL)
+    dev.ended(-signal.SIGKILL)
+    wait_for(lambda: set(container_engine.containers()) == before, SECONDS, "the end of the containers")
+    assert "asked" not in last_outputs(own)
+
+
+def test_kept_containers_run_on_until_the_cluster_ends(own: Path, container_engine: ContainerEngine) -> None:
+    before = set(container_engine.containers())
+    dev = started(own, container_engine, "--keep")
+    start_three(dev, grace=1)
+    kept = set(container_engine.containers()) - before
+    dev.signal(signal.SIGINT)
+    dev.ended()
+    assert "with 3 tasks" in dev.said
+    assert set(container_engine.containers()) - before == kept and len(kept) == 3
+    states: Any = [container_engine.inspect(one)["State"] for one in kept]
+    assert all(state["Running"] for state in states)
+    ports = json.loads((own / "data" / "mesos" / "process.json").read_text())["settings"]["ports"]
+    again = started(own, container_engine, f"--ports={ports}")
+    wait_for(lambda: taskgroup(again, "httpd")["Status"] == "Running", SECONDS, "the taskgroup")
+    assert set(container_engine.containers()) - before == kept
+    again.signal(signal.SIGINT)
+    again.ended()
+    assert set(container_engine.containers()) == before
 
 
 @pytest.mark.mesos

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.local.objects.ports import PortClaim, used_ports
-from bcs_scheduler.local.settings import PORT_STRIDE, USUAL_PORTS
+from bcs_scheduler.local.settings import PORT_STRIDE, USUAL_PORTS, ClusterSettings
 from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
@@ -82,6 +83,9 @@ class Dev:
         finally:
             self.kill()
         return self._log.read_text().removeprefix(self.said)
+
+    def interrupt_once(self) -> None:
+        self._process.send_signal(signal.SIGINT)
 
     def kill(self) -> None:
         if self._process.poll() is None:
@@ -181,6 +185,56 @@ def test_keep_leaves_tasks_running_and_the_next_start_resumes_them(folder: Path)
     dev.interrupt()
     wait_for(lambda: not sleepers(seconds), 30, "the end of the tasks")
     assert not (folder / "data" / "mesos" / "process.json").exists()
+
+
+def start_tasks(dev: Dev, folder: Path, seconds: str, grace: int) -> None:
+    """Two tasks: one writes a file when it gets SIGTERM, and ends; the other ignores SIGTERM, with all its processes,
+    one of which is in a session of its own."""
+    polite = f"trap 'echo > {folder}/asked; exit 0' TERM; while true; do sleep 0.1; done"
+    stubborn = f"trap '' TERM; setsid sleep {seconds} & sleep {seconds}"
+    for name, script in (("polite", polite), ("stubborn", stubborn)):
+        spec = {
+            "kind": "application",
+            "metadata": {"name": name},
+            "killPolicy": {"gracePeriod": grace},
+            "spec": {
+                "instance": 1,
+                "template": {"spec": {"containers": [{"command": "/bin/sh", "args": ["-c", script]}]}},
+            },
+        }
+        document = folder / f"{name}.json"
+        document.write_text(json.dumps(spec))
+        dev.bcs("apply", "-f", str(document), "--wait")
+    wait_for(lambda: len(sleepers(seconds)) == 2, 60, "the processes")
+
+
+@pytest.mark.parametrize("options", [(), ("--keep",)])
+def test_the_end_of_the_cluster_asks_tasks_first_and_kills_the_rest(folder: Path, options: tuple[str, ...]) -> None:
+    seconds = str(86_400 + os.getpid())
+    dev = Dev(folder, "--agents=1", "--api=127.0.0.1:0", *options)
+    start_tasks(dev, folder, seconds, grace=1)
+    if options:
+        assert "with 2 tasks" in dev.interrupt() and not (folder / "asked").exists()
+        dev = Dev(folder, "--api=127.0.0.1:0")
+    assert "Ending 2 tasks with SIGTERM" in dev.interrupt()
+    assert (folder / "asked").exists() and not sleepers(seconds)
+
+
+@pytest.mark.parametrize("options", [(), ("--keep",)])
+def test_a_second_signal_kills_tasks_in_their_grace_period(folder: Path, options: tuple[str, ...]) -> None:
+    seconds = str(86_400 + os.getpid())
+    dev = Dev(folder, "--agents=1", "--api=127.0.0.1:0", *options)
+    start_tasks(dev, folder, seconds, grace=3600)
+    if options:
+        dev.interrupt()
+        dev = Dev(folder, "--api=127.0.0.1:0")
+    dev.interrupt_once()
+    wait_for(lambda: (folder / "asked").exists(), 60, "the first signal")
+    assert len(sleepers(seconds)) == 2
+    since = time.monotonic()
+    dev.interrupt()
+    assert time.monotonic() - since < ClusterSettings().end_grace  # which the first signal alone would take
+    assert not sleepers(seconds)
 
 
 def test_a_kept_cluster_is_not_resumed_with_other_agents(folder: Path) -> None:

@@ -25,12 +25,14 @@ Json = dict[str, Any]
 
 PATIENT = 30.0
 IMPATIENT = 0.3
+AT_ONCE: Any = {"retry_interval": 0.2, "end_grace": 0.0}
+"""The executors of these tests do not end when they are asked."""
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
     """Agents that wait for their executors after a restart until they are told that the test is over."""
-    settings = ClusterSettings(data=tmp_path / "data", retry_interval=0.2, executor_heartbeat_interval=0.1)
+    settings = ClusterSettings(**AT_ONCE, data=tmp_path / "data", executor_heartbeat_interval=0.1)
     with LocalCluster(settings) as running:
         yield running
 
@@ -38,7 +40,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 @pytest.fixture
 def impatient(tmp_path: Path) -> Iterator[LocalCluster]:
     """Agents that hardly wait for their executors after a restart."""
-    settings = ClusterSettings(data=tmp_path / "data", retry_interval=0.2, executor_reregistration_timeout=IMPATIENT)
+    settings = ClusterSettings(**AT_ONCE, data=tmp_path / "data", executor_reregistration_timeout=IMPATIENT)
     with LocalCluster(settings) as running:
         yield running
 
@@ -46,7 +48,7 @@ def impatient(tmp_path: Path) -> Iterator[LocalCluster]:
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[LocalCluster]:
     """Agents that hardly wait for a new executor."""
-    settings = ClusterSettings(data=tmp_path / "data", retry_interval=0.2, executor_registration_timeout=IMPATIENT)
+    settings = ClusterSettings(**AT_ONCE, data=tmp_path / "data", executor_registration_timeout=IMPATIENT)
     with LocalCluster(settings) as running:
         yield running
 

@@ -1,6 +1,9 @@
 """A note in the executor's sandbox that it has containers. The process that outlives the executor reads the note and
 removes the containers.
 
+The note names that process, so that an agent that ends the taskgroup by force can spare it until the containers are
+gone (docs/executor-protocol.md).
+
 The module imports very little: it is part of the supervisor of every executor, and most executors have no containers.
 """
 
@@ -13,12 +16,13 @@ NOTE = ".containers"
 
 
 def leave(sandbox: str, socket: str, taskgroup: str) -> None:
-    """Before the first container is made. Whole or not at all: the reader may come at any time."""
+    """Before the first container is made, by the executor, whose parent is the supervisor. Whole or not at all: the
+    reader may come at any time."""
     import json
 
     path = os.path.join(sandbox, NOTE)
     with open(f"{path}.new", "w") as file:
-        json.dump({"socket": socket, "taskgroup": taskgroup}, file)
+        json.dump({"socket": socket, "taskgroup": taskgroup, "supervisor": os.getppid()}, file)
     os.replace(f"{path}.new", path)
 
 

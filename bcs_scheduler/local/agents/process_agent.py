@@ -232,6 +232,13 @@ class ProcessAgent(Agent):
         for task in list(executor.tasks.values()):
             self.kill(task, None)
 
+    def end_tasks(self) -> None:
+        """Tasks and executors are asked to end, and are killed when their grace periods are over."""
+        for custom in self.custom_executors:
+            custom.shutdown()
+        for run in self.task_runs:
+            run.kill(None)
+
     def destroy(self) -> None:
         self.pause_api()
         for run in self.task_runs:

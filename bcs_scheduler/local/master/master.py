@@ -51,6 +51,7 @@ class Master:
         self._sweep_updates()
 
     def stop(self) -> None:
+        """Frameworks lose their connections, and get neither offers nor updates any more. Tasks run on."""
         self.offers.stop()
         if self._sweep is not None:
             self._sweep.cancel()
@@ -59,6 +60,9 @@ class Master:
                 framework.failover_timer.cancel()
             if framework.stream is not None:
                 framework.stream.close()
+
+    def destroy_agents(self) -> None:
+        """All tasks and executors that are left are killed."""
         for agent in self._registry.reachable_or_not():
             agent.destroy()
 

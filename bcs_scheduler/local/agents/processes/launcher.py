@@ -6,7 +6,8 @@ is its standard input. Requests:
     {"run": ID, "argv": [...], "program": PATH, "env": {...}, "cwd": DIR, "output": DIR or null, "user": NAME or null,
      "streams": null, or {"stdin": PATH, "stdout": PATH, "stderr": PATH} (named pipes), or {"terminal": PATH}}
     {"signal": ID, "number": N}
-    {"destroy": ID}                    SIGKILL to the process and all that it started, in any session
+    {"destroy": ID}                    SIGKILL to the process and all that it started, in any session. The supervisor
+                                       of an executor with containers is left LEAVING seconds to remove them.
 
 and answers, in this order for each ID:
 
@@ -14,8 +15,8 @@ and answers, in this order for each ID:
     {"exited": ID, "status": as wait(2) gives it}
 
 Each ID is a session and process group. When its first process ends, the other processes are killed. When the socket
-closes, because the cluster stopped or was killed, all processes are killed; should this process itself be killed, the
-kernel kills its children (PR_SET_PDEATHSIG).
+closes, because the cluster stopped or was killed, all processes are killed in the same way; should this process itself
+be killed, the kernel kills its children (PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ import socket
 import subprocess
 import sys
 import termios
+import time
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -38,6 +41,11 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 MARK = "MESOS_CONTAINER_ID"
 """Environment variable by which a process that left its session is still found."""
+NOTE = ".containers"
+"""File by which an executor names the process that removes its containers (docs/executor-protocol.md)."""
+LEAVING = 5.0
+"""Seconds for the removal of containers: they are processes of the engine, which no signal from here reaches."""
+TICK = 0.02
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -52,6 +60,10 @@ class Launcher:
         self._connection = connection
         self._running: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}
         self._pids: dict[str, int] = {}
+        self._folders: dict[int, str] = {}
+        """Working directory of each process that was started."""
+        self._leaving: dict[int, float] = {}
+        """Destroyed processes that may still remove containers, with the end of their time (monotonic seconds)."""
 
     def serve(self) -> None:
         """Until the peer closes the connection; then nothing is left running."""
@@ -66,7 +78,7 @@ class Launcher:
         selector.register(wakeup_read, selectors.EVENT_READ)
         buffer = b""
         while True:
-            for key, _ in selector.select():
+            for key, _ in selector.select(self._patience()):
                 if key.fileobj is wakeup_read:
                     with suppress(BlockingIOError):
                         wakeup_read.recv(4096)
@@ -79,6 +91,16 @@ class Launcher:
                 *lines, buffer = (buffer + data).split(b"\n")
                 for line in lines:
                     self._obey(json.loads(line))
+            self._kill_overdue()
+
+    def _patience(self) -> float | None:
+        """Seconds until the time of a process that is leaving is over; None if there is none."""
+        return max(0.0, min(self._leaving.values()) - time.monotonic()) if self._leaving else None
+
+    def _kill_overdue(self) -> None:
+        for pid in [pid for pid, end in self._leaving.items() if end <= time.monotonic()]:
+            del self._leaving[pid]
+            _destroy(pid, ())
 
     def _receive(self) -> bytes:
         try:
@@ -95,10 +117,16 @@ class Launcher:
             self._start(order)
         elif "destroy" in order:
             if order["destroy"] in self._pids:
-                _destroy(self._pids[order["destroy"]])
+                self._destroy(self._pids[order["destroy"]])
         elif order["signal"] in self._pids:
             with suppress(ProcessLookupError):
                 os.killpg(self._pids[order["signal"]], order["number"])
+
+    def _destroy(self, root: int) -> None:
+        spared = _guardians(root, self._folders[root])
+        _destroy(root, spared)
+        if spared:
+            self._leaving.setdefault(root, time.monotonic() + LEAVING)
 
     def _start(self, order: dict[str, Any]) -> None:
         name = order["run"]
@@ -109,6 +137,7 @@ class Launcher:
             return
         self._running[process.pid] = (name, process)
         self._pids[name] = process.pid
+        self._folders[process.pid] = order["cwd"]
         self._report(started=name, pid=process.pid)
 
     def _reap(self) -> None:
@@ -124,6 +153,8 @@ class Launcher:
                 continue  # an orphan of a task
             process.returncode = os.waitstatus_to_exitcode(status)  # or Popen would wait for it once more
             del self._pids[name]
+            del self._folders[pid]
+            self._leaving.pop(pid, None)
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(pid, signal.SIGKILL)
             for orphan in _children():
@@ -134,17 +165,23 @@ class Launcher:
     def _kill_everything(self) -> None:
         """Kills all processes, also those that have left their group: all orphans become children of this process,
         until there are none."""
+        for root in list(self._running):
+            self._destroy(root)
         while True:
-            for pid in list(self._running):
+            self._kill_overdue()
+            for pid in [pid for pid in self._running if pid not in self._leaving]:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGKILL)
-            for pid in _children():
+            for pid in [pid for pid in _children() if pid not in self._leaving]:
                 _kill(pid)
             try:
-                pid, _ = os.waitpid(-1, 0)
+                pid, _ = os.waitpid(-1, os.WNOHANG if self._leaving else 0)
             except ChildProcessError:
                 return
+            if pid == 0:
+                time.sleep(TICK)
             self._running.pop(pid, None)
+            self._leaving.pop(pid, None)
 
 
 def _spawn(order: dict[str, Any]) -> subprocess.Popen[bytes]:
@@ -210,11 +247,37 @@ def _children() -> list[int]:
         return [int(pid) for pid in file.read().split()]
 
 
-def _destroy(root: int) -> None:
-    """Kills a process and its descendants. All of them are stopped first, until no new one is found: a stopped process
-    starts no others."""
+def _guardians(root: int, folder: str) -> list[int]:
+    """The process that removes the containers of the executor in this folder, and its ancestors up to `root`. Empty if
+    there are no containers, or the process is not a descendant."""
+    try:
+        with open(os.path.join(folder, NOTE)) as file:
+            pid = json.load(file)["supervisor"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+    chain = [pid]
+    tree = _tree(root)
+    while chain[-1] != root:
+        if chain[-1] not in tree:
+            return []
+        chain.append(_parent(chain[-1]))
+    return chain
+
+
+def _parent(pid: int) -> int:
+    """0 if there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _destroy(root: int, spared: Collection[int]) -> None:
+    """Kills a process and its descendants, except the spared ones. All of them are stopped first, until no new one is
+    found: a stopped process starts no others."""
     stopped: list[int] = []
-    while found := [pid for pid in _tree(root) if pid not in stopped]:
+    while found := [pid for pid in _tree(root) if pid not in stopped and pid not in spared]:
         for pid in found:
             _kill(pid, signal.SIGSTOP)
         stopped += found

@@ -54,6 +54,8 @@ class Launcher:
         self._child: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._idle: asyncio.Event | None = None
+        """Set when no process is left that was asked for."""
 
     async def start(self) -> None:
         ours, theirs = socket.socketpair()
@@ -65,6 +67,12 @@ class Launcher:
             )
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._listening = background(self._listen(reader), "launcher")
+
+    async def wait_until_idle(self) -> None:
+        """Returns when all processes that were asked for have ended."""
+        if self._processes:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
 
     async def stop(self) -> None:
         """Returns when no process is left."""
@@ -123,3 +131,5 @@ class Launcher:
             process = self._processes.pop(event["exited"], None)
             if process is not None:
                 process.on_exited(event["status"])
+        if self._idle is not None and not self._processes:
+            self._idle.set()
