@@ -4,7 +4,7 @@
 
 The agents are full but for a tenth, one agent in fifty is cordoned, and half of the taskgroups are less important than
 those that wait. With `session` and `hierarchical`, the queue holds a second application back. Each case fails above
-`SECONDS`, or if N taskgroups cost more than `GROWTH` times as much as a tenth of them.
+`SECONDS`, or if N taskgroups cost more than `GROWTH` times as much as a tenth of them, which are ten times as large.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ NOW = 1.7e9
 CPUS, MEM, DISK, PORTS = (ResourceKey(name, "*") for name in ("cpus", "mem", "disk", "ports"))
 EACH, SPARE, EMPTY = 110, 50, 3000
 """Thousandths of a core of a taskgroup with its executor, of an agent beside its taskgroups, of a cordoned agent."""
+EXECUTOR = 10
+"""Thousandths of a core of the executor."""
 TREE: dict[str, Any] = {
     "queues": [{"name": "small", "resources": {"max": {"cpus": 0.5}}}],
     "placementrules": [{"name": "tag", "value": "namespace", "create": True}],
@@ -56,8 +58,8 @@ def whatif(case: str, taskgroups: int, agents: int) -> Result:
     """Runs one case. Raises Failure beyond the bounds."""
     parts: dict[str, float] = {}
     for policy in POLICIES:
-        few = _measured(policy, taskgroups // 10, agents)
-        many = _measured(policy, taskgroups, agents)
+        few = _measured(policy, taskgroups // 10, agents, 10 * EACH)
+        many = _measured(policy, taskgroups, agents, EACH)
         parts |= {f"{policy}_{name}": round(seconds, 4) for name, seconds in many.items()}
         parts |= {f"{policy}_{name}_tenth": round(seconds, 4) for name, seconds in few.items()}
         for name, seconds in many.items():
@@ -70,9 +72,10 @@ def whatif(case: str, taskgroups: int, agents: int) -> Result:
     return Result(case, "none", agents, taskgroups, slowest, 1 / slowest, parts=parts)
 
 
-def _measured(policy: str, taskgroups: int, agents: int) -> dict[str, float]:
-    """Seconds of processor time of the questions, by the reason why taskgroups wait."""
-    core, now = _loaded(policy, taskgroups, agents)
+def _measured(policy: str, taskgroups: int, agents: int, each: int) -> dict[str, float]:
+    """Seconds of processor time of the questions, by the reason why taskgroups wait. `each`: thousandths of a core of a
+    running taskgroup."""
+    core, now = _loaded(policy, taskgroups, agents, each)
     found = {"room": _asked(core, now, "default", "large", {"preemptTaskgroups", "uncordonAgents"})}
     if policy != "simple":
         _offer_rooms(core, now, agents)
@@ -110,10 +113,10 @@ def _asked(core: Core, began_at: float, namespace: str, name: str, kinds: set[st
     return seconds
 
 
-def _loaded(policy: str, taskgroups: int, agents: int) -> tuple[Core, float]:
+def _loaded(policy: str, taskgroups: int, agents: int, each: int) -> tuple[Core, float]:
     """A core with running taskgroups on full agents, and two applications that wait; the time."""
-    size = -(-taskgroups // agents) * EACH + SPARE
-    core = _connected(list(_records(taskgroups, agents)), policy, agents, size)
+    size = -(-taskgroups // agents) * each + SPARE
+    core = _connected(list(_records(taskgroups, agents, each)), policy, agents, size)
     cordons = [requests.SetAgent(agent=f"10.0.{number}", disabled=True) for number in range(0, agents, 50)]
     core.turn(cordons, NOW + 11)
     waiting = [_create("default", "large", 40, 300, 1), _create("small", "held", 20, 30, 0)]
@@ -134,11 +137,11 @@ def _connected(records: list[Record], policy: str, agents: int, size: int) -> Co
     return core
 
 
-def _records(taskgroups: int, agents: int) -> Iterator[Record]:
+def _records(taskgroups: int, agents: int, each: int) -> Iterator[Record]:
     """Applications with running taskgroups in equal numbers on all agents: one of each is launched, and copied."""
-    core = _connected([], "simple", 1, APPLICATIONS * EACH)
-    core.turn([leased.OffersArrived(offers=(_offer(0, APPLICATIONS * EACH),))], NOW + 10)
-    core.turn([_create("default", f"load-{n:02}", 1, 100, n % 2) for n in range(APPLICATIONS)], NOW + 10)
+    core = _connected([], "simple", 1, APPLICATIONS * each)
+    core.turn([leased.OffersArrived(offers=(_offer(0, APPLICATIONS * each),))], NOW + 10)
+    core.turn([_create("default", f"load-{n:02}", 1, each - EXECUTOR, n % 2) for n in range(APPLICATIONS)], NOW + 10)
     for number in range(10):
         core.turn([], NOW + 10 + number * 0.01)
     updates = [
@@ -148,12 +151,12 @@ def _records(taskgroups: int, agents: int) -> Iterator[Record]:
     ]
     core.turn(updates, NOW + 10.2)
     yield from (Queue(name="small", capability=Limits(cpus=500)), Namespace(name="small", queue="small"))
-    each, serial = taskgroups // APPLICATIONS, 0
+    instances, serial = taskgroups // APPLICATIONS, 0
     for record in core.state.records():
         if isinstance(record, Application | Version):
-            yield msgspec.structs.replace(record, instances=each)
+            yield msgspec.structs.replace(record, instances=instances)
         elif isinstance(record, TaskGroup):
-            for index in range(each):
+            for index in range(instances):
                 yield _copied(record, index, serial % agents, serial)
                 serial += 1
 
