@@ -70,6 +70,19 @@ def embedded_mesos() -> Iterator[str]:
         yield cluster.url.removeprefix("http://")
 
 
+@pytest.fixture(scope="module", params=["local", "synthetic", pytest.param("real", marks=pytest.mark.mesos)])
+def master(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of a master with three agents: of each kind of cluster in turn."""
+    if request.param == "real":
+        yield request.getfixturevalue("real_mesos").masters["solo"]
+        return
+    if request.param == "local":
+        yield request.getfixturevalue("embedded_mesos")
+        return
+    with LocalCluster(ClusterSettings(synthetic=True)) as cluster:
+        yield cluster.url.removeprefix("http://")
+
+
 @pytest.fixture(autouse=True)
 def mesos_for_the_next(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tasks of frameworks that a test has left without a scheduler would take the room of the next tests."""

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 import requests
 
-from bcs_scheduler.local.cluster import LocalCluster
-from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.mesos.transport.http import Master
 from bcs_scheduler.mesos.transport.operator import cluster_name
 from tests.integration.schedulerclient import (
@@ -29,19 +27,6 @@ from tests.integration.schedulerclient import (
 )  # fmt: skip
 
 Json = dict[str, Any]
-
-
-@pytest.fixture(scope="module", params=["local", "synthetic", pytest.param("real", marks=pytest.mark.mesos)])
-def master(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Address of a master with three agents."""
-    if request.param == "real":
-        yield request.getfixturevalue("real_mesos").masters["solo"]
-        return
-    if request.param == "local":
-        yield request.getfixturevalue("embedded_mesos")
-        return
-    with LocalCluster(ClusterSettings(synthetic=True)) as cluster:
-        yield cluster.url.removeprefix("http://")
 
 
 @pytest.fixture

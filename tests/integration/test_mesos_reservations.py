@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 import requests
 
-from bcs_scheduler.local.cluster import LocalCluster
-from bcs_scheduler.local.settings import ClusterSettings
 from tests.integration.schedulerclient import SchedulerClient, amounts, fresh, scalar, task
 from tests.waiting import wait_for
 
@@ -62,19 +60,6 @@ class Operator:
 
 def is_dynamic(resource: Json) -> bool:
     return any(one["type"] == "DYNAMIC" for one in resource.get("reservations", []))
-
-
-@pytest.fixture(scope="module", params=["local", "synthetic", pytest.param("real", marks=pytest.mark.mesos)])
-def master(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Address of a master with three agents."""
-    if request.param == "real":
-        yield request.getfixturevalue("real_mesos").masters["solo"]
-        return
-    if request.param == "local":
-        yield request.getfixturevalue("embedded_mesos")
-        return
-    with LocalCluster(ClusterSettings(synthetic=True)) as cluster:
-        yield cluster.url.removeprefix("http://")
 
 
 @pytest.fixture

@@ -10,28 +10,16 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.interface.plans import PlanAgents
-from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests import agent_plans
-from offers.policy.hierarchy import partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records.definition import Amounts, Constraint, Container
 from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
-
-TREE: dict[str, Any] = {
-    "queues": [{"name": "default", "resources": {"max": {"cpus": 900}}}],
-    "placementrules": [{"name": "tag", "value": "namespace"}],
-}
-POLICIES: dict[str, dict[str, Any]] = {
-    "simple": {},
-    "session": {"policy": policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})},
-    "hierarchical": {"hierarchy": partition_of(TREE, ("cpus", "mem"))},
-}
+from tests.unit.policy_options import POLICIES, options_of
 
 
 def cluster(agents: int, policy: str = "simple") -> Cluster:
-    return Cluster(agents, options=CoreOptions(strict=True, validate=True, session_period=0.1, **POLICIES[policy]))
+    return Cluster(agents, options=options_of(policy))
 
 
 def loaded(instances: int, agents: int, policy: str = "simple", **fields: Any) -> Cluster:

@@ -14,7 +14,7 @@ from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
-from store.records import Namespace, Queue
+from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import Amounts
 from tests.effort import check_few, share
 from tests.unit.lab import Lab, version
@@ -180,14 +180,20 @@ def test_the_reason_for_the_rest_counts_the_room_of_those_with_a_place(policy: s
     assert data["reasons"] == {"cpus": 1}
 
 
-@pytest.mark.parametrize("policy", ["simple", *POLICIES])
-def test_a_dry_run_replaces_an_unreachable_taskgroup_once(policy: str) -> None:
+def with_one_running(policy: str) -> tuple[Lab, TaskGroup]:
+    """An application with one running taskgroup on a0, which has no other room."""
     lab = Lab(CoreOptions(strict=True, validate=True, **POLICIES.get(policy, {})))  # type: ignore[arg-type]
     assert lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1), namespace="one"))).error == ""
     lab.offer("a0")
     lab.wait(2.0)
     (group,) = lab.core.state.groups_of("one/web").values()
     lab.report(group, "RUNNING")
+    return lab, group
+
+
+@pytest.mark.parametrize("policy", ["simple", *POLICIES])
+def test_a_dry_run_replaces_an_unreachable_taskgroup_once(policy: str) -> None:
+    lab, group = with_one_running(policy)
     lab.report(group, "UNREACHABLE")
     lab.offer("a1")
     reply = lab.ask(requests.RescheduleTaskGroup(taskgroup=group.id, dry_run=True))
@@ -198,12 +204,7 @@ def test_a_dry_run_replaces_an_unreachable_taskgroup_once(policy: str) -> None:
 
 @pytest.mark.parametrize("policy", ["simple", *POLICIES])
 def test_a_dry_run_names_the_place_of_a_running_taskgroup_that_is_replaced(policy: str) -> None:
-    lab = Lab(CoreOptions(strict=True, validate=True, **POLICIES.get(policy, {})))  # type: ignore[arg-type]
-    assert lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1), namespace="one"))).error == ""
-    lab.offer("a0")
-    lab.wait(2.0)
-    (group,) = lab.core.state.groups_of("one/web").values()
-    lab.report(group, "RUNNING")
+    lab, group = with_one_running(policy)
     lab.offer("a1")
     data = lab.ask(requests.RescheduleTaskGroup(taskgroup=group.id, dry_run=True)).data
     assert data is not None

@@ -10,30 +10,18 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.plans import PlanRequests
-from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.planned import documents
 from bcs_scheduler.decisions import content
-from offers.policy.hierarchy import partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.ids import object_key
 from store.records import Namespace, Quota, Record
 from store.records.definition import Amounts, Container
 from tests.effort import share
 from tests.unit.lab import Lab, version
-
-TREE: dict[str, Any] = {
-    "queues": [{"name": "default", "resources": {"max": {"cpus": 900}}}],
-    "placementrules": [{"name": "tag", "value": "namespace"}],
-}
-POLICIES: dict[str, dict[str, Any]] = {
-    "simple": {},
-    "session": {"policy": policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})},
-    "hierarchical": {"hierarchy": partition_of(TREE, ("cpus", "mem"))},
-}
+from tests.unit.policy_options import POLICIES, options_of
 
 
 def lab_of(policy: str = "simple") -> Lab:
-    return Lab(CoreOptions(strict=True, validate=True, session_period=0.1, **POLICIES[policy]))
+    return Lab(options_of(policy))
 
 
 def creation(name: str, instances: int, cpus: int = 100) -> requests.CreateApplication:

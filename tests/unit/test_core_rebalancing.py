@@ -29,7 +29,8 @@ from store.records.definition import RestartPolicy
 from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
-from tests.unit.test_core_agent_plans import POLICIES, waiting
+from tests.unit.policy_options import POLICIES
+from tests.unit.test_core_agent_plans import waiting
 from transactions.rules.taskgroups.lifecycle import is_ready
 
 ROOM = 1000
