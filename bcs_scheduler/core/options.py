@@ -54,9 +54,10 @@ class CoreOptions:
     partitions: tuple[RolePartition, ...] = ()
     """Partitions of roles with a policy each, exactly one of them with ``*``; empty: one partition of all roles, with
     `policy` or `hierarchy`."""
-    placeholders: Literal["off", "sleep", "reserve"] = "off"
+    placeholders: Literal["off", "sleep", "reserve", "hold"] = "off"
     """Form of the placeholders that hold room for gangs whose documents ask for a reservation; off: none do. sleep:
-    taskgroups that sleep; reserve: rooms that the cluster manager keeps."""
+    taskgroups that sleep; reserve: rooms that the cluster manager keeps; hold: room of offers that no other demand
+    gets."""
     unmanaged: Literal["bypass", "wait", "refuse"] = "bypass"
     """Treatment of work that neither an application manager nor a reservation admits: bypass, it is placed; wait, its
     new taskgroups wait; refuse, new applications and deployments are refused. Daemonsets are always placed."""

@@ -138,8 +138,8 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     policy_file: Annotated[str, Help("YAML file of the policy, or of the tree of queues; empty = the default.")] = ""
     policies_file: Annotated[str, Help("YAML file of partitions of roles with a policy each; empty = one policy.")] = ""
     placeholders: Annotated[
-        Literal["off", "sleep", "reserve"],
-        Help("Placeholders of gangs with a reservation: off, sleep or reserve."),
+        Literal["off", "sleep", "reserve", "hold"],
+        Help("Placeholders of gangs: off, sleep, reserve or hold (docs/policies.md)."),
     ] = _CORE.placeholders
     unmanaged: Annotated[
         Literal["bypass", "wait", "refuse"],

@@ -6,10 +6,12 @@ One thread changes the pool; `offers` may be called from any thread.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from offers.leased.rooms import KeptRooms
+from offers.leased.copying import PoolCopy
+from offers.leased.holds import Holds
+from offers.leased.rooms import KeptRooms, Site
 from offers.leased.row import Layouts, LeasedAllocator, LeasedRow
 from offers.matching.table import SCORE_UNIT, Table
 from offers.model import AgentOverrides, Allocation, Demand, Occupant, Offer
@@ -39,6 +41,7 @@ class OfferPool:
         self._occupants = occupants
         self._layouts: Layouts = {}
         self.rooms = KeptRooms()
+        self.holds = Holds(self._held_otherwise)
         self._offers: dict[str, Offer] = {}
         self._ages: list[tuple[float, int, str]] = []
         """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
@@ -124,7 +127,7 @@ class OfferPool:
 
     def expire(self, now: float, age: float, keep: int = 0) -> list[Offer]:
         """Removes and returns offers that were received `age` seconds ago or earlier, the oldest first, but for those
-        with claims: these are looked at again a moment later. `keep`: so many offers stay, however old."""
+        with claims or held room: these are looked at again a moment later. `keep`: so many offers stay, however old."""
         if self._postponed and now >= self._again_at:
             for entry in self._postponed:
                 heapq.heappush(self._ages, entry)
@@ -135,7 +138,8 @@ class OfferPool:
             offer = self._offers.get(entry[2])
             if offer is None or offer.received_at != entry[0]:
                 continue
-            if self._rows[offer.agent_id, offer.role].allocations:
+            site = (offer.agent_id, offer.role)
+            if self._rows[site].allocations or self.holds.on(site):
                 if not self._postponed:
                     self._again_at = now + _POSTPONED
                 self._postponed.append(entry)
@@ -144,12 +148,25 @@ class OfferPool:
                 old.append(offer)
         return old
 
+    def unplan(self, site: Site) -> None:
+        """Ends all allocations on an agent; its offers stay."""
+        row = self._rows.get(site)
+        if row is not None and row.allocations:
+            row.allocations.clear()
+            self._shrunk(row)
+
+    def _held_otherwise(self, site: Site) -> None:
+        row = self._rows.get(site)
+        if row is not None and row.offers:
+            self.table.amounts_changed(row)
+
     def _shrunk(self, row: LeasedRow) -> None:
         if row.offers:
             self.table.amounts_changed(row)
         else:
             row.allocations.clear()
             self.table.emptied(row)
+            self.holds.emptied((row.agent_id, row.role))
 
     def _note_age(self, offer: Offer) -> None:
         self._serial += 1
@@ -192,6 +209,7 @@ class OfferPool:
         self._offers, self._offered = {}, {}
         self._ages, self._postponed = [], []
         self.rooms.clear()
+        self.holds.cleared()
         self._rows = {}
         self._roles = {}
         self._keys = {}
@@ -201,7 +219,8 @@ class OfferPool:
         """Takes note of everything the pool holds, so that another pool can be filled with it later."""
         allocations = {place: list(row.allocations) for place, row in self._rows.items() if row.allocations}
         rooms = dict(self.rooms.opened)
-        return PoolCopy(list(self._offers.values()), allocations, dict(self._overrides), dict(self._totals), rooms)
+        offers, overrides = list(self._offers.values()), dict(self._overrides)
+        return PoolCopy(offers, allocations, overrides, dict(self._totals), rooms, list(self.holds))
 
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
@@ -321,7 +340,7 @@ class OfferPool:
             self._offered.pop(agent_id, None)
 
     def _new_row(self, offer: Offer) -> LeasedRow:
-        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts, self.rooms.opened))
+        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts, self.rooms.opened, self.holds))
         row.totals = self._totals.get(offer.agent_id, (0, 0))
         self._rows[offer.agent_id, offer.role] = row
         self._roles.setdefault(offer.agent_id, []).append(offer.role)
@@ -360,31 +379,6 @@ class OfferPool:
         rows.remove(row)
         if not rows:
             del self._keys[row.key]
-
-
-class PoolCopy(NamedTuple):
-    """A copy of the content of a pool at one moment."""
-
-    offers: list[Offer]
-    allocations: dict[tuple[str, str], list[Allocation]]
-    """Allocations by agent and role."""
-    overrides: dict[str, AgentOverrides]
-    totals: dict[str, tuple[int, int]]
-    opened: dict[str, float]
-    """Kept rooms that anybody may use."""
-
-    def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
-        """Fills an empty pool, with so many offers in each step."""
-        pool._overrides, pool._totals = self.overrides, self.totals
-        pool.rooms.opened.update(self.opened)
-        for first in range(0, len(self.offers), at_once):
-            for offer in self.offers[first : first + at_once]:
-                pool.add(offer)
-            yield
-        for place, allocations in self.allocations.items():
-            row = pool._rows[place]
-            row.allocations += allocations
-            pool.table.amounts_changed(row)
 
 
 def _emptiness(offer: Offer, totals: tuple[int, int]) -> int:

@@ -6,10 +6,11 @@ offers that it takes (`ResourceKey`), because the ACCEPT must name them, and end
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from offers.host_ports import HostPort
+from offers.leased.holds import Holds, set_apart
 from offers.matching.table import AMOUNTS, Port, Row
 from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest
 from offers.resources import (
@@ -44,11 +45,27 @@ _LINE_OF = {name: line for line, name in enumerate(SCALARS)}
 class LeasedRow(Row):
     """One agent in one role: its offers, and the allocations that are deducted from them."""
 
-    __slots__ = ("_layouts", "_opened", "allocations", "compound", "layout", "offers", "ports", "resources")
+    __slots__ = (
+        "_holds",
+        "_layouts",
+        "_opened",
+        "allocations",
+        "compound",
+        "layout",
+        "offers",
+        "ports",
+        "resources",
+        "spared",
+    )
 
-    def __init__(self, number: int, offer: Offer, layouts: Layouts, opened: Container[str] = ()) -> None:
-        """`opened`: the kept rooms that anybody may use, as they are at any time."""
+    def __init__(
+        self, number: int, offer: Offer, layouts: Layouts, opened: Container[str] = (), holds: Holds | None = None
+    ) -> None:
+        """`opened`: the kept rooms that anybody may use, as they are at any time; `holds`: the holds of all agents."""
         super().__init__(number, offer.agent_id, offer.role, len(AMOUNTS))
+        self._holds = holds
+        self.spared: frozenset[str] | None = None
+        """Holds that do not count while some units are set aside; None: no units are set aside."""
         self.hostname = offer.hostname
         self.ip = offer.ip
         self.key = offer.key
@@ -86,10 +103,16 @@ class LeasedRow(Row):
         self.amounts, self.score, self.ports, self.resources = saved
 
     def work_out(self) -> None:
-        """Computes all figures anew from offers and allocations."""
-        if self.allocations or len(self.offers) != 1 or not self._work_out_plain(*self.offers.values()):
-            self._work_out_any()
+        """Computes all figures anew from offers, allocations and holds."""
+        held = self.held
+        if self.allocations or held or len(self.offers) != 1 or not self._work_out_plain(*self.offers.values()):
+            self._work_out_any(held)
         self.rescore()
+
+    @property
+    def held(self) -> Mapping[str, ResourceRequest]:
+        """The room that is held for taskgroups, by their names."""
+        return self._holds.on((self.agent_id, self.role)) if self._holds else {}
 
     def _work_out_plain(self, offer: Offer) -> bool:
         """The usual case, in a third of the time: a single offer, whose resource keys are neither reserved nor
@@ -113,9 +136,11 @@ class LeasedRow(Row):
         self._set(amounts, layout, amounts)
         return True
 
-    def _work_out_any(self) -> None:
+    def _work_out_any(self, held: Mapping[str, ResourceRequest]) -> None:
         offered = self._usable(gather(self.offers.values()))
         self.resources = remaining(offered, self.allocations) if self.allocations else offered
+        if held:
+            self._set_apart(held)
         self.ports = [
             (resource_key, ranges)
             for resource_key, ranges in self.resources.ranges.items()
@@ -133,6 +158,18 @@ class LeasedRow(Row):
         amounts[-1] = size(self.ports[0][1] if len(self.ports) == 1 else ports_of(self.resources))
         whole = amounts if self.resources is offered else [amount_of(offered, name) for name in SCALARS]
         self._set(amounts, layout, whole)
+
+    def _set_apart(self, held: Mapping[str, ResourceRequest]) -> None:
+        """Takes the held room out of the resources."""
+        short: list[str] = []
+        for name, request in held.items():
+            if self.spared and name in self.spared:
+                continue
+            self.resources, covered = set_apart(self.resources, request)
+            if not covered:
+                short.append(name)
+        if self.spared is None and self._holds is not None:
+            self._holds.judged((self.agent_id, self.role), short)
 
     def _usable(self, offered: ResourceMap) -> ResourceMap:
         """Without the rooms that are kept for others."""

@@ -7,11 +7,11 @@ launched yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
 from offers.leased.row import LeasedRow
-from offers.model import Occupant, Offer, ResourceKey
+from offers.model import Occupant, Offer, ResourceKey, Unit
 from offers.resources import PORTS, normalise, summed
 
 if TYPE_CHECKING:
@@ -40,11 +40,15 @@ class Aside:
         """Frees the resources that units hold on one agent in one role."""
         pool = self._pool
         allocations = {id(occupant.allocation) for occupant in members if occupant.allocation is not None}
-        offer = _left(members)
+        first = members[0]
+        held = pool.holds.on((first.agent_id, first.role))
+        spared = frozenset(one.unit for one in members if isinstance(one.unit, str) and one.unit in held)
+        offer = _left(members, spared - pool.holds.short.keys())
         row, made = pool.open_row(offer)
         if made:
             self._made.append(row)
         self._rows.append(_Row(row))
+        row.spared = spared | (row.spared or frozenset())
         row.allocations[:] = [allocation for allocation in row.allocations if id(allocation) not in allocations]
         if offer.scalars or offer.ranges:
             name = f"set aside {len(row.offers)}"
@@ -71,22 +75,23 @@ class _Row:
     def __init__(self, row: LeasedRow) -> None:
         self.row = row
         self.offers = dict(row.offers)
+        self._spared = row.spared
         self._allocations = list(row.allocations)
         self._plain: dict[str, Any] = {name: getattr(row, name) for name in _PLAIN}
 
     def restore(self) -> None:
         row = self.row
-        row.offers = self.offers
+        row.offers, row.spared = self.offers, self._spared
         row.allocations[:] = self._allocations
         for name, value in self._plain.items():
             setattr(row, name, value)
 
 
-def _left(members: Sequence[Occupant]) -> Offer:
+def _left(members: Sequence[Occupant], covered: Container[Unit] = ()) -> Offer:
     """Returns the resources that would be offered of one agent in one role, beside the present offers, if these units
-    were gone."""
+    were gone. `covered`: units that run nothing, and whose held room is in the present offers."""
     first = members[0]
-    running = [occupant for occupant in members if occupant.allocation is None]
+    running = [occupant for occupant in members if occupant.allocation is None and occupant.unit not in covered]
     amounts = summed(part for occupant in running for part in occupant.amounts)
     ports = normalise(part for occupant in running for part in occupant.ports)
     return Offer(

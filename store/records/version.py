@@ -18,6 +18,8 @@ from store.records.record import Record
 
 FORM_OF_PLACEHOLDER = "bcs.scheduler/placeholder-form"
 """Annotation of a placeholder that runs nothing: how its room is kept."""
+HELD = "hold"
+"""The value of this annotation for room that the scheduler holds."""
 Executor = Literal["bcs", "mesos"]
 """Executors of taskgroups: our own executor, or the executor of the cluster manager."""
 
@@ -77,8 +79,14 @@ class Version(Record, frozen=True, kw_only=True):
 
     @property
     def kept(self) -> bool:
-        """True for a placeholder that runs nothing: the cluster manager only keeps its room."""
+        """True for a placeholder that runs nothing: its room is only kept, by the cluster manager or by us."""
         return FORM_OF_PLACEHOLDER in self.annotations
+
+    @property
+    def held(self) -> bool:
+        """True for a placeholder that runs nothing, and of which the cluster manager knows nothing: its room is held
+        by the scheduler."""
+        return self.annotations.get(FORM_OF_PLACEHOLDER) == HELD
 
     @property
     def key(self) -> str:

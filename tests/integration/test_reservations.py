@@ -33,7 +33,7 @@ def policy() -> str:
     return "simple"
 
 
-@pytest.fixture(params=["sleep", "reserve"])
+@pytest.fixture(params=["sleep", "reserve", "hold"])
 def form(request: pytest.FixtureRequest) -> str:
     """How placeholders hold their room."""
     found: str = request.param

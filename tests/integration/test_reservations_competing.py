@@ -1,5 +1,5 @@
 """Reservations that compete, and leaders that die at any step: gangs block each other for a limited time, and no room
-is kept for a gang that does not exist. Each test runs in both forms of placeholders."""
+is kept for a gang that does not exist. Each test runs in all forms of placeholders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 90.0
-FORMS = ("sleep", "reserve")
+FORMS = ("sleep", "reserve", "hold")
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ ROOM = 14
 GANG = 6
 
 
-@pytest.fixture(params=["sleep", "reserve"])
+@pytest.fixture(params=["sleep", "reserve", "hold"])
 def scheduler(tmp_path: Path, real_mesos: RealMesos, request: pytest.FixtureRequest) -> Iterator[SchedulerProcess]:
     store = f"sqlite:///{tmp_path / 'state.db'}"
     settings = {"scheduler__placeholders": request.param, "mesos__roles": '["gangs"]'}

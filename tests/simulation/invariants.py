@@ -141,6 +141,7 @@ class Invariants:
         self.sessions.turned(term)
         self.pod_groups.turned(term)
         self.reservations.turned(term)
+        self.rooms.turned(term)
         self.trees.turned(term)
         self.partitions.turned(term)
 

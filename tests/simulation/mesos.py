@@ -74,6 +74,7 @@ class Watch:
     launching: Callable[[Agent, cluster_manager.Launch], None] = lambda agent, launch: None
     refusing: Callable[[str, cluster_manager.LaunchOnAgent], None] = lambda words, accept: None
     freeing: Callable[[str], None] = lambda name: None
+    accepting: Callable[[cluster_manager.LaunchOnAgent, Room], None] = lambda accept, offered: None
     carried_out: Callable[[Group, cluster_manager.SendMessage], None] = lambda group, message: None
 
 
@@ -220,6 +221,7 @@ class Master:
             room.add(offer.room)
             offered |= offer.kept
         role = valid[0].role
+        self.watch.accepting(accept, room)
         if any(offer.role != role for offer in valid):
             self.watch.refusing("an ACCEPT mixes offers of two roles", accept)
         for launch in accept.launches:
@@ -359,6 +361,14 @@ class Master:
             if known.agent_id == agent_id and known.told not in TERMINAL:
                 groups[known.group.id] = known.group
         return [group.room for group in groups.values()]
+
+    def free(self, agent_id: str) -> Room:
+        """All that no taskgroup holds on an agent, offered or not; nothing for an agent that is not registered."""
+        agent = self.registered.get(agent_id)
+        room = Room(dict(agent.capacity)) if agent is not None else Room()
+        for other in (*self._held(agent_id), *(one.room for one in self.rooms.values() if one.agent_id == agent_id)):
+            room.subtract(other)
+        return room
 
     def rescind(self, offer_id: str) -> None:
         if self.allocator.take(offer_id) is not None:

@@ -9,7 +9,8 @@ import pytest
 
 from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.controllers.managed import applications, carrying, gangs, gate
-from bcs_scheduler.core.controllers.rooms import kept_rooms
+from bcs_scheduler.core.controllers.rooms import held_rooms, kept_rooms
+from bcs_scheduler.core.interface import cluster_manager
 from offers.leased import row
 from offers.policy.applications.gangs import state, swap
 
@@ -82,13 +83,13 @@ def use_every_room(patch: pytest.MonkeyPatch) -> None:
 
 def open_what_runs(patch: pytest.MonkeyPatch) -> None:
     """A room is opened as soon as its placeholder runs."""
-    honest = kept_rooms.KeptRooms._report
+    honest = kept_rooms.report
 
-    def hasty(self: Any, group: Any, state: Any, message: str) -> None:
-        honest(self, group, state, message)
-        self._turn.pool.open_room(group.id, self._turn.now)
+    def hasty(turn: Any, group: Any, state: Any, message: str) -> None:
+        honest(turn, group, state, message)
+        turn.pool.open_room(group.id, turn.now)
 
-    patch.setattr(kept_rooms.KeptRooms, "_report", hasty)
+    patch.setattr(kept_rooms, "report", hasty)
 
 
 def leave_rooms(patch: pytest.MonkeyPatch) -> None:
@@ -99,3 +100,26 @@ def leave_rooms(patch: pytest.MonkeyPatch) -> None:
 def ask_for_placeholders(patch: pytest.MonkeyPatch) -> None:
     """The cluster manager is asked for taskgroups that it does not know."""
     patch.setattr(reconciler.Reconciler, "_is_kept", lambda self, task_id: False)
+
+
+# --- room that the scheduler holds ----------------------------------------------------------------------------------
+
+
+def use_held_room(patch: pytest.MonkeyPatch) -> None:
+    """Held room looks free."""
+    patch.setattr(row, "set_apart", lambda resources, request: (resources, True))
+
+
+def hold_for_the_ended(patch: pytest.MonkeyPatch) -> None:
+    """The holds of placeholders that have ended stay."""
+    patch.setattr(held_rooms.HeldRooms, "_drop", lambda self, name: None)
+
+
+def believe_in_lost_room(patch: pytest.MonkeyPatch) -> None:
+    """Room that no offer has counts as held without end."""
+    patch.setattr(held_rooms, "AWAY_SECONDS", 1e9)
+
+
+def launch_held_placeholders(patch: pytest.MonkeyPatch) -> None:
+    """The launches of placeholders leave although nothing is to be launched."""
+    patch.setattr(cluster_manager.Launch, "held", False)

@@ -436,3 +436,11 @@ OF_ROOMS = (
     Mutant("ask for placeholders", mutantreservations.ask_for_placeholders, ("I65",)),
 )
 """Mutants that are looked for in worlds with reservations whose rooms the cluster manager keeps."""
+
+OF_HOLDS = (
+    Mutant("use held room", mutantreservations.use_held_room, ("I66",)),
+    Mutant("hold for the ended", mutantreservations.hold_for_the_ended, ("I67",)),
+    Mutant("believe in lost room", mutantreservations.believe_in_lost_room, ("C14", "C11", "C4")),
+    Mutant("launch held placeholders", mutantreservations.launch_held_placeholders, ("I65",)),
+)
+"""Mutants that are looked for in worlds with reservations whose room the scheduler holds."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
@@ -39,9 +39,9 @@ MOMENT = 30.0
 SERVES = ("Asked", "Allocated", "Bound")
 
 
-def with_reservations(options: CoreOptions, *, kept: bool = False) -> CoreOptions:
-    """Options of such a world. `kept`: the cluster manager keeps the rooms of placeholders, which run nothing."""
-    return replace(options, placeholders="reserve" if kept else "sleep")
+def with_reservations(options: CoreOptions, form: Literal["sleep", "reserve", "hold"] = "sleep") -> CoreOptions:
+    """Options of such a world, with this form of placeholders."""
+    return replace(options, placeholders=form)
 
 
 def asked(world: World) -> dict[str, Any]:

@@ -64,12 +64,14 @@ class Simulation:
         mixed: bool = False,
         kept: bool = False,
         guarantees: bool = False,
+        held: bool = False,
     ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
         cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions).
-        `kept`: with `reserving`, placeholders run nothing. `guarantees`: a full cluster whose queues have guarantees,
+        `kept`: with `reserving`, placeholders run nothing; `held`: nor that, and the scheduler holds their room.
+        `guarantees`: a full cluster whose queues have guarantees,
         with the policy `hierarchical`."""
         self.groups, self.reserving, self.moves, self.guarantees = groups, reserving, moves, guarantees
         self.trees = trees or mixed or guarantees
@@ -86,7 +88,7 @@ class Simulation:
         elif groups:
             self.users.asked = podgroups.asked
         elif reserving:
-            options = reservations.with_reservations(options, kept=kept)
+            options = reservations.with_reservations(options, "hold" if held else "reserve" if kept else "sleep")
             self.users.asked = reservations.asked
         elif mixed:
             options = with_partitions(options, seed)
@@ -112,7 +114,7 @@ class Simulation:
         self.invariants = Invariants(world, self.store, self.master, self.users, options)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
-        watch.freeing = self.invariants.rooms.freeing
+        watch.freeing, watch.accepting = self.invariants.rooms.freeing, self.invariants.rooms.accepting
         watch.carried_out = self.invariants.messages.carried_out
         hooks.leading = self.invariants.leading
         hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
@@ -248,11 +250,12 @@ def simulate(
     mixed: bool = False,
     kept: bool = False,
     guarantees: bool = False,
+    held: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`, `reservations`, `trees`, `moves`, `mixed`, `kept`, `guarantees`: as in
+    `groups`, `reservations`, `trees`, `moves`, `mixed`, `kept`, `guarantees`, `held`: as in
     `Simulation`."""
-    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed, kept, guarantees)
+    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed, kept, guarantees, held)
     violation = None
     began = simulation.world.now
     try:

@@ -14,6 +14,7 @@ from tests.simulation.mutants import (
     MUTANTS,
     OF_GROUPS,
     OF_GUARANTEES,
+    OF_HOLDS,
     OF_MOVES,
     OF_PARTITIONS,
     OF_RESERVATIONS,
@@ -177,6 +178,20 @@ def test_rooms_are_kept_for_placeholders_and_taken_over() -> None:
 @pytest.mark.parametrize("mutant", OF_ROOMS, ids=lambda mutant: mutant.name)
 def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, reservations=True, kept=True)
+
+
+def test_room_is_held_for_placeholders_and_taken_over() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 9):
+        result = simulate(seed, STEPS, reservations=True, held=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["turns with held room"] and counts["launches beside held room"] and counts["swaps"]
+
+
+@pytest.mark.parametrize("mutant", OF_HOLDS, ids=lambda mutant: mutant.name)
+def test_mutants_of_held_room_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_caught(mutant, monkeypatch, reservations=True, held=True)
 
 
 def test_the_tree_of_queues_changes_while_it_decides() -> None:

@@ -234,6 +234,11 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         (offers.leased.rooms)."""
         return self.version.kept
 
+    @property
+    def held(self) -> bool:
+        """True: the launch never leaves. The core holds the room for the taskgroup (offers.leased.holds)."""
+        return self.version.held
+
 
 class LaunchOnAgent(Effect, frozen=True, kw_only=True):
     """All launches on one agent, in one call. `offer_ids`: the leased capacity that the call uses up; the rest of it

@@ -25,6 +25,7 @@ from store import ids
 from transactions.base import Slot
 from transactions.engine.fair import FairQueue
 from transactions.injection import Injections
+from transactions.resources.resource_request import request_of
 
 UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
@@ -101,13 +102,20 @@ class Launcher:
         valid = self._valid(site)
         if not valid:
             return False
-        lots = tuple(offer.id for offer in self._turn.pool.take(*site))
-        launches: list[Launch] = []
+        pool, launches = self._turn.pool, list[Launch]()
         for first in range(0, len(valid), UNIT):
             self._write(valid[first : first + UNIT], launches)
-        if self._turn.pool.rooms:
-            self._turn.pool.rooms.used(launch.allocation for launch in launches)
-        self._send(site[0], lots, tuple(launches))
+        held = [launch for launch in launches if launch.held]
+        if not held or len(held) < len(launches):
+            lots = tuple(offer.id for offer in pool.take(*site))
+            sent = tuple(launch for launch in launches if not launch.held)
+            if pool.rooms:
+                pool.rooms.used(launch.allocation for launch in sent)
+            self._send(site[0], lots, sent)
+        pool.unplan(site)
+        for launch in held:
+            request = request_of(launch.version, self._turn.options.traits.overhead)
+            pool.holds.add(launch.taskgroup.id, site, request)
         self._turn.cut()
         return bool(launches)
 

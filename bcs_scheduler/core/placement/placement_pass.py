@@ -160,6 +160,7 @@ class PlacementPass:
                 continue
             self._untried.discard(namespace, identity)
             for slot, agent in demand.promised:
+                self._turn.pool.holds.use_left((agent, demand.role))
                 if any(self._turn.pool.room(agent, demand.role)) and slot in engine.demands[identity].slots:
                     part = demand._replace(slots=(slot,), only_agents=frozenset({agent}))
                     engine.put_first(identity, slot)

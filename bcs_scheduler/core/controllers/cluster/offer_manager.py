@@ -108,7 +108,7 @@ class OfferManager:
     def _wanted(self) -> bool:
         """True if all offers are wanted: a demand is open, or a user is looking at offers."""
         turn = self._turn
-        waiting = bool(turn.engine.demands) or bool(turn.pool.rooms.awaited)
+        waiting = bool(turn.engine.demands) or bool(turn.pool.rooms.awaited) or bool(turn.pool.holds)
         return waiting or self.placing.planning or turn.now < self._looked_at_until
 
     def _reserve(self) -> int:
@@ -158,6 +158,7 @@ class OfferManager:
         if not turn.connected:
             return False
         self._renewed = False
+        self._sites.update(dict.fromkeys(turn.pool.holds.take_freed()))
         if self._overridden:
             self.placing.try_all()
         elif self._sites:
@@ -175,7 +176,9 @@ class OfferManager:
 
     def _due(self) -> bool:
         engine = self._turn.engine
-        return bool(engine.changed_demands) or (bool(engine.demands) and (self._overridden or bool(self._sites)))
+        return bool(engine.changed_demands) or (
+            bool(engine.demands) and (self._overridden or bool(self._sites) or self._turn.pool.holds.has_freed)
+        )
 
     # --- wanting more or less ---------------------------------------------------------------------------------
 
@@ -212,7 +215,7 @@ class OfferManager:
         turn, options = self._turn, self._turn.options
         if not turn.connected:
             return
-        if turn.engine.gangs or turn.pool.rooms.awaited:
+        if turn.engine.gangs or turn.pool.rooms.awaited or turn.pool.holds.short:
             self.want()  # offers that are held and declined at different times would never be there together
         if self._wanted():
             self._decline(turn.pool.expire(turn.now, options.offer_hold), options.refuse_unfit)

@@ -19,6 +19,7 @@ from bcs_scheduler.core.controllers.managed.gate import SlotGate
 from bcs_scheduler.core.controllers.managed.observing import Observing
 from bcs_scheduler.core.controllers.managed.reservations import Reservations
 from bcs_scheduler.core.controllers.managed.sums import SumsCheck
+from bcs_scheduler.core.controllers.rooms.held_rooms import HeldRooms
 from bcs_scheduler.core.controllers.rooms.kept_rooms import KeptRooms
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.policy.applications.gangs.effects import NoticeCode
@@ -52,7 +53,7 @@ class ManagedApplications:
         self._observing = Observing(turn, self._gangs)
         self._carrying = Carrying(turn, self._gangs)
         self._sums = SumsCheck(turn)
-        self._rooms = KeptRooms(turn)
+        self._rooms = (KeptRooms(turn), HeldRooms(turn))
         self._work = WorkQueue()
         self._touched: dict[str, dict[tuple[Unit, int], None]] = {}
         """Units whose taskgroups have changed, with the index of the taskgroup, by managed application."""
@@ -75,21 +76,23 @@ class ManagedApplications:
             self._gangs.follow(record)
             self._work.mark(key)
         self._carrying.recover()
-        self._rooms.recover()
+        for rooms in self._rooms:
+            rooms.recover()
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next look; None if no managed application waits for a moment."""
-        rooms = self._rooms.next_timer()
+        times = [rooms.next_timer() for rooms in self._rooms]
         if self._idle:
-            return rooms
-        times = [rooms, self._work.first(), self._turn.now if self._carrying.busy else None]
+            return min((at for at in times if at is not None), default=None)
+        times += [self._work.first(), self._turn.now if self._carrying.busy else None]
         if self._turn.state.managed_applications:
             times += [self._outstanding.next_wake, self._sums.next_wake]
         return min((at for at in times if at is not None), default=None)
 
     def tick(self) -> None:
         """Looks at managed applications whose time has come."""
-        self._rooms.tick()
+        for rooms in self._rooms:
+            rooms.tick()
         if self._idle:
             return
         self._work.mark(*self._carrying.go_on())
@@ -100,7 +103,8 @@ class ManagedApplications:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Looks at the managed applications that the changes concern."""
-        self._rooms.notice(changed)
+        for rooms in self._rooms:
+            rooms.notice(changed)
         if self._idle:
             return
         units_, state = self._gangs.units, self._turn.state

@@ -24,7 +24,7 @@ from transactions.kinds.registry import kind_of
 
 SLICE = 20
 """Applications that are created or deleted at a time."""
-KEPT = ("reserve",)
+KEPT = ("reserve", "hold")
 """Forms of placeholders that run nothing."""
 HAS_UNIT = (TaskState.SCHEDULING, TaskState.ALLOCATED, TaskState.BOUND)
 ENDS_UNIT = (TaskState.KILLING, TaskState.KILLED, TaskState.REJECTED, TaskState.FAILED)

@@ -12,16 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.rooms.ending import lose, report
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.leased import GiveUpRooms
 from offers.leased.rooms import Site, parts_of
-from store.reasons import TASKGROUP_TURNED
 from store.records import TaskGroup
-from store.records.running import Task
-from transactions.rules.taskgroups import lifecycle
 from transactions.rules.taskgroups.task_states import TaskState
 
 USE_SECONDS = 3.0
@@ -92,12 +88,12 @@ class KeptRooms:
 
     def _is_kept(self, group: TaskGroup) -> bool:
         version = self._turn.state.version(group.application_key, group.version)
-        return version is not None and version.kept and not group.ended
+        return version is not None and version.kept and not (version.held or group.ended)
 
     def _follow(self, group: TaskGroup) -> None:
         if group.killing_since:
             self._open(group.id)
-            self._report(group, TaskState.KILLED, "the room is open")
+            report(self._turn, group, TaskState.KILLED, "the room is open")
             return
         if group.id not in self._live:
             self._live[group.id] = self._turn.now
@@ -123,7 +119,7 @@ class KeptRooms:
         if group is None or group.ended:
             self._open(name)
         elif not group.started and not group.killing_since and group.agent_id == agent_id:
-            self._report(group, TaskState.RUNNING, "the room is kept")
+            report(self._turn, group, TaskState.RUNNING, "the room is kept")
 
     def _late(self, name: str) -> None:
         """Ends the wait for a room that does not appear."""
@@ -139,7 +135,7 @@ class KeptRooms:
         if group is None or since is None:
             self._rooms.awaited.discard(name)
         elif turn.connected and turn.now >= since + SEEN_SECONDS:
-            self._lose(group, "the cluster manager does not keep the room")
+            lose(turn, group, "the cluster manager does not keep the room")
 
     def _listed(self) -> None:
         """Compares the kept rooms with a new list of agents."""
@@ -158,35 +154,9 @@ class KeptRooms:
                 continue
             self._missed[name] = self._missed.get(name, 0) + 1
             if self._missed[name] >= LISTS:
-                self._lose(group, "the room does not exist any more")
+                lose(turn, group, "the room does not exist any more")
             else:
                 turn.emit(ListAgents(cause=turn.cause))
-
-    def _lose(self, group: TaskGroup, message: str) -> None:
-        lost = {"status": "Lost", "ended": True, "message": message, "updated_at": self._turn.now}
-        self._store(
-            group,
-            tuple(
-                task if task.ended else msgspec.structs.replace(task, last_status=task.status, **lost)
-                for task in group.tasks
-            ),
-        )
-
-    def _report(self, group: TaskGroup, state: TaskState, message: str) -> None:
-        report = lifecycle.Report(state, message, "", None, "", None)
-        applied = lifecycle.applied_report(report, group)
-        self._store(
-            group,
-            tuple(task if task.ended else lifecycle.reduce_task(task, applied, self._turn.now) for task in group.tasks),
-        )
-
-    def _store(self, group: TaskGroup, tasks: tuple[Task, ...]) -> None:
-        turn = self._turn
-        advanced = turn.uow.put(lifecycle.advance(group, tasks, turn.now))
-        if advanced.status != group.status:
-            words = f"{group.status} -> {advanced.status} {advanced.message}"
-            turn.record_event("taskgroup", group.id, TASKGROUP_TURNED[advanced.status], words)
-        turn.checkpoint()
 
     # --- opened rooms -----------------------------------------------------------------------------------------
 

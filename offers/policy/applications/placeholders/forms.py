@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
+from offers.leased.holds import HOLD_SECONDS
 from offers.policy.applications.gangs.effects import Create, Traits
 from offers.policy.applications.placeholders.backend import Form, PlaceholderBackend, TrackingBackend
 
-HOLD_SECONDS = 10.0
-"""The time for which an offer is held at most without renewal. Offers that are held longer starve other frameworks."""
 NOMINATION_SECONDS = 60.0
 """The time for which a nomination is valid without renewal."""
 APPLICATION, GROUP, PLACEHOLDER = "application", "taskgroup", "placeholder"

@@ -1,0 +1,138 @@
+"""Placeholders that run nothing: the core holds their room in the offers (docs/decisions/0064-held-offers.md).
+
+Such a placeholder has a taskgroup like any other, so all policies place and count it, and a new leader finds it again.
+The taskgroup runs when the offers of its agent cover its room. Offers come and go: a hold that no offer covers for some
+time has lost its room to another scheduler, and the gang asks for another placeholder. When the taskgroup is ended, its
+room waits for the launch that was promised the room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.rooms.ending import lose, report
+from bcs_scheduler.core.interface.leased import Decline
+from bcs_scheduler.core.structures.work_queue import WorkQueue
+from offers.leased.holds import HOLD_SECONDS, LEAVE_SECONDS
+from store.records import TaskGroup
+from transactions.resources.resource_request import request_of
+from transactions.rules.taskgroups.task_states import TaskState
+
+AWAY_SECONDS = 20.0
+"""Seconds after which room that no offer covers is lost."""
+LOOK_SECONDS = 1.0
+"""Seconds between two looks at the ages of the offers with held room."""
+
+
+class HeldRooms:
+    """Follows the taskgroups of placeholders whose room the core holds."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._holds = turn.pool.holds
+        self._due = WorkQueue()
+        """Holds that are lost or dropped at a moment: their room is not covered, or their taskgroup has ended."""
+        self._look = 0.0
+        """Unix seconds of the next look at the ages of offers."""
+
+    def recover(self) -> None:
+        """Takes up the taskgroups that exist."""
+        for group in list(self._turn.state.taskgroups.values()):
+            if self._is_held(group):
+                self._follow(group)
+
+    def next_timer(self) -> float | None:
+        """Unix seconds of the next look; None: at no particular time."""
+        return self._turn.now if self._holds.has_news else self._due.first()
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Follows new taskgroups of placeholders, and ends the holds of unwanted ones."""
+        groups = self._turn.state.taskgroups
+        for kind, key in changed:
+            if kind != "taskgroup":
+                continue
+            group = groups.get(key)
+            if group is None or group.ended:
+                self._forget(key)
+            elif key in self._holds or self._is_held(group):
+                self._follow(group)
+
+    def tick(self) -> None:
+        """Follows offers and time."""
+        if not (self._holds or self._due):
+            return
+        turn = self._turn
+        turn.pool.table.flush()
+        for name in self._holds.take_news():
+            self._look_at(name)
+        while (due := self._due.pop(turn.now)) is not None:
+            self._end(due)
+        if turn.connected and turn.now >= self._look:
+            self._look = turn.now + LOOK_SECONDS
+            self._give_back()
+        turn.cut()
+
+    # --- taskgroups -------------------------------------------------------------------------------------------
+
+    def _is_held(self, group: TaskGroup) -> bool:
+        version = self._turn.state.version(group.application_key, group.version)
+        return version is not None and version.held and not group.ended
+
+    def _follow(self, group: TaskGroup) -> None:
+        turn, name = self._turn, group.id
+        version = turn.state.version(group.application_key, group.version)
+        if group.killing_since:
+            if name in self._holds and name not in self._holds.leaving:
+                self._holds.leaving[name] = turn.now
+                self._due.put(name, turn.now + LEAVE_SECONDS)
+            report(turn, group, TaskState.KILLED, "the room is free")
+        elif name not in self._holds and version is not None:
+            site = (group.agent_id, group.role or "*")
+            self._holds.add(name, site, request_of(version, turn.options.traits.overhead))
+
+    def _forget(self, name: str) -> None:
+        """The taskgroup has ended. A hold that leaves waits for the promised launch."""
+        if name in self._holds and name not in self._holds.leaving:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self._holds.drop(name)
+        self._due.drop(name)
+
+    def _look_at(self, name: str) -> None:
+        """The hold is new, or has become covered or short."""
+        group = self._turn.state.taskgroups.get(name)
+        if group is None or group.ended:
+            self._forget(name)
+        elif name in self._holds.short:
+            self._due.put(name, self._turn.now + AWAY_SECONDS)
+        else:
+            self._due.drop(name)
+            if not group.started and not group.killing_since:
+                report(self._turn, group, TaskState.RUNNING, "the room is held")
+
+    def _end(self, name: str) -> None:
+        """The time of a hold is over."""
+        turn = self._turn
+        group = turn.state.taskgroups.get(name)
+        if group is None or group.ended:
+            self._drop(name)
+        elif not turn.connected:
+            self._due.put(name, turn.now + AWAY_SECONDS)
+        else:
+            self._drop(name)
+            lose(turn, group, "no offer has the room any more")
+
+    # --- offers -----------------------------------------------------------------------------------------------
+
+    def _give_back(self) -> None:
+        """Gives back the offers whose room was held for long. They return at once if no other scheduler is due."""
+        turn = self._turn
+        for site in self._holds.sites:
+            row = turn.pool.row(*site)
+            if row is None or row.allocations:
+                continue
+            if any(offer.received_at + HOLD_SECONDS <= turn.now for offer in row.offers.values()):
+                taken = tuple(offer.id for offer in turn.pool.take(*site))
+                turn.emit(Decline(offer_ids=taken, refuse_seconds=0.0, cause=turn.cause))
