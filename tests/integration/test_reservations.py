@@ -95,7 +95,12 @@ def test_a_hard_reservation_that_times_out_fails_and_leaves_nothing(scheduler: S
         return view if view is not None and view["Status"] == "Stopped" else None
 
     wait_for(stopped, PATIENCE, "the end of the reservation")
-    events = scheduler.call("GET", "/namespaces/default/events")
-    assert any("ResourceReservationTimeout" in event["message"] for event in events)
+
+    def told() -> bool:
+        """An event is shown when it is durable, a moment after the state."""
+        events = scheduler.call("GET", "/namespaces/default/events")
+        return any("ResourceReservationTimeout" in event["message"] for event in events)
+
+    wait_for(told, PATIENCE, "the event of the time-out")
     scheduler.call("POST", APPLICATIONS, application("next", 2))
     scheduler.wait_running("next", 2)
