@@ -9,7 +9,7 @@ import pytest
 
 from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.controllers.managed import applications, carrying, gangs, gate
-from bcs_scheduler.core.controllers.rooms import held_rooms, kept_rooms
+from bcs_scheduler.core.controllers.rooms import ending, held_rooms, kept_rooms
 from bcs_scheduler.core.interface import cluster_manager
 from offers.leased import row
 from offers.policy.applications.gangs import state, swap
@@ -83,10 +83,9 @@ def use_every_room(patch: pytest.MonkeyPatch) -> None:
 
 def open_what_runs(patch: pytest.MonkeyPatch) -> None:
     """A room is opened as soon as its placeholder runs."""
-    honest = kept_rooms.report
 
     def hasty(turn: Any, group: Any, state: Any, message: str) -> None:
-        honest(turn, group, state, message)
+        ending.report(turn, group, state, message)
         turn.pool.open_room(group.id, turn.now)
 
     patch.setattr(kept_rooms, "report", hasty)

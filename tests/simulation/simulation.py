@@ -70,9 +70,8 @@ class Simulation:
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
         cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions).
-        `kept`: with `reserving`, placeholders run nothing; `held`: nor that, and the scheduler holds their room.
-        `guarantees`: a full cluster whose queues have guarantees,
-        with the policy `hierarchical`."""
+        `kept`: with `reserving`, placeholders run nothing; `held`: the scheduler holds their room.
+        `guarantees`: a full cluster whose queues have guarantees, with the policy `hierarchical`."""
         self.groups, self.reserving, self.moves, self.guarantees = groups, reserving, moves, guarantees
         self.trees = trees or mixed or guarantees
         world = self.world = World(seed)
