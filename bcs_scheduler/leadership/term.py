@@ -27,7 +27,7 @@ from bcs_scheduler.loop.call_outlet import Outlet
 from bcs_scheduler.loop.clock import Clock
 from bcs_scheduler.loop.inbox import Inbox, InboxClosed
 from bcs_scheduler.loop.pipeline import CommitPipeline
-from bcs_scheduler.loop.turn_timer import COMMANDS, OFFERS, REST, TurnPace, is_crowded, room_for_reports
+from bcs_scheduler.loop.turn_timer import COMMANDS, OFFERS, TurnPace, is_crowded, rest, room_for_reports
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from store import threads
 from store.base import Store
@@ -287,7 +287,7 @@ class Term:
         wait = max(0.0, self.core.next_wakeup(now) - now)
         unsent = self._pipeline.unsent_for()
         if is_crowded(unsent) and not self._idle:
-            self._stopping.wait(REST)
+            unsent = rest(wait, self._pipeline.unsent_for, self.inbox.await_command)
         room = room_for_reports(reports, unsent, self.inbox.width, self._idle)
         batch = self.inbox.take(wait, max(0, COMMANDS - commands), room)
         began = time.perf_counter()

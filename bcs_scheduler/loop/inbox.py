@@ -84,10 +84,18 @@ class Inbox:
             raise InboxClosed
         if isinstance(event, Request):
             self._commands.append(event)
+            awaited = len(self._commands) == 1
         else:
             self._reports.put(event)
-        if len(self) == 1:
+            awaited = len(self) == 1
+        if awaited:
             self._condition.notify_all()
+
+    def await_command(self, timeout: float) -> bool:
+        """Waits up to `timeout` seconds for a command, and leaves it inside. Returns whether there is one, or the inbox
+        is closed."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._closed or bool(self._commands), timeout)
 
     def take(self, timeout: float, commands: int, reports: int) -> list[Input]:
         """Up to so many commands, then up to so many reports, lanes in turn; waits up to `timeout` seconds for the

@@ -18,9 +18,11 @@ CROWD = 0.15
 """Seconds that a commit may wait to be sent, beyond which a turn takes one report of each namespace only. Commits are
 first in, first out for all users; reports are not. So work that the store cannot take now waits as reports, and reports
 of other namespaces overtake it."""
-REST = 0.005
-"""Seconds between two such turns if the first has decided something: a command that comes meanwhile waits for as
-long."""
+REST, SHORT_REST = 0.05, 0.005
+"""Seconds before such a turn, at most, if the turn before has decided something. The rest ends when the store has
+caught up, or a command arrives. Turns that follow each other faster cost a fifth of the processor time of a launch, and
+give the store nothing that it could take. A core that is busy or has a timer rests until the timer, but for the shorter
+time in any case."""
 OFFERS = 200
 """Offers that enter the core as one event at most: some milliseconds of work."""
 
@@ -37,6 +39,17 @@ def room_for_reports(unhandled: int, unsent: float, width: int, idle: int) -> in
     change nothing give the store nothing to do: each turn without a decision doubles the room of the next."""
     room = max(0, REPORTS - unhandled)
     return min(room, (width + 1) << min(idle, REPORTS.bit_length())) if is_crowded(unsent) else room
+
+
+def rest(wakeup: float, unsent_for: Callable[[], float], await_command: Callable[[float], bool]) -> float:
+    """Waits as described at `REST`. `wakeup`: seconds until the core has work by itself, 0.0 or less = now.
+    `unsent_for`: seconds for which the oldest commit has been waiting to be sent; the last value is returned.
+    `await_command`: waits up to so many seconds, returns whether a command has arrived or the term ends."""
+    until = time.monotonic() + max(SHORT_REST, min(REST, wakeup))
+    unsent = unsent_for()
+    while is_crowded(unsent) and time.monotonic() < until and not await_command(SHORT_REST):
+        unsent = unsent_for()
+    return unsent
 
 
 class TurnPace:

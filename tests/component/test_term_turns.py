@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import threading
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from bcs_scheduler.core.interface import cluster_manager, inputs
+from bcs_scheduler.core.interface import cluster_manager, inputs, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.term import Term
+from bcs_scheduler.loop.inbox import Inbox
 from bcs_scheduler.loop.lanes import is_answer, lane_of
-from bcs_scheduler.loop.turn_timer import REPORTS, is_crowded
+from bcs_scheduler.loop.turn_timer import REPORTS, REST, SHORT_REST, is_crowded, rest
 from bcs_scheduler.observability.metrics import Metrics
 from store import base
 from store.ids import TaskGroupId
@@ -25,18 +27,6 @@ from transactions.rules.taskgroups.task_states import TaskState
 
 STORM = 2 * REPORTS
 """Reports of the large application."""
-
-
-class Rests(threading.Event):
-    """Counts the waits instead of waiting."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def wait(self, timeout: float | None = None) -> bool:
-        self.count += 1
-        return self.is_set()
 
 
 class Steps:
@@ -53,7 +43,9 @@ class Steps:
         )
         self.pipeline = self.term._pipeline
         self.pipeline._patience = 600.0  # however slow the machine is, `submit` does not block the test
-        self.rests = self.term._stopping = Rests()
+        self.rests = 0
+        """Turns before which the term has rested."""
+        self.term.inbox.await_command = self._rest  # type: ignore[method-assign]
         self.batches: list[Sequence[inputs.Input]] = []
         self._honest = self.term.core.turn
         self.term.core.turn = self._turn  # type: ignore[method-assign, assignment]
@@ -62,6 +54,11 @@ class Steps:
     def _turn(self, batch: Sequence[inputs.Input], *arguments: object) -> Sequence[Unit]:
         self.batches.append(batch)
         return self._honest(batch, *arguments)  # type: ignore[arg-type]
+
+    def _rest(self, timeout: float) -> bool:
+        """Counts the waits of a turn as one, and does not wait."""
+        self.rests += 1
+        return True
 
     def hold(self) -> None:
         """The store answers no commit any more, until commits wait to be sent behind those under way."""
@@ -123,10 +120,48 @@ def test_reports_that_change_nothing_do_not_wait_for_the_store(steps: Steps) -> 
     steps.hold()
     sizes = [len(steps.take()) for _ in range(10)]
     assert sizes[:3] == [1, 2, 4] and sum(sizes) == STORM
-    assert steps.rests.count <= 1, "before the first turn"
+    assert steps.rests <= 1, "before the first turn"
     steps.term.inbox.put(update("storm", 0))
     assert steps.take()
-    steps.rests.count = 0
+    steps.rests = 0
     for index in range(STORM):
         steps.term.inbox.put(update("storm", index))
-    assert [len(steps.take()), steps.rests.count] == [2, 1], "what was decided is the store's to take first"
+    assert [len(steps.take()), steps.rests] == [2, 1], "what was decided is the store's to take first"
+
+
+def test_a_rest_ends_when_the_store_has_caught_up_or_a_command_arrives() -> None:
+    waits: list[float] = []
+
+    def rests(unsent: list[float], wakeup: float, commands: int = 1_000) -> tuple[float, int]:
+        """The value that the rest returns, and the number of its waits."""
+        waits.clear()
+
+        def await_command(timeout: float) -> bool:
+            waits.append(timeout)
+            time.sleep(timeout)
+            return len(waits) >= commands
+
+        values = iter(unsent)
+        return rest(wakeup, lambda: next(values, 9.0), await_command), len(waits)
+
+    assert rests([1.0, 1.0, 0.1], wakeup=60.0) == (0.1, 2)
+    assert rests([], wakeup=60.0, commands=3) == (9.0, 3)
+    assert rests([0.0], wakeup=60.0) == (0.0, 0)
+    assert 1 <= rests([], wakeup=60.0)[1] <= REST / SHORT_REST
+    assert rests([], wakeup=-1.0)[1] == 1, "the core has work to do"
+    assert set(waits) == {SHORT_REST}
+
+
+def test_a_command_ends_a_wait_for_commands_and_reports_do_not() -> None:
+    inbox = Inbox()
+    inbox.put(update("storm", 0))
+    assert not inbox.await_command(0.01)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(inbox.await_command, 60.0)
+        wait_for(lambda: inbox._condition._waiters, what="the waiting thread")  # type: ignore[attr-defined]
+        inbox.put(update("storm", 1))
+        inbox.offer(requests.CancelTransaction(id="t"))
+        assert waiting.result(30.0)
+    inbox.close()
+    assert inbox.await_command(60.0)
+    assert len(inbox.take(0.0, 0, 0)) == 0
