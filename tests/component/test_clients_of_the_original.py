@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -39,11 +40,7 @@ class Session:
         method, _, target = step["send"].format(**self.known).partition(" ")
         path, _, query = target.partition("?")
         base = "" if path.startswith("/v1/") else self.prefix
-        body = step.get("body")
-        if isinstance(body, str):
-            body = (TESTS / "documents" / f"{body}.json").read_text()
-        elif body is not None:
-            body = json.dumps(body)
+        body = _body(step)
         pairs = parse_qsl(f"{query}&{self._query}", keep_blank_values=True)
         headers = {name: value for name, value in {**HEADERS, **self._headers}.items() if value}
         return self.api.call(method, path + self._slashes, base=base, params=pairs, data=body, headers=headers)
@@ -65,6 +62,42 @@ class Session:
             self.known["version"] = state.applications[key].version
 
 
+def _body(step: dict[str, Any]) -> str | None:
+    if "raw" in step:
+        return str(step["raw"])
+    body = step.get("body")
+    if isinstance(body, str):
+        body = json.loads((TESTS / "documents" / f"{body}.json").read_text())
+    for path, value in step.get("set", {}).items():
+        *parents, last = path.split(".")
+        place: Any = body
+        for part in parents:
+            place = place[int(part)] if isinstance(place, list) else place.setdefault(part, {})
+        place[last] = value
+    if body is None:
+        return None
+    return WRITERS[step.get("written", "plain")](body)
+
+
+def _upper(value: Any) -> Any:
+    """The same with the keys of the original's documents, but not those of users, in capitals."""
+    if isinstance(value, list):
+        return [_upper(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {key.upper(): item if key == "labels" else _upper(item) for key, item in value.items()}
+
+
+WRITERS: dict[str, Callable[[Any], str]] = {
+    "plain": json.dumps,
+    "capitals": lambda body: json.dumps(_upper(body)),
+    "trailing": lambda body: json.dumps(body) + "\n{}\n",
+    "unknown": lambda body: json.dumps({**body, "status": {}, "x-added-by-a-tool": [1]}),
+}
+"""How clients write a document: keys are read in any case of letters there, unknown keys and what follows the document
+are ignored."""
+
+
 def check(step: dict[str, Any], response: Any) -> Any:
     assert response.headers["Content-Type"] == "application/json; charset=utf-8"
     answer = response.json()
@@ -83,6 +116,7 @@ def check(step: dict[str, Any], response: Any) -> Any:
         assert data is None
     elif wanted != "any":
         assert isinstance(data, KINDS[wanted])
+        assert len(data) >= step.get("least", 0)
     return data
 
 

@@ -260,18 +260,18 @@ async def _carried_out(operation: Operation, call: Call, admission: Admission) -
 
 
 async def _read_body(request: Request, settings: ApiSettings) -> Any:
-    headers = request.headers
+    headers, lenient = request.headers, request.state.original
     try:
         content = await body.read(
             request.stream(),
             headers.get("content-length"),
-            "" if request.state.original else headers.get("content-type", ""),
+            "" if lenient else headers.get("content-type", ""),
             settings.max_body,
             settings.body_timeout,
         )
     except ClientDisconnect as gone:
         raise ApiError(errors.BAD_BODY, "the connection ended before the end of the body") from gone
-    return body.parse(content)
+    return body.parse(original.document_of(content) if lenient else content)
 
 
 CHUNK = 500

@@ -7,6 +7,7 @@ served, because the bodies of the others are records of the original.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -51,6 +52,10 @@ READS = {
 _ROUTES = Routes(READS)
 _FORGIVING = ("configmaps", "secrets", "services", "admissionwebhook", "crd", "command", "transactions", "daemonset")
 """Parts of paths of objects whose deletion succeeds there also if they do not exist."""
+_EMPTY = tuple(f"{BASE}{_NS}/applications/{{name}}/{part}" for part in ("taskgroups", "tasks", "versions"))
+"""Paths of lists that are empty there if the application does not exist."""
+SPACE = " \t\r\n"
+"""White space of JSON."""
 _ZERO_IS_ABSENT = ("instances",)
 """Numbers for which 0 means the same as an absent parameter."""
 
@@ -78,6 +83,17 @@ def translate(path: str) -> Translated | None:
     return None
 
 
+def document_of(content: bytes) -> bytes:
+    """The body as the original reads it: data after the document is ignored. Unreadable bodies are returned whole, so
+    that the reader reports the place of the fault."""
+    try:
+        text = content.decode("utf-8-sig").lstrip(SPACE)
+        _, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return content
+    return text[:end].encode("utf-8", "surrogatepass")
+
+
 def lenient_query(pairs: Iterable[tuple[str, str]], declared: Sequence[Param]) -> list[tuple[str, str]]:
     """The query as the original reads it: without empty and unknown parameters, the first one of several, and numbers
     that cannot be read as if they were left out."""
@@ -94,5 +110,8 @@ def lenient_query(pairs: Iterable[tuple[str, str]], declared: Sequence[Param]) -
 
 
 def ignores_missing(operation: Operation) -> bool:
-    """True if a client of the original expects success for the deletion of an object that does not exist."""
+    """True if a client of the original expects success for an object that does not exist: for some deletions, and for
+    the lists of an application."""
+    if operation.method == "GET":
+        return operation.path in _EMPTY
     return operation.method == "DELETE" and any(part in _FORGIVING for part in operation.path.split("/"))

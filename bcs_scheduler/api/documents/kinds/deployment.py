@@ -186,7 +186,8 @@ def _check_adoption(document: DeploymentDocument, problems: Problems, *, updatin
     for name in _NEEDS_TEMPLATE:
         if getattr(document, name) != getattr(blank, name):
             wire = next(f.encode_name for f in msgspec.structs.fields(document) if f.name == name)
-            problems.add(member("$", wire), "needs spec.template: an adopted application keeps its own")
+            words = "has no effect without spec.template: an adopted application keeps its own"
+            problems.warn(member("$", wire), words)
 
 
 def _check_contents(application: ApplicationDocument, problems: Problems) -> None:

@@ -33,6 +33,7 @@ from bcs_scheduler.core.interface.requests import DeleteAgentSetting, DrainAgent
 from bcs_scheduler.wire.problems import Problems, element, member
 from bcs_scheduler.wire.quantities import thousandths
 from offers.agents import Names
+from store.records import AgentSetting
 from transactions.text import counted
 
 table = Table("agents")
@@ -72,7 +73,10 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
 )
 def list_settings(call: Call) -> Answer:
     state = call.state()
+    listed = call.gateway.agents()
     found = dict(state.agent_settings)
+    if call.original:
+        found = {agent.key: AgentSetting(agent=agent.key) for agent in listed} | found
     if "ips" in call.query:
         wanted = _ips(call)
         unknown = [ip for ip in wanted if ip not in found]
@@ -80,7 +84,7 @@ def list_settings(call: Call) -> Answer:
             problems = [Problem("?ips", f"there are no settings for {ip}") for ip in unknown]
             raise ApiError(Reason.NOT_FOUND, f"there are no settings for {', '.join(unknown[:10])}", problems)
         found = {ip: found[ip] for ip in wanted}
-    ids = ids_by_setting(state, call.gateway.agents())
+    ids = ids_by_setting(state, listed)
     return page(
         found.values(),
         lambda setting: (setting.agent,),
@@ -98,6 +102,10 @@ def get_setting(call: Call) -> Answer:
         if setting is not None:
             ids = ids_by_setting(state, listed).get(key, set())
             return Answer(show_setting(state, setting, frozenset(ids)))
+    if call.original and (keys := Names(listed).keys(name)):
+        return Answer(
+            show_setting(state, AgentSetting(agent=keys[0]), frozenset(ids_by_setting(state, listed)[keys[0]]))
+        )
     check_complete(call, name)
     raise not_found("settings of agent", name)
 
