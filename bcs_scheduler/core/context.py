@@ -173,11 +173,13 @@ class TurnContext:
     def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:
         """Runs work as units of its own. An unexpected error undoes the work and is recorded as an event, and the turn
         continues with other objects. Returns the error as text; empty if the work succeeded."""
-        self.cut()
+        if not self.uow.empty:
+            self.cut()
         self._attempts += 1
         try:
             work()
-            self.fits()
+            if not self.uow.empty:
+                self.fits()
         except Exception as error:
             if self.options.strict and not isinstance(error, UNFIT):
                 raise

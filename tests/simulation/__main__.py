@@ -12,6 +12,7 @@ import sys
 import time
 from collections import Counter
 
+from bcs_scheduler.loop import gc_tuning
 from tests.simulation.simulation import Result, simulate
 from tests.simulation.words import summary
 
@@ -50,6 +51,7 @@ def _one(seed: int, steps: int, verbose: bool, policy: str) -> int:
 
 
 def _many(seeds: range, steps: int, jobs: int, policy: str) -> int:
+    gc_tuning.tune_process()
     began = said = time.perf_counter()
     counts: Counter[str] = Counter()
     simulated: list[float] = []

@@ -250,14 +250,15 @@ class Node:
         """Neighbouring units as one commit now and then, if the store takes them together: the last change of a record
         wins."""
         batches: list[tuple[dict[tuple[str, str], Change], list[effects.Effect]]] = []
-        room, sizer = 0, self._store.sizer
+        room, measured = 0, self._store.sizer.measured
         for unit in units:
-            size = sum(map(sizer.size, unit.changes))
+            changes = [measured(change) for change in unit.changes]
+            size = sum(one for _, one in changes)
             if not batches or self.world.chance(0.5) or size > room:
                 batches.append(({}, []))
-                room = sizer.limit
+                room = self._store.sizer.limit
             room -= size
-            for change in unit.changes:
+            for change, _ in changes:
                 batches[-1][0][change.kind, change.key] = change
             batches[-1][1].extend(unit.effects)  # type: ignore[arg-type]
         return [(list(changes.values()), out) for changes, out in batches]

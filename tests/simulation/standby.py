@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 
-from store.encoding.codec import Stored, encode, followed
+from store.base import Change, Followed
 from store.state import State
 from store.state.replica import Replica
 from store.state.validation import wrong_index
@@ -93,19 +93,15 @@ class Standby:
         return len(log), dict.fromkeys(log[self._position :])
 
     def _finish(self, began: float, end: int, names: dict[tuple[str, str], None]) -> None:
-        durable = self._store.durable
-        items: list[Stored | tuple[str, str]] = []
+        changes: list[Change] = []
         for name in names:
-            record = durable.get(name)
-            if record is None:
+            change = self._store.follow(name)
+            if change.record is None:
                 self._told.pop(name, None)
-                items.append(name)
             else:
                 self._told[name] = None
-                items.append(Stored(*name, encode(record)))
-        found = followed(items)
-        assert not found.quarantined, found.quarantined
-        self.replica.apply(found)
+            changes.append(change)
+        self.replica.apply(Followed(changes, []))
         self._position, self.read_at = end, began
         self._world.counts["standby reads"] += 1
 

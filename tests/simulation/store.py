@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from store.base import Change, Term
+from store.encoding.codec import Stored, encode, followed
 from store.encoding.sizes import SMALLEST_LIMIT, Sizer
 from store.records import Record
 from tests.simulation.violation import Violation
@@ -106,6 +107,10 @@ class Store:
         """Kind and key of every change, for standbys."""
         self.changed_at: dict[tuple[str, str], float] = {}
         """When each record was last changed, by the clock of the world."""
+        self._written: dict[tuple[str, str], bytes | None] = {}
+        """The encodings with which the durable records were written, as far as they are known."""
+        self._followed: dict[tuple[str, str], Change] = {}
+        """The durable records as followers have read them: each is decoded once, for all followers."""
         self.epoch = 0
         self._marked: float | None = None
         """When the framework record was last written, by the clock of the store."""
@@ -128,12 +133,27 @@ class Store:
             return False
         self.applying(commit.changes)
         for change in commit.changes:
-            self.log.append((change.kind, change.key))
-            self.changed_at[change.kind, change.key] = self.world.now
+            name = (change.kind, change.key)
+            self.log.append(name)
+            self.changed_at[name] = self.world.now
+            self._written[name] = change.data
+            self._followed.pop(name, None)
             if change.kind == "framework":
                 self._marked = self.world.now
             if change.record is None:
-                self.durable.pop((change.kind, change.key), None)
+                self.durable.pop(name, None)
             else:
-                self.durable[change.kind, change.key] = change.record
+                self.durable[name] = change.record
         return True
+
+    def follow(self, name: tuple[str, str]) -> Change:
+        """What a follower finds at kind and key now: the record, encoded and decoded; None if there is none."""
+        known = self._followed.get(name)
+        if known is None:
+            record = self.durable.get(name)
+            item = name if record is None else Stored(*name, self._written.get(name) or encode(record))
+            found = followed([item])
+            assert not found.quarantined, found.quarantined
+            (known,) = found.changes
+            self._followed[name] = known
+        return known
