@@ -115,8 +115,12 @@ class Core:
             self.outputs,
         )
         """Controllers with a `tick`, in the order in which they are called. Each works on one kind of object."""
-        self._names = tuple(type(controller).__name__.lower() for controller in self._controllers)
         self._all_controllers: tuple[Controller, ...] = (*self._controllers, self._message_sender, self._services)
+        self._timers: tuple[Callable[[], float | None], ...] = (
+            self.turn_context.engine.next_timer,
+            self._offer_manager.next_timer,
+            *(controller.next_timer for controller in self._all_controllers),
+        )
         self._sliced_requests = SlicedRequests(self.turn_context)
         self._plans: list[tuple[float, requests.Request]] = []
         self._invalid: set[str] = set()
@@ -207,12 +211,7 @@ class Core:
         arrives. `now`: Unix seconds. `tick`: longest pause in seconds."""
         if self.busy:
             return now
-        earliest = now + tick
-        for part in (self.turn_context.engine, self._offer_manager, *self._all_controllers):
-            timer = part.next_timer()
-            if timer is not None and timer < earliest:
-                earliest = timer
-        return earliest
+        return min([now + tick, *(at for timer in self._timers if (at := timer()) is not None)])
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first (any thread)."""
@@ -344,8 +343,8 @@ class Core:
                 group, "long time not report status, and the cluster manager does not answer for it", ended=False
             )
             self.turn_context.checkpoint()
-        for name, controller in zip(self._names, self._controllers, strict=True):
-            self.turn_context.attempt("core", name, controller.tick)
+        for controller in self._controllers:
+            self.turn_context.attempt("core", type(controller).__name__.lower(), controller.tick)
         self.turn_context.attempt("core", "garbagecollector", self._garbage_collector.tick)
         self.turn_context.cut()
 

@@ -14,9 +14,9 @@ Site = tuple[str, str]
 """Agent id and role."""
 
 
-def names_in(offer: Offer) -> set[str]:
-    """The rooms that an offer has parts of."""
-    return {key.room for key, _ in (*offer.scalars, *offer.ranges) if key.room}
+def names_in(offer: Offer) -> list[str]:
+    """The rooms that an offer has parts of, each once, in the order of the offer."""
+    return list(dict.fromkeys(key.room for key, _ in (*offer.scalars, *offer.ranges) if key.room))
 
 
 def parts_of(offers: Iterable[Offer], names: Iterable[str]) -> Allocation:
@@ -37,8 +37,8 @@ class KeptRooms:
     def __init__(self) -> None:
         self.opened: dict[str, float] = {}
         """Rooms that anybody may use, with the Unix seconds since which they may. They need not be in an offer."""
-        self.awaited: set[str] = set()
-        """Rooms that are to be seen in an offer soon."""
+        self.awaited: dict[str, None] = {}
+        """Rooms that are to be seen in an offer soon, in the order of their wait."""
         self._offers: dict[str, dict[str, Offer]] = {}
         self._news: dict[str, Offer] = {}
 
@@ -84,12 +84,12 @@ class KeptRooms:
         """A room was given up, unless an offer still has a part of the room."""
         if name not in self._offers:
             self.opened.pop(name, None)
-            self.awaited.discard(name)
+            self.awaited.pop(name, None)
 
-    def names_on(self, agent_id: str, role: str) -> set[str]:
-        """The opened rooms in the offers of an agent for a role."""
-        return {
+    def names_on(self, agent_id: str, role: str) -> list[str]:
+        """The opened rooms in the offers of an agent for a role, in the order of their opening."""
+        return [
             name
             for name in self.opened
             if any((offer.agent_id, offer.role) == (agent_id, role) for offer in self.offers_of(name))
-        }
+        ]

@@ -98,24 +98,24 @@ class KeptRooms:
         if group.id not in self._live:
             self._live[group.id] = self._turn.now
             if not group.started:
-                self._rooms.awaited.add(group.id)
+                self._rooms.awaited[group.id] = None
 
     def _forget(self, name: str) -> None:
         """The taskgroup has ended. Its room, if there is one, is opened when it is seen."""
         if self._live.pop(name, None) is not None:
             self._missed.pop(name, None)
             if name not in self._rooms.opened:
-                self._rooms.awaited.discard(name)
+                self._rooms.awaited.pop(name, None)
 
     def _open(self, name: str) -> None:
         self._turn.pool.open_room(name, self._turn.now)
-        self._rooms.awaited.add(name)
+        self._rooms.awaited[name] = None
 
     def _seen(self, name: str, agent_id: str) -> None:
         group = self._turn.state.taskgroups.get(name)
         self._missed.pop(name, None)
         if name not in self._rooms.opened:
-            self._rooms.awaited.discard(name)
+            self._rooms.awaited.pop(name, None)
         if group is None or group.ended:
             self._open(name)
         elif not group.started and not group.killing_since and group.agent_id == agent_id:
@@ -133,7 +133,7 @@ class KeptRooms:
         group = turn.state.taskgroups.get(name)
         since = self._live.get(name)
         if group is None or since is None:
-            self._rooms.awaited.discard(name)
+            self._rooms.awaited.pop(name, None)
         elif turn.connected and turn.now >= since + SEEN_SECONDS:
             lose(turn, group, "the cluster manager does not keep the room")
 
@@ -141,7 +141,7 @@ class KeptRooms:
         """Compares the kept rooms with a new list of agents."""
         turn = self._turn
         for names in turn.agents.rooms.values():
-            for name in names - self._live.keys():
+            for name in sorted(names - self._live.keys()):  # in the same order in every process
                 group = turn.state.taskgroups.get(name)
                 if group is None or group.ended:
                     self._open(name)
