@@ -179,6 +179,13 @@ class HeldBack(NamedTuple):
     empty."""
 
 
+class DecidedBy(NamedTuple):
+    """A policy, and the roles whose demands it decides about; ``*`` stands for all other roles."""
+
+    policy: str
+    roles: tuple[str, ...]
+
+
 class GroupGap(NamedTuple):
     """The minimum that a group of applications does not reach. Numbers count taskgroups."""
 
@@ -191,13 +198,8 @@ class GroupGap(NamedTuple):
     """Taskgroups that the applications of the group want a place for."""
     short: tuple[tuple[str, int], ...] = ()
     """Members below a minimum of their own, with the number of taskgroups that are missing."""
-
-
-class DecidedBy(NamedTuple):
-    """A policy, and the roles whose demands it decides about; ``*`` stands for all other roles."""
-
-    policy: str
-    roles: tuple[str, ...]
+    apart: tuple[DecidedBy, ...] = ()
+    """The policies that decide about members, if there are several: the group can never start together."""
 
 
 class Diagnosis(NamedTuple):

@@ -48,7 +48,11 @@ def group_gap(gap: GroupGap) -> str:
     else:
         words = f"{counted(gap.needed, 'place')} needed at the same time, {gap.found} found"
     short = ", ".join(f"{name} {number}" for name, number in gap.short)
-    return f"group {gap.group}: {words}" + (f"; missing by member: {short}" if short else "")
+    words = f"group {gap.group}: {words}" + (f"; missing by member: {short}" if short else "")
+    if gap.apart:
+        named = " and ".join(f"{one.policy} (roles {', '.join(one.roles)})" for one in gap.apart)
+        words += f"; its members never start together, because several policies decide about their roles: {named}"
+    return words
 
 
 REFUSALS: Mapping[str, str] = {

@@ -11,9 +11,12 @@ C14  at rest every placeholder that runs and whose room is held could be launche
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from bcs_scheduler.core.interface import cluster_manager
 from store.ids import taskgroup_of
 from store.records import TaskGroup, Version
+from store.records.record import Record
 from store.state.state import State
 from tests.simulation.agents import Agent
 from tests.simulation.driver import Term
@@ -25,6 +28,12 @@ from tests.simulation.world import World
 
 MOMENT = 10.0
 """Seconds for which ended holds may wait for a launch, pauses of the scheduler included."""
+
+
+def is_held(records: Mapping[tuple[str, str], Record], group: TaskGroup) -> bool:
+    """The scheduler holds the room of the taskgroup, by its durable definition."""
+    version = records.get(("version", "/".join((group.namespace, group.application, group.version))))
+    return isinstance(version, Version) and version.held
 
 
 def wanted_by(group: TaskGroup) -> Room:
@@ -53,7 +62,7 @@ class KeptRooms:
     def leaving(self, state: State, effect: object) -> None:
         """An effect leaves the scheduler."""
         names: list[str] = []
-        if isinstance(effect, cluster_manager.LaunchOnAgent) and any(one.held for one in effect.launches):
+        if isinstance(effect, cluster_manager.LaunchOnAgent) and any(one.version.held for one in effect.launches):
             raise Violation("I65", "a placeholder is launched whose room is held", effect.agent_id)
         if isinstance(effect, cluster_manager.End):
             names = [effect.taskgroup]
@@ -100,7 +109,7 @@ class KeptRooms:
         for (kind, _), record in self._store.durable.items():
             if kind == "taskgroup" and isinstance(record, TaskGroup) and record.agent_id == accept.agent_id:
                 wanted = record.status == "Running" and not record.killing_since and record.running_since < begun
-                if wanted and record.role in role and self._is_held(record):
+                if wanted and record.role in role and is_held(self._store.durable, record):
                     self._world.count("launches beside held room")
                     held.add(Room(dict(wanted_by(record).scalars)))
         used = Room()
@@ -111,10 +120,6 @@ class KeptRooms:
             if amount and used.scalars.get(name, 0) > max(there - amount, 0):
                 words = f"{used.scalars} is used of {offered.scalars}, of which {held.scalars} is held"
                 raise Violation("I66", words, *(launch.taskgroup.id for launch in accept.launches))
-
-    def _is_held(self, group: TaskGroup) -> bool:
-        version = self._store.durable.get(("version", "/".join((group.namespace, group.application, group.version))))
-        return isinstance(version, Version) and version.held
 
     def turned(self, term: Term) -> None:
         """After a turn: I67."""

@@ -1,5 +1,6 @@
 """I31  in contact, nothing that no record wants runs for longer than ORPHAN seconds, and no record of a taskgroup that
-     its agent does not have lives for longer than that
+     its agent does not have lives for longer than that; the room of a placeholder whose room the scheduler holds counts
+     as the taskgroup
 
 Contact means: the store takes commits, its leader is subscribed at the master, and the agent is registered there and
 can be reached. Any break begins the count anew. The bound is the one of real clusters; losses of calls and the periods
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 from store.records import TaskGroup
 from tests.simulation.agents import Agent
+from tests.simulation.keptrooms import is_held, wanted_by
 from tests.simulation.mesos import Master
 from tests.simulation.store import Store
 from tests.simulation.violation import Violation
@@ -61,6 +63,20 @@ class Orphans:
                 agent_there = master.registered.get(record.agent_id)
                 if record.id in master.rooms:
                     continue  # a placeholder that runs nothing (tests.simulation.keptrooms)
+                if is_held(durable, record):
+                    if agent_there is not None and agent_there.reachable and self._lacks_room(agent_there):
+                        found[record.id] = (agent_there, "is recorded as alive but has no room on")
+                    continue
                 if agent_there is not None and agent_there.reachable and record.id not in agent_there.groups:
                     found[record.id] = (agent_there, "is recorded as alive but not on")
         return found
+
+    def _lacks_room(self, agent: Agent) -> bool:
+        """The agent has less free than placeholders hold there."""
+        free = self._master.free(agent.id)
+        for record in self._store.durable.values():
+            if not isinstance(record, TaskGroup) or record.agent_id != agent.id or record.ended:
+                continue
+            if is_held(self._store.durable, record):
+                free.subtract(wanted_by(record))
+        return any(amount < 0 for amount in free.scalars.values())

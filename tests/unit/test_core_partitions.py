@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.views.running.explain import explain_application
-from bcs_scheduler.core.interface import effects, leased, policies, requests
+from bcs_scheduler.core.interface import effects, leased, plans, policies, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.core.placement.partitions import Partitions
@@ -88,6 +88,28 @@ def test_a_dry_run_asks_the_policy_of_the_role() -> None:
     assert {role: unplaced(role) for role in ("web", "batch", "*")} == {"web": 4, "batch": 2, "*": 0}
 
 
+def test_trials_name_the_partition() -> None:
+    lab = Lab(OPTIONS)
+    arrive(lab, 1, "batch")
+    wanted = msgspec.structs.replace(version(4), namespace="trial", role="batch")
+    create_it = requests.CreateApplication(version=wanted, token=1, dry_run=True)
+    named = {"policy": "hierarchical", "roles": ["batch"]}
+    reply = lab.ask(create_it)
+    assert reply.data is not None and reply.data["partition"] == named
+    reply = lab.ask(plans.PlanRequests(requests=(create_it,)))
+    assert reply.data is not None and reply.data["requests"][0]["partition"] == named
+    create(lab, "night", 4, "batch")
+    reply = lab.ask(plans.AskWhatIf(namespace="night", name="web"))
+    assert reply.data is not None and reply.data["partition"] == named
+    arrive(lab, 1, "web")
+    reply = lab.ask(policies.PutQueueTree(document=TREE.replace("0.2", "0.3"), token=1, dry_run=True))
+    assert reply.data is not None and reply.data["trial"]["partition"] == named
+    lab = Lab(CoreOptions(strict=True))
+    lab.offer("any")
+    reply = lab.ask(create_it)
+    assert reply.data is not None and "partition" not in reply.data, "all roles have one policy"
+
+
 def test_the_tree_of_one_partition_changes_and_leaves_the_others_alone() -> None:
     lab = Lab(OPTIONS)
     create(lab, "night", 4, "batch")
@@ -122,24 +144,58 @@ def test_figures_of_queues_count_the_roles_of_sessions() -> None:
     assert (leaf.taskgroups, dict(leaf.pending)) == (2, {"queue_limit": 1})
 
 
-def test_a_group_has_its_members_in_one_partition() -> None:
-    lab = Lab(OPTIONS)
+def member(lab: Lab, name: str, role: str) -> effects.Reply:
+    """The answer to an application of the group pair/both."""
+    wanted = msgspec.structs.replace(version(1), namespace="pair", application=name, role=role)
+    wanted = msgspec.structs.replace(wanted, annotations={"scheduling.k8s.io/group-name": "both"})
+    return lab.ask(requests.CreateApplication(version=wanted, token=1))
+
+
+def paired(lab: Lab) -> Lab:
     group = PodGroup(namespace="pair", name="both", min_member=2)
     assert lab.ask(policies.PutPodGroup(pod_group=group, create=True)).error == ""
+    return lab
+
+
+def test_a_member_of_another_partition_is_refused() -> None:
+    lab = paired(Lab(OPTIONS))
+    assert member(lab, "one", "web").error == ""
+    refused = member(lab, "two", "batch")
+    assert (refused.error, refused.problems[0].path) == ("invalid", "$.spec.template.spec.role")
+    for words in (
+        "the policy hierarchical (roles batch)",
+        "the policy session (roles web) about one",
+        "pod group both",
+    ):
+        assert words in refused.message
+    refused = member(lab, "two", "")
+    assert refused.problems[0].path == '$.metadata.annotations["scheduling.k8s.io/group-name"]'
+    assert member(lab, "two", "web").error == ""
+    changed = msgspec.structs.replace(version(1), namespace="pair", application="two", role="batch")
+    changed = msgspec.structs.replace(changed, annotations={"scheduling.k8s.io/group-name": "both"})
+    assert lab.ask(requests.UpdateApplication(version=changed, token=1)).error == "invalid"
+
+
+def test_a_group_that_is_in_two_partitions_already_says_so() -> None:
+    """The members were created before each role had a policy of its own."""
+    lab = paired(Lab(CoreOptions(strict=True)))
     for name, role in (("one", "web"), ("two", "*")):
-        wanted = msgspec.structs.replace(version(1), namespace="pair", application=name, role=role)
-        wanted = msgspec.structs.replace(wanted, annotations={"scheduling.k8s.io/group-name": "both"})
-        assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
+        assert member(lab, name, role).error == ""
+    lab = Lab(OPTIONS, lab.records(), lab.now)
     for role in ("web", "*"):
         arrive(lab, 2, role)
     lab.wait(3.0)
     assert not lab.core.state.taskgroups, "each partition sees one of two members"
-    wanted = msgspec.structs.replace(version(1), namespace="pair", application="three", role="web")
-    wanted = msgspec.structs.replace(wanted, annotations={"scheduling.k8s.io/group-name": "both"})
-    assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
-    lab.wait(3.0)
-    placed = {group.application_key for group in lab.core.state.taskgroups.values()}
-    assert placed == {"pair/one", "pair/three"}, "two members of one partition start together"
+    for name in ("one", "two"):
+        told = explain_application(
+            lab.core.state, lab.core.state.applications[f"pair/{name}"], lab.core.diagnosis, lab.now
+        )
+        placing = told.transactions[0].placing
+        assert placing is not None and placing.group is not None
+        assert placing.group.reason == "membersApart"
+        assert sorted(part.policy for part in placing.group.partitions) == ["session", "simple"]
+        assert "never start together" in placing.message
+    assert member(lab, "three", "web").error == "invalid", "one of the others is in another partition"
 
 
 def test_offers_that_are_gone_void_the_plans_of_all_partitions() -> None:

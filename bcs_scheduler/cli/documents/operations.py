@@ -108,5 +108,8 @@ def _plan(data: Any) -> Iterable[str]:
         yield f"- taskgroup {taskgroup_name(str(taskgroup))}"
     for taskgroup in plan.get("evict") or ():
         yield f"- taskgroup {taskgroup_name(str(taskgroup))} of other work is evicted to make room"
+    part = plan.get("partition")
+    if part:
+        yield f"  the policy {part['policy']} decides about the roles {', '.join(part['roles'])}"
     if plan.get("unplaced"):
         yield f"! {counted(plan['unplaced'], 'taskgroup')} cannot be placed: {plan.get('message') or 'no reason given'}"

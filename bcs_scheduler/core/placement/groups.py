@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from bcs_scheduler.core.context import TurnContext
-from offers.model import Demand, GroupGap
+from bcs_scheduler.core.options import RolePartition
+from offers.model import DecidedBy, Demand, GroupGap
 from offers.policy.session.decisions import Decisions
 from transactions.base import Slot
 from transactions.rules import gangs
@@ -75,3 +76,23 @@ class Groups:
     def _planned(self, application: str) -> int:
         active = self._turn.state.active_of(application)
         return sum(map(self._turn.engine.planned, active))
+
+
+def partitions_of(turn: TurnContext, group: str, beside: str = "") -> dict[str, RolePartition]:
+    """The partitions that decide about the members of a group (``namespace/name``), by the name of the member. Empty if
+    all roles have one policy. `beside`: the member that is left out."""
+    state, options, found = turn.state, turn.options, dict[str, RolePartition]()
+    if len(options.parts()) == 1:
+        return found
+    for key in list(state.indexes.applications_in(group)):
+        application = state.applications.get(key)
+        version = state.version(key, application.version) if application is not None else None
+        if application is not None and version is not None and application.member != beside:
+            found[application.member] = options.part_of(version.role or options.transactions.role)
+    return found
+
+
+def apart(turn: TurnContext, group: str) -> tuple[DecidedBy, ...]:
+    """The policies that decide about the members of a group (``namespace/name``), if there are several; else empty."""
+    found = {part.roles: DecidedBy(part.kind, part.roles) for part in partitions_of(turn, group).values()}
+    return tuple(found.values()) if len(found) > 1 else ()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
 from bcs_scheduler.core.placement.foreseen import Policy
+from bcs_scheduler.core.placement.groups import apart
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role
@@ -43,7 +44,10 @@ def placing_of(turn: TurnContext) -> PlacementPass:
     policies: list[Policy | None] = [one if isinstance(one, SessionPass) else None for one in passes]
     turn.placer.policy_of, turn.placer.has_policy = (lambda role: policies[number_of(role)]), any(policies)
     named = [DecidedBy(part.kind, part.roles) for part in parts]
+    for one, decides in zip(passes, named, strict=True):
+        one.decides = decides
     turn.placer.decided_by = lambda role: named[number_of(role)]
+    turn.placer.apart = lambda group: apart(turn, group)
     return Partitions(turn, launcher, passes, number_of)
 
 

@@ -18,7 +18,7 @@ from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import first_slots
 from bcs_scheduler.core.structures.time_budget import LAUNCHES, MATCHING, TimeBudget
-from offers.model import Demand, MatchResult
+from offers.model import DecidedBy, Demand, MatchResult
 from store import ids
 from store.records import PodGroup
 from transactions.base import Slot
@@ -44,6 +44,8 @@ class PlacementPass:
         partition."""
         self._turn = turn
         self._covers = covers
+        self.decides: DecidedBy | None = None
+        """The name of the policy with its roles, for users; None: all roles have one policy."""
         self._launcher = launcher or Launcher(turn)
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()

@@ -102,6 +102,8 @@ class Placer:
         """The policy that decides about the demands of a role; None: they are matched in their order."""
         self.decided_by: Callable[[str], DecidedBy | None] = lambda role: None
         """The name of the policy of a role, for users; None: all roles have one policy."""
+        self.apart: Callable[[str], tuple[DecidedBy, ...]] = lambda group: ()
+        """The policies that decide about the members of a group, if there are several."""
         self.has_policy = False
         """True if `policy_of` names a policy for some roles."""
 
@@ -323,11 +325,14 @@ class Placer:
             statement.keep(before)
 
     def _keep_diagnoses(self, demands: Sequence[Demand[Slot]], found: Sequence[Diagnosis]) -> None:
-        known = self._engine.diagnoses
+        known, groups = self._engine.diagnoses, dict[str, tuple[DecidedBy, ...]]()
         short = {diagnosis.demand: diagnosis for diagnosis in found}
         for demand in demands:
             if demand.id in short:
                 why = _fuller(known.get(demand.id), short[demand.id])
+                if why.gap is not None:
+                    apart = groups.setdefault(why.gap.group, self.apart(why.gap.group))
+                    why = why._replace(gap=why.gap._replace(apart=apart))
                 known[demand.id] = why._replace(decided_by=self.decided_by(demand.role))
             else:
                 known.pop(demand.id, None)

@@ -20,7 +20,7 @@ from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.requests import agent_plans
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.planned import documents
-from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look
+from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, shown_partition
 from offers.model import Demand
 from transactions.base import Slot
 
@@ -99,8 +99,9 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
     finally:
         turn.uow.rollback()
     data.pop("transactionID", None)
-    data.update({**planned.data, "dryRun": True})
     demands = planned.demands
+    decided = turn.placer.decided_by(demands[0].role) if demands else None
+    data.update({**planned.data, "dryRun": True, **shown_partition(decided)})
     if planned.foreseen is not None:
         conclude(data, sum(len(demand.slots) for demand in demands), planned.foreseen.result)
         data["evict"] = list(planned.foreseen.evicted)

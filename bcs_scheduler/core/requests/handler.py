@@ -122,7 +122,7 @@ class RequestHandler:
 
     def _create(self, command: requests.CreateApplication) -> Data:
         refuse_oversized(command.version)
-        version = priorities.resolved(self._turn.state, command.version)
+        version = priorities.resolved(self._turn, command.version)
         _, transaction = launch.create(self._turn.context, version, command.type, command.user, command.user_groups)
         return accepted(transaction)
 
@@ -137,9 +137,7 @@ class RequestHandler:
             kept = msgspec.structs.replace(command.version, instances=application.instances)
             command = msgspec.structs.replace(command, version=kept)
         newest = self._turn.state.version(application.key, application.version)
-        command = msgspec.structs.replace(
-            command, version=priorities.resolved(self._turn.state, command.version, newest)
-        )
+        command = msgspec.structs.replace(command, version=priorities.resolved(self._turn, command.version, newest))
         if command.resources_only:
             return commands.change_limits(self._turn, command)
         wanted = command.version.instances

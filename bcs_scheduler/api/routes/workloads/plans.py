@@ -19,6 +19,7 @@ from bcs_scheduler.api.http.operation import BASE, Answer, Call, Operation, Para
 from bcs_scheduler.api.routes.objects import configuration, custom, groups, namespaces, priorities, queues, services
 from bcs_scheduler.api.routes.objects import webhooks as admission
 from bcs_scheduler.api.routes.workloads import applications, daemonsets, deployments, processes
+from bcs_scheduler.api.views.running.explain import PartitionView
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
 from bcs_scheduler.core.interface.plans import PlanRequests
 from bcs_scheduler.core.interface.requests import Request
@@ -51,7 +52,8 @@ class PlannedPlace(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The effect of one document. `reason`: code of a refusal. `end`: ids of taskgroups that are ended. `unplaced`:
-    taskgroups that would stay pending, and `message` says why. `reasons`: agents by the test that they fail."""
+    taskgroups that would stay pending, and `message` says why. `reasons`: agents by the test that they fail.
+    `partition`: the policy that decides; left out if all roles have one policy."""
 
     kind: str
     namespace: str
@@ -63,6 +65,7 @@ class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     reason: str = ""
     message: str = ""
     reasons: dict[str, int] = {}
+    partition: PartitionView | None = None
     problems: list[Problem] = []
     warnings: list[FieldWarning] = []
 
@@ -262,3 +265,4 @@ def _fill(entry: PlannedDocument, answer: dict[str, Any]) -> None:
     entry.place = [PlannedPlace(**place) for place in answer["place"]]
     entry.end, entry.unplaced = answer["end"], answer["unplaced"]
     entry.message, entry.reasons = answer.get("message", ""), answer.get("reasons", {})
+    entry.partition = PartitionView(**answer["partition"]) if "partition" in answer else None

@@ -125,7 +125,8 @@ class WouldEnd(msgspec.Struct, frozen=True, kw_only=True):
 class TrialView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The effect of a change once all delays have passed. `waiting`, `preempting`: numbers of taskgroups; the lists
     have 1,000 entries at most. `movedOn`: applications of which fewer taskgroups would wait. `draining`: queues that
-    are no longer configured and still have applications."""
+    are no longer configured and still have applications. `partition`: the roles that the tree decides about; null if
+    the tree decides about all roles."""
 
     waiting: int
     waits: list[WouldWait]
@@ -133,6 +134,7 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     preempted: list[WouldEnd]
     moved_on: list[str]
     draining: list[str]
+    partition: PartitionView | None = None
 
 
 class TreeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -40,6 +40,10 @@ class Closest(msgspec.Struct, frozen=True, kw_only=True):
     free: float
 
 
+MEMBERS_APART = "membersApart"
+"""Reason of a group whose members several policies decide about."""
+
+
 class Gang(msgspec.Struct, frozen=True, kw_only=True):
     """A gang that is not launched: the places that it needs at the same time, and how many were found."""
 
@@ -47,15 +51,26 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     found: int
 
 
+class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy, and the roles whose taskgroups it places; ``*`` stands for all other roles."""
+
+    policy: str
+    roles: list[str]
+
+
 class GroupHold(msgspec.Struct, frozen=True, kw_only=True):
     """A pod group below its minimum. `needed`: places that must be found at the same time, `found`: of these, `wanted`:
-    taskgroups that the applications of the group request, `missing`: by member with a minimum of its own."""
+    taskgroups that the applications of the group request, `missing`: by member with a minimum of its own. `reason` is
+    `membersApart` if the group can never start together, because the policies in `partitions` decide about its members;
+    else empty."""
 
     name: str
     needed: int
     found: int
     wanted: int
     missing: dict[str, int]
+    reason: str = ""
+    partitions: list[PartitionView] = []
 
 
 class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,13 +82,6 @@ class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
     limited: bool
     allocated: dict[str, float]
     deserved: dict[str, float]
-
-
-class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy, and the roles whose taskgroups it places; ``*`` stands for all other roles."""
-
-    policy: str
-    roles: list[str]
 
 
 class Placing(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,7 +258,15 @@ def show_partition(found: DecidedBy) -> PartitionView:
 
 
 def _group(gap: GroupGap) -> GroupHold:
-    return GroupHold(name=gap.group, needed=gap.needed, found=gap.found, wanted=gap.wanted, missing=dict(gap.short))
+    return GroupHold(
+        name=gap.group,
+        needed=gap.needed,
+        found=gap.found,
+        wanted=gap.wanted,
+        missing=dict(gap.short),
+        reason=MEMBERS_APART if gap.apart else "",
+        partitions=list(map(show_partition, gap.apart)),
+    )
 
 
 def _hold(found: HeldBack) -> QueueHold:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.api.views.running.explain import PartitionView
 from store.keys import taskgroup_name
 from transactions.text import counted, duration
 
@@ -98,7 +99,8 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`open`: taskgroups without a place; `examined`: of these, the taskgroups of `transaction`, for which the changes
     suffice. `heldBack`: agents have room, and the policy or a gang holds the taskgroups back. `complete`: false if the
-    search had no time for all sets. `agents`: agents with offers. `when` is null if no taskgroup waits."""
+    search had no time for all sets. `agents`: agents with offers. `when` is null if no taskgroup waits.
+    `partition`: the policy that decides; null if all roles have one policy."""
 
     open: int
     examined: int
@@ -108,6 +110,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     complete: bool
     solutions: list[Solution]
     when: When | None = None
+    partition: PartitionView | None = None
     text: list[str] = []
 
 
@@ -130,6 +133,10 @@ def _when(found: When) -> str:
 def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
     if not found.open:
         return ["no taskgroup waits for a place"]
+    part = found.partition
+    if found.held_back and not solutions and part is not None:
+        words = f"the policy {part.policy} of the roles {', '.join(part.roles)}"
+        return [f"agents have room for the taskgroups; {words} holds them back, see above"]
     if found.held_back and not solutions:
         return ["agents have room for the taskgroups; see the queue, gang or policy above"]
     lines = [f"{one.text}: {counted(one.placed, 'taskgroup')} placed on {_agents(one.agents)}" for one in solutions]

@@ -240,7 +240,9 @@ def report_tree(session: Session, name: str, done: str, answer: Accepted, dry_ru
 
 def trial_lines(trial: Json) -> list[str]:
     """The effect of a change in words."""
-    lines = [f"  {counted(trial['waiting'], 'more taskgroup')} would wait"]
+    part = trial.get("partition")
+    lines = [f"  of the roles {', '.join(part['roles'])}:"] if part else []
+    lines.append(f"  {counted(trial['waiting'], 'more taskgroup')} would wait")
     lines += [f"    {one['application']}: {_more(one)}: {one['message']}" for one in trial["waits"][:SHOWN]]
     lines += _rest(trial["waits"])
     lines.append(f"  {counted(trial['preempting'], 'taskgroup')} would be preempted")

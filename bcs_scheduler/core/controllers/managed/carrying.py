@@ -170,7 +170,7 @@ class Carrying:
 
     def _create(self, version: Version, kind: str) -> None:
         turn = self._turn
-        launch.create(turn.context, priorities.resolved(turn.state, version), kind)
+        launch.create(turn.context, priorities.resolved(turn, version), kind)
 
     def _delete(self, key: str) -> None:
         """Deletes an application. One whose agent is unreachable is not waited for."""

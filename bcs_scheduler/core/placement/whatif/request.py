@@ -54,7 +54,11 @@ def what_if(turn: TurnContext, command: plans.AskWhatIf) -> Data:
         "complete": True,
         "solutions": [],
         "when": None,
+        "partition": None,
     }
+    decided = turn.placer.decided_by(demand.role) if demand is not None else None
+    if decided is not None:
+        data["partition"] = {"policy": decided.policy, "roles": list(decided.roles)}
     if demand is not None:
         turn.later(_look(turn, demand, data, changes=command.changes))
     return data

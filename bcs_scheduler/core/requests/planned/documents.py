@@ -18,7 +18,7 @@ from bcs_scheduler.core.interface.plans import PlanRequests
 from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
 from bcs_scheduler.core.placement.portions import first_slots, without_first
-from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look
+from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, shown_partition
 from offers.model import Demand, MatchResult
 from store.base import RecordUnreadable
 from transactions.base import Refused, Slot
@@ -88,7 +88,9 @@ def _tried(turn: TurnContext, run: Run, request: Request) -> tuple[Data, Planned
         failure = {"error": Reason.CONFLICT, "message": str(unreadable), "problems": []}
     else:
         answer.pop("transactionID", None)
-        return {"place": [], "end": [], "unplaced": 0, **answer, **planned.data}, planned
+        decided = turn.placer.decided_by(planned.demands[0].role) if planned.demands else None
+        shown = shown_partition(decided)
+        return {"place": [], "end": [], "unplaced": 0, **answer, **planned.data, **shown}, planned
     uow.undo(point)
     return failure, PlannedAnswer({}, [])
 

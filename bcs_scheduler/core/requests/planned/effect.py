@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
-from offers.model import Demand, MatchResult, Placement
+from offers.model import DecidedBy, Demand, MatchResult, Placement
 from store.records import Transaction
 from transactions import explain, injection
 from transactions.base import Slot
@@ -86,6 +86,12 @@ def conclude(data: Data, wanted: int, found: MatchResult[Slot]) -> None:
     if found.diagnoses:
         data["reasons"] = dict(found.diagnoses[0].reasons)
         data["message"] = explain.reasons(found.diagnoses[0])
+
+
+def shown_partition(found: DecidedBy | None) -> Data:
+    """The part of an answer that names the policy which decides. `found` None: all roles have one policy, and the part
+    is empty."""
+    return {} if found is None else {"partition": {"policy": found.policy, "roles": list(found.roles)}}
 
 
 def _placement(placement: Placement[Slot]) -> Data:

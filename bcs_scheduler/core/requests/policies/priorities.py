@@ -17,19 +17,18 @@ from bcs_scheduler.core.requests.concurrency import revised
 from bcs_scheduler.core.requests.policies import groups
 from store.reasons import EventReason
 from store.records import Deployment, PriorityClass, Version
-from store.state import State
 from transactions.base import Refused
 
 PATH = "$.spec.template.spec.priorityClassName"
 
 
-def resolved(state: State, version: Version, before: Version | None = None) -> Version:
+def resolved(turn: TurnContext, version: Version, before: Version | None = None) -> Version:
     """The version with the priority of its class. Without class and number in the document the class of
     the group counts, then the default class; an
     update that gives neither, of work that had neither, keeps its priority, so that a new default class replaces
     no taskgroups. `before`: the newest version; None: the work is new. Raises Refused (invalid) for a class
-    or group that does not exist."""
-    group = groups.group_of(state, version)
+    or group that does not exist, and for a group that could not start together."""
+    state, group = turn.state, groups.group_of(turn, version)
     if version.priority_from == "document":
         return version
     if version.priority_class:
@@ -53,10 +52,10 @@ def resolved(state: State, version: Version, before: Version | None = None) -> V
     return version
 
 
-def of_update(state: State, asked: requests.UpdateDeployment, present: Deployment) -> requests.UpdateDeployment:
+def of_update(turn: TurnContext, asked: requests.UpdateDeployment, present: Deployment) -> requests.UpdateDeployment:
     """The update with the priority of its class; see `resolved`. Raises Refused (invalid)."""
-    revision = state.revisions.get(present.revision_key)
-    version = resolved(state, asked.version, revision.version if revision is not None else None)
+    revision = turn.state.revisions.get(present.revision_key)
+    version = resolved(turn, asked.version, revision.version if revision is not None else None)
     return msgspec.structs.replace(asked, version=version)
 
 

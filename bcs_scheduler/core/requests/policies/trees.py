@@ -17,6 +17,7 @@ from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import QUEUE_HOLDS, H
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, full_names, halts_in, read_tree
 from bcs_scheduler.core.placement.partitions import tree_pass
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from bcs_scheduler.core.requests.planned.effect import shown_partition
 from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.configuration.partition import ROOT
@@ -171,6 +172,7 @@ class TreeRequests:
             "preempted": preempted[:LISTED],
             "movedOn": moved[:LISTED],
             "draining": sorted({name for found in tried.values() for name in found.draining}),
+            **shown_partition(placing.decides),
         }
 
 
