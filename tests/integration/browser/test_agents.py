@@ -148,7 +148,7 @@ def test_an_admin_cordons_and_drains(console: Console) -> None:
     browser.write("#parallel", "3")
     browser.shows(f"bcs drain {key} --parallel 3")
     browser.click("dialog button", "Show the plan")
-    browser.shows("at most 3 of them move at a time")
+    browser.shows("at most 3 of them move at a time", "1 taskgroup finds a place elsewhere: web-0 to host-")
     browser.screenshot(PICTURES / "drain.png")
     browser.click("dialog .primary", "Apply")
     browser.shows("Drain draining", "1 taskgroup is left")

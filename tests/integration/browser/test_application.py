@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.component.agentfiles import AgentFiles
-from tests.integration.browser.stage import Console, buttons, create, examine, offer
+from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.unit.api_support import document
 from tests.waiting import wait_for
 
@@ -167,3 +168,34 @@ def test_a_taskgroup_is_restarted_and_replaced(console: Console) -> None:
     wait_for(lambda: gateway.core.state.taskgroups[group.id].killing_since, what="the end of web-0")
     examine(console, "taskgroup", "#/applications/shop/web", "web-0", "Reschedule")
     console.sign_out()
+
+
+def until(console: Console, condition: Callable[[], object]) -> None:
+    """Turns of the core until the policy has decided so."""
+    wait_for(lambda: console.gateway.feed() is not None and bool(condition()), what="the decision of the policy")
+
+
+def test_a_plan_names_the_other_work_that_ends_and_the_work_that_gets_the_room(preempting: Console) -> None:
+    browser, gateway = preempting.browser, preempting.gateway
+    gateway.offer(1, cpus=5)
+    for name, priority, cpu in (("low", 0, "3"), ("high", 10, "1")):
+        body = document(name, instance=int(name == "low"), resources={"limits": {"cpu": cpu, "memory": "32"}})
+        body["spec"]["template"]["spec"]["priority"] = priority
+        change(preempting, "POST", "/namespaces/shop/applications", body)
+    until(preempting, lambda: gateway.core.state.groups_of("shop/low"))
+    gateway.report("RUNNING", "shop/low")
+    gateway.offer(1, cpus=0.4)
+    preempting.sign_in("operator")
+    browser.open(f"{preempting.api.url}/#/applications/shop/high")
+    browser.click("button", "Scale")
+    browser.write("#instances", "1")
+    browser.click("dialog button", "Show the plan")
+    browser.shows("1 taskgroup finds no place at once", "bcs scale app/high 1 -n shop")
+    browser.shows("1 taskgroup of other work is evicted to make room for shop/high: shop/low-0")
+    assert violations(browser) == []
+    browser.screenshot(PICTURES / "evicted.png")
+    (low,) = gateway.core.state.groups_of("shop/low").values()
+    assert not low.killing_since
+    browser.click("dialog .primary", "Apply")
+    until(preempting, lambda: gateway.core.state.taskgroups[low.id].killing_since)
+    preempting.sign_out()

@@ -5,6 +5,7 @@ import { to } from "../../address.js";
 import { age, badge, command, counted, h, quoted, renew, table } from "../../dom.js";
 import { buttons } from "../../parts/changing/taskgroups.js";
 import { dialog } from "../../parts/changing/dialog.js";
+import { agentPlan } from "../../parts/changing/plans.js";
 import { STATES, stateOf } from "../../parts/map/draw.js";
 import { attribute } from "../../parts/map/layout.js";
 import { capacity, meter } from "../../parts/meter.js";
@@ -184,10 +185,7 @@ function checked(found, words) {
       h("h3", {}, "Plan"),
       h("p", {}, words()),
       ...known.filter((result) => result.listed === false).map((result) => h("p", { class: "quiet" }, result.message)),
-      ...plans.map((made) => h("ul", {}, [
-        h("li", {}, counted(made.place?.length ?? 0, "taskgroup finds a place elsewhere", "taskgroups find a place elsewhere")),
-        h("li", {}, counted(made.unplaced ?? 0, "taskgroup finds no place now", "taskgroups find no place now")),
-      ])),
+      ...plans.map(agentPlan).filter(Boolean),
     ];
   };
 }

@@ -4,8 +4,8 @@
 import { get, part } from "../../api.js";
 import { here, keep } from "../../address.js";
 import { command, counted, fill, h, quoted } from "../../dom.js";
+import { called, evicted, some } from "../changing/plans.js";
 
-const NAMED = 8;
 const UNITS = { mem: "Mi", disk: "Mi" };
 const WORDS = (names) => names.map(quoted).join(" ");
 
@@ -77,7 +77,7 @@ export function solution({ changes, placed, agents, moves, evict, text }, owner)
   const lines = [
     `${counted(placed, "taskgroup is placed", "taskgroups are placed")}: ${some(agents.map((one) => `${one.taskgroups} on ${one.hostname}`))}`,
     moves.length ? `${counted(moves.length, "taskgroup moves", "taskgroups move")}: ${some(moves.map((one) => `${called(one.taskgroup)} to ${one.hostname}`))}` : "",
-    evict.length ? `the policy ends ${counted(evict.length, "taskgroup")}: ${some(evict.map(called))}` : "",
+    evict.length ? evicted(evict, "these taskgroups") : "",
     attributes.length ? `attributes of a new agent: ${attributes.map(([key, value]) => `${key}=${value}`).join(", ")}` : "",
   ].filter(Boolean);
   return h(
@@ -88,12 +88,4 @@ export function solution({ changes, placed, agents, moves, evict, text }, owner)
     [...commands].map(command),
     changes.some(({ kind }) => kind === "addAgents") ? h("p", { class: "quiet" }, "bcs has no command that adds agents.") : null,
   );
-}
-
-const some = (words) => words.slice(0, NAMED).join(", ") + (words.length > NAMED ? ` and ${words.length - NAMED} more` : "");
-
-// The name of a taskgroup: its id begins with its number and its application.
-function called(id) {
-  const [number, application] = id.split(".");
-  return application ? `${application}-${number}` : id;
 }

@@ -11,6 +11,7 @@ export function scale(app) {
   const field = h("input", { id: "instances", type: "number", min: "0", max: "100000", required: true, value: app.DefineInstances });
   dialog({
     title: `Scale ${name}`,
+    changed: `${namespace}/${name}`,
     fields: [h("label", { for: "instances" }, "Number of taskgroups"), field],
     request: () => ["PUT", `${path(namespace, name)}/scale/${part(field.value)}`],
     command: () => `bcs scale app/${quoted(name)} ${quoted(field.value)} -n ${quoted(namespace)}`,
@@ -24,6 +25,7 @@ export async function rollBack(app) {
   const field = h("select", { id: "version" }, earlier.map((version) => h("option", { value: version }, version)));
   dialog({
     title: `Roll back ${name}`,
+    changed: `${namespace}/${name}`,
     fields: earlier.length ? [h("label", { for: "version" }, "Version"), field] : [h("p", {}, "There is no earlier version.")],
     request: () => ["PUT", `${path(namespace, name)}/rollback?version=${part(field.value)}`],
     command: () => `bcs rollback app/${quoted(name)} --to ${quoted(field.value)} -n ${quoted(namespace)}`,
@@ -38,6 +40,7 @@ export async function update(app) {
   field.value = JSON.stringify(document, null, 2);
   dialog({
     title: `Update ${name}`,
+    changed: `${namespace}/${name}`,
     fields: [h("label", { for: "document" }, "Document (JSON)"), field],
     request: () => ["PUT", path(namespace, name), JSON.parse(field.value)],
     command: () => `bcs edit app/${quoted(name)} -n ${quoted(namespace)}`,

@@ -1,11 +1,13 @@
 // A dialog that changes something: the plan of a dry run is shown before the button acts.
 
 import { call } from "../../api.js";
-import { command, counted, fill, h } from "../../dom.js";
+import { command, fill, h } from "../../dom.js";
+import { plan } from "./plans.js";
 
 // `request`: gives method, address and body. `command`: the same as a command of bcs. `planned`: shows the answer of the
-// dry run. `possible` false: there is nothing to change.
-export function dialog({ title, fields, request, command: words, possible = true, planned = plan, act: label = "Apply" }) {
+// dry run. `changed`: name of the object for which a policy would end other work. `possible` false: there is nothing to
+// change.
+export function dialog({ title, fields, request, command: words, changed = "", possible = true, planned = (answer) => plan(answer, changed), act: label = "Apply" }) {
   const shownPlan = h("div", { class: "plan", role: "status", "aria-live": "polite" });
   const shown = h("div", {});
   const act = h("button", { type: "submit", class: "primary", disabled: true }, label);
@@ -63,15 +65,4 @@ export function dialog({ title, fields, request, command: words, possible = true
   document.body.append(box);
   if (possible) tell();
   box.showModal();
-}
-
-export function plan(found) {
-  if (found.unchanged) return h("p", {}, "The object already has this state.");
-  const counts = [
-    [found.place?.length ?? 0, "taskgroup is placed", "taskgroups are placed"],
-    [found.end?.length ?? 0, "taskgroup is ended", "taskgroups are ended"],
-    [found.unplaced ?? 0, "taskgroup finds no place", "taskgroups find no place"],
-  ];
-  const lines = counts.map(([count, one, many]) => h("li", {}, counted(Array.isArray(count) ? count.length : count, one, many)));
-  return [h("h3", {}, "Plan"), h("ul", {}, lines), found.message ? h("p", { class: "quiet" }, found.message) : null].filter(Boolean);
 }

@@ -2,10 +2,12 @@
 
 import { get, part } from "../../api.js";
 import { counted, h, quoted } from "../../dom.js";
-import { dialog, plan } from "./dialog.js";
+import { dialog } from "./dialog.js";
+import { plan } from "./plans.js";
 
 const path = ({ namespace, name }) => `/namespaces/${part(namespace)}/deployments/${part(name)}`;
 const at = ({ namespace }) => `-n ${quoted(namespace)}`;
+const named = ({ namespace, name }) => `${namespace}/${name}`;
 
 function control(title, words, verb, action) {
   return (found) =>
@@ -14,12 +16,12 @@ function control(title, words, verb, action) {
       fields: h("p", {}, words),
       request: () => ["PUT", `${path(found)}/${action}`],
       command: () => `bcs rollout ${verb} deployment/${quoted(found.name)} ${at(found)}`,
-      planned: (answer) => (answer.unchanged ? plan(answer) : [h("h3", {}, "Plan"), h("p", {}, `The request is possible. ${words}`), ...steps(answer)]),
+      planned: (answer) => (answer.unchanged ? plan(answer, named(found)) : [h("h3", {}, "Plan"), h("p", {}, `The request is possible. ${words}`), ...steps(answer, found)]),
     });
 }
 
-function steps(answer) {
-  return answer.place || answer.end ? [plan(answer)].flat() : answer.message ? [h("p", { class: "quiet" }, answer.message)] : [];
+function steps(answer, found) {
+  return answer.place || answer.end ? [plan(answer, named(found))].flat() : answer.message ? [h("p", { class: "quiet" }, answer.message)] : [];
 }
 
 export const pause = control("Pause the update of", "The update stops after its present step. Old and new taskgroups stay.", "pause", "pauseupdate");
@@ -31,6 +33,7 @@ export function scale(found) {
   const field = h("input", { id: "instances", type: "number", min: "0", max: "100000", required: true, value: found.instances });
   dialog({
     title: `Scale ${found.name}`,
+    changed: named(found),
     fields: [h("label", { for: "instances" }, "Number of taskgroups"), field],
     request: () => ["PUT", `${path(found)}/scale/${part(field.value)}`],
     command: () => `bcs scale deployment/${quoted(found.name)} ${quoted(field.value)} ${at(found)}`,
@@ -43,6 +46,7 @@ export async function rollBack(found) {
   const field = h("select", { id: "revision" }, revisions.map((one) => h("option", { value: one.revision }, label(one))));
   dialog({
     title: `Roll back ${found.name}`,
+    changed: named(found),
     fields: revisions.length ? [h("label", { for: "revision" }, "Revision"), field] : [h("p", {}, "There is no earlier revision.")],
     request: () => ["PUT", `${path(found)}/rollback?revision=${part(field.value)}`],
     command: () => `bcs rollback deployment/${quoted(found.name)} --to ${quoted(field.value)} ${at(found)}`,
@@ -56,6 +60,7 @@ export async function update(found) {
   field.value = JSON.stringify(document, null, 2);
   dialog({
     title: `Update ${found.name}`,
+    changed: named(found),
     fields: [h("label", { for: "document" }, "Document (JSON)"), field],
     request: () => ["PUT", path(found), JSON.parse(field.value)],
     command: () => `bcs edit deployment/${quoted(found.name)} ${at(found)}`,

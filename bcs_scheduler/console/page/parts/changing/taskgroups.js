@@ -11,6 +11,7 @@ function reschedule(group) {
   const seconds = h("input", { id: "retain", type: "number", min: "0", max: "2592000", required: true, value: "0" });
   dialog({
     title: `Reschedule ${group.Name}`,
+    changed: `${group.RunAs}/${group.Name}`,
     fields: [
       h("p", {}, "The taskgroup ends, and a new taskgroup of the same number takes its place."),
       h("label", { for: "retain" }, "Seconds in which only the present host is accepted"),
