@@ -31,6 +31,7 @@ class ProcessAgent(Agent):
     def __init__(self, agent_id: str, spec: AgentSpec, services: ExecutorServices, sandboxes: Path) -> None:
         super().__init__(agent_id, spec, services.reports)
         self._around = services
+        self.executor_pid = services.launcher.pid
         self._sandboxes = sandboxes / spec.hostname
         self._runs: dict[tuple[str, str], TaskRun] = {}
         self._customs: dict[tuple[str, str], CustomExecutor] = {}

@@ -251,7 +251,9 @@ def new_status(
 def add_container(status: pb.TaskStatus, task: Task) -> None:
     container = status.container_status
     container.container_id.value = task.executor.container_id
-    container.network_infos.add().ip_addresses.add(ip_address=task.agent.spec.ip)
+    if task.agent.executor_pid:
+        container.executor_pid = task.agent.executor_pid
+    container.network_infos.add().ip_addresses.add(protocol=pb.NetworkInfo.IPv4, ip_address=task.agent.spec.ip)
 
 
 def send_update(framework: Framework, status: pb.TaskStatus) -> None:

@@ -197,6 +197,8 @@ class Agent(abc.ABC):
         self.total = self._configured = total_amounts(spec)
         self.free = self.total
         self.port = 0
+        self.executor_pid = 0
+        """Process that runs the tasks without an executor of their own; 0 = there are no processes."""
         self.connected = True
         self.active = True
         self.registered = self.reregistered = 0.0

@@ -68,6 +68,11 @@ class Launcher:
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._listening = background(self._listen(reader), "launcher")
 
+    @property
+    def pid(self) -> int:
+        """Of the process that starts the others; 0 = not started."""
+        return 0 if self._child is None else self._child.pid
+
     async def wait_until_idle(self) -> None:
         """Returns when all processes that were asked for have ended."""
         if self._processes:
