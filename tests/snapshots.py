@@ -60,17 +60,19 @@ def _outdated(core: Core, placing: SessionPass) -> list[str]:
         demands = [demand for demand in turn.engine.demands.values() if demand.role == role and not demand.per_agent]
         planned = list(placing._launcher.placements())
         moving = kept.moving(role, demands, {}, planned, promises)
-        taken = kept.take(role, demands, {}, planned, promises, turn.now)
-        found += _differences(core.state, turn.pool, role, moving, taken)
+        taken = kept.take(role, demands, {}, planned, promises, turn.now, plain=placing.plain)
+        found += _differences(core.state, turn.pool, role, moving, taken, plain=placing.plain)
     return found
 
 
-def _differences(state: State, pool: OfferPool, role: str, moving: Moving, found: SessionInput) -> list[str]:
-    fresh = RoleSnapshot(state, pool, role).take(moving, found.snapshot.now)
+def _differences(
+    state: State, pool: OfferPool, role: str, moving: Moving, found: SessionInput, *, plain: bool
+) -> list[str]:
+    fresh = RoleSnapshot(state, pool, role, plain=plain).take(moving, found.snapshot.now)
     if fresh.snapshot.dimensions != found.snapshot.dimensions:  # those of former work are kept, with 0
         before = found.snapshot
         found = found._replace(
-            snapshot=Snapshot(before.agents, before.queues, before.jobs.values(), before.now),
+            snapshot=Snapshot(before.agents, before.queues, before.jobs.values(), before.now, plain=plain),
         )
     kept, anew = _values(found), _values(fresh)
     return [f"{name}: {kept[name]} is kept, {anew[name]} is there" for name in kept if kept[name] != anew[name]]

@@ -121,3 +121,58 @@ def test_an_application_that_keeps_a_wrong_place_is_found(monkeypatch: pytest.Mo
     with pytest.raises(AssertionError):
         for seed in range(200):
             stepwise(seed, Counter())
+
+
+def figures(tree: Tree) -> Frame:
+    """The figures that allocations determine."""
+    queues = {
+        queue.name: (
+            queue.key, queue.shown, queue.allocated, queue.pending, queue.running, queue.places, queue.requests,
+            queue.lowest.greatest(),
+        )
+        for queue in tree.queues.values()
+    }  # fmt: skip
+    applications = {name: (one.key, one.allocated, one.allocations) for name, one in tree.applications.items()}
+    nodes = [(node.name, node.free, node.key, [one[:2] for one in node.running]) for node in tree.nodes]
+    return queues, applications, nodes, {key: (one.allocated, one.running) for key, one in tree.trackers.known.items()}
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=share(150), deadline=None)
+def test_an_allocation_that_is_renamed_is_as_one_that_was_released_and_recovered(seed: int) -> None:
+    """Names change places, too: the tasks of planned placements are numbered anew when they are launched."""
+    chance = random.Random(seed)
+    renamed, anew = cluster(seed), cluster(seed)
+    list(renamed.run()), list(anew.run())
+    for name, application in sorted(renamed.applications.items()):
+        chosen = sorted(one for one in application.allocations if chance.random() < 0.7)
+        names = [*chosen[1:], *chosen[:1]] if chance.random() < 0.5 else [f"after-{one}" for one in chosen]
+        priority = chance.choice((None, 3))
+        pairs = []
+        for before, after in zip(chosen, names, strict=True):
+            held = application.allocations[before]
+            urgency = held.ask.priority if priority is None else priority
+            ask = held.ask._replace(name=after, created=9.0, constraint=None, priority=urgency)
+            pairs.append((before, held._replace(ask=ask)))
+        steps.rename(renamed, name, pairs)
+        for before, _ in pairs:
+            anew.release(name, before)
+        for _, allocation in pairs:
+            anew.recover(allocation)
+    assert list(renamed.run()) == list(anew.run())
+    assert figures(renamed) == figures(anew)
+
+
+def test_an_allocation_is_not_renamed_to_another_node_or_while_it_leaves() -> None:
+    tree = Tree(partition_of({"queues": [{"name": "q"}]}, quantity=int), [("n0", {"cpus": 4}), ("n1", {"cpus": 4})])
+    tree.submit(Application("a", "root.q", 0.0))
+    tree.ask_all(Ask("a", name, amounts({"cpus": 1}), 0.0) for name in ("x", "y"))
+    held = {one.ask.name: one for one in tree.run()}
+    elsewhere = held["y"]._replace(node="n1" if held["y"].node == "n0" else "n0")
+    before = frame(tree)
+    with pytest.raises(ValueError, match="a/y cannot go on as a/y"):
+        steps.rename(tree, "a", [("x", held["x"]), ("y", elsewhere)])
+    assert frame(tree) == before
+    tree.leave(held["x"])
+    with pytest.raises(ValueError, match="a/x cannot go on as a/z"):
+        steps.rename(tree, "a", [("x", held["x"]._replace(ask=held["x"].ask._replace(name="z")))])

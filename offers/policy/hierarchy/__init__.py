@@ -41,7 +41,7 @@ from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState
-from offers.policy.hierarchy.steps import withdraw_all
+from offers.policy.hierarchy.steps import rename, withdraw_all
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
 
@@ -83,6 +83,7 @@ __all__ = [
     "partition_of",
     "place",
     "remove_node",
+    "rename",
     "set_schedulable",
     "trial",
     "trying",

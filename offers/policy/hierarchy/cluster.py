@@ -52,7 +52,9 @@ def occupy_anew(tree: Tree, name: str, before: Amounts, after: Amounts) -> None:
             node.free[resource] = node.free.get(resource, 0) + amount
         for resource, amount in after:
             node.free[resource] = node.free.get(resource, 0) - amount
-    node_changed(tree, name)
+        tree.nodes.changed(node)
+    tree.version += 1
+    tree.room_on(node)
 
 
 def node_changed(tree: Tree, name: str) -> None:

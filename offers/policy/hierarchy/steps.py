@@ -7,6 +7,7 @@ only these are renewed. All other allocations renew everything that the applicat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from offers.policy.hierarchy.configuration.partition import SortPolicy
@@ -71,6 +72,29 @@ def _keeps_place(application: Application, one: RequestClass) -> bool:
     if leaf.config.properties.sort_policy is not SortPolicy.FAIR:
         return True
     return leaf.key_of(application) == application.key
+
+
+def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> None:
+    """Allocations of an application go on under other asks, each on the same node and with the same amounts: planned
+    placements were launched. `pairs`: the name of the ask before, and the allocation now. Raises KeyError if there is
+    no such allocation, ValueError if an allocation is leaving or has another node or other amounts; nothing is changed
+    then."""
+    application = tree.applications[name]
+    found = [(application.allocations[before], after) for before, after in pairs]
+    for before, after in found:
+        if (before.node, before.ask.request) != (after.node, after.ask.request) or before.ask.id in tree.leaving:
+            raise ValueError(f"allocation {before.ask.id} cannot go on as {after.ask.id}")
+    tree.version += 1
+    leaf, nodes = tree.queues[application.queue], tree.nodes.by_name
+    for before, _ in found:
+        nodes[before.node].remove(before)
+        del application.allocations[before.ask.name]
+    for before, after in found:
+        application.allocations[after.ask.name] = after
+        nodes[after.node].add(after, leaf)
+        if before.ask.priority != after.ask.priority:
+            leaf.note(before, -1)
+            leaf.note(after, 1)
 
 
 def withdraw_all(tree: Tree, name: str) -> None:

@@ -51,9 +51,19 @@ class Snapshot:
     No session changes the snapshot. `advance` brings the snapshot to a later moment; sessions and decisions of the
     moment before are then void."""
 
-    def __init__(self, agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job], now: float = 0.0) -> None:
-        """`now` decides which nominations are valid. Raises BadSnapshot for a name used twice, a weight below 1, an
+    def __init__(
+        self,
+        agents: Iterable[Agent],
+        queues: Iterable[Queue],
+        jobs: Iterable[Job],
+        now: float = 0.0,
+        *,
+        plain: bool = False,
+    ) -> None:
+        """`now` decides which nominations are valid. `plain`: without figures and templates of jobs, for readers that
+        hold no session. Raises BadSnapshot for a name used twice, a weight below 1, an
         amount that no column can hold, or a request below 0."""
+        self._plain = plain
         agents, queues, jobs = list(agents), tuple(queues), list(jobs)
         for title, names in (
             ("agent", [agent.name for agent in agents]),
@@ -155,6 +165,13 @@ class Snapshot:
         kept = set(map(id, old)).intersection(map(id, new)) if old and new else set()
         gone = [task for task in old if id(task) not in kept]
         came = [task for task in new if id(task) not in kept]
+        if self._plain:
+            self._move(name, gone, came)
+            if after is None:
+                self.jobs.pop(name, None)
+            else:
+                self.jobs[name] = after
+            return
         figures = self.figures.get(name)
         if figures is None:
             figures = self.figures[name] = JobFigures(len(self.dimensions))

@@ -13,7 +13,8 @@ import numpy as np
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
-from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, RoleTree
+from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placement_pass import Covers, every_role
@@ -57,6 +58,7 @@ class HierarchyPass(SessionPass):
     """Decides by one tree of queues per role."""
 
     by_queues = True
+    plain = True
 
     def __init__(
         self,

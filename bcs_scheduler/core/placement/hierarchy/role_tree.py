@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, task_name
 from offers.dimensions import Amounts
 from offers.policy.hierarchy import (
     Allocation,
@@ -31,15 +31,13 @@ from offers.policy.hierarchy import (
     occupy_anew,
     place,
     remove_node,
+    rename,
     withdraw_all,
 )
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
-from store import ids
 from store.records import QueueHalt
 
-COUNTED = ("cpus", "mem")
-"""The resources that queues and nodes count, in thousandths."""
 MOST_MOVES = 32
 """Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew."""
 
@@ -153,15 +151,15 @@ class RoleTree:
         if before is None or rank is None:
             return False
         after = snapshot.agents[rank]
-        return after.total != before.total and _counted(after.total) != _counted(before.total)
+        return after.total != before.total and counted(after.total) != counted(before.total)
 
     def _renew(self, snapshot: Snapshot) -> None:
-        self._new_tree([(agent.name, dict(_counted(agent.total))) for agent in snapshot.agents])
+        self._new_tree([(agent.name, dict(counted(agent.total))) for agent in snapshot.agents])
         self._is_new = False
         self._agents = {agent.name: agent for agent in snapshot.agents}
         for agent in snapshot.agents:
             if any(amount for _, amount in agent.foreign):
-                occupy(self.tree, agent.name, _counted(agent.foreign), 1)
+                occupy(self.tree, agent.name, counted(agent.foreign), 1)
         for name, job in sorted(snapshot.jobs.items()):
             self._set_job(name, job)
 
@@ -177,10 +175,10 @@ class RoleTree:
     def _set_agent(self, agent: Agent) -> None:
         before = self._agents.get(agent.name)
         if before is None:
-            add_node(self.tree, agent.name, dict(_counted(agent.total)))
-        foreign = _counted(before.foreign) if before is not None else ()
+            add_node(self.tree, agent.name, dict(counted(agent.total)))
+        foreign = before.foreign if before is not None else ()
         self._agents[agent.name] = agent
-        occupy_anew(self.tree, agent.name, foreign, _counted(agent.foreign))
+        occupy_anew(self.tree, agent.name, counted(foreign), counted(agent.foreign))
 
     # --- applications -----------------------------------------------------------------------------------------
 
@@ -194,20 +192,50 @@ class RoleTree:
             return
         if name not in self._given and not self._place(name, job, given):
             return
-        wanted = {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)}
-        present = self._tasks[name]
+        self._set_tasks(job, {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)})
+
+    def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:
+        """Brings the asks and allocations of an application up to date. An allocation whose task is gone, or is on
+        another agent, goes on with a task that is new on its agent: a placement was planned, or was launched."""
+        name, tree = job.name, self.tree
+        present, allocations = self._tasks[name], tree.applications[name].allocations
+        free: dict[tuple[str, Amounts], list[str]] = {}
+        """Names of allocations without a task, by agent and amounts."""
         for identity, task in list(present.items()):
-            if not _same(task, wanted.get(identity)) or self._is_placed(name, identity) is (task.agent == ""):
+            after, known = wanted.get(identity), safe(identity)
+            held = allocations.get(known)
+            if (held is None) is (task.agent == "") and (after is task or same(task, after)):
+                continue
+            if held is None or held.ask.id in tree.leaving:
                 self._drop(name, identity)
+            else:
+                del present[identity]
+                free.setdefault((held.node, held.ask.request), []).append(known)
         asks: list[Ask] = []
+        goes_on: list[tuple[str, Allocation]] = []
+        runs: list[Allocation] = []
         for identity, task in wanted.items():
-            if identity not in present:
-                self._add(name, job, task, asks)
-            elif task.status is not present[identity].status:
-                present[identity] = task
-            if task.status is Status.RELEASING and f"{name}/{_safe(identity)}" not in self.tree.leaving:
-                self.tree.leave(self.tree.applications[name].allocations[_safe(identity)])
-        self.tree.ask_all(asks)
+            if identity in present:
+                continue
+            ask = ask_of(job, task)
+            if not task.agent:
+                asks.append(ask)
+            elif names := free.get((task.agent, ask.request)):
+                goes_on.append((names.pop(), Allocation(ask, task.agent)))
+            else:
+                runs.append(Allocation(ask, task.agent))
+        for names in free.values():
+            for ended in names:
+                tree.release(name, ended)
+        if goes_on:
+            rename(tree, name, goes_on)
+        for allocation in runs:
+            tree.recover(allocation)
+        self._tasks[name] = wanted
+        for identity, task in wanted.items():
+            if task.status is Status.RELEASING and f"{name}/{safe(identity)}" not in tree.leaving:
+                tree.leave(allocations[safe(identity)])
+        tree.ask_all(asks)
 
     def _is_known(self, task: Task, *, forced: bool) -> bool:
         if task.status in ON_AGENT:
@@ -215,7 +243,7 @@ class RoleTree:
         return task.status is Status.PENDING and not forced
 
     def _is_placed(self, name: str, identity: str) -> bool:
-        return _safe(identity) in self.tree.applications[name].allocations
+        return safe(identity) in self.tree.applications[name].allocations
 
     def _submission(self, name: str) -> Submission:
         """Properties for placement rules. An application that runs and has no queue counts in the recovery queue."""
@@ -267,31 +295,16 @@ class RoleTree:
             return
         for identity in self._tasks[name]:
             if self._is_placed(name, identity):
-                self.tree.release(name, _safe(identity))
+                self.tree.release(name, safe(identity))
         del self._tasks[name]
         finish(self.tree, name)
 
     def _drop(self, name: str, identity: str) -> None:
         del self._tasks[name][identity]
         if self._is_placed(name, identity):
-            self.tree.release(name, _safe(identity))
+            self.tree.release(name, safe(identity))
         else:
-            self.tree.withdraw(name, _safe(identity))
-
-    def _add(self, name: str, job: Job, task: Task, asks: list[Ask]) -> None:
-        """`asks` collects the tasks that wait."""
-        self._tasks[name][task.name] = task
-        pending = task.status is Status.PENDING
-        created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
-        constraint = task.template if pending else None
-        request = _counted(task.template.request)
-        ask = Ask(
-            name, _safe(task.name), request, created, job.priority, constraint=constraint, may_preempt=job.preempts
-        )
-        if pending:
-            asks.append(ask)
-        else:
-            self.tree.recover(Allocation(ask, task.agent))
+            self.tree.withdraw(name, safe(identity))
 
     # --- decisions --------------------------------------------------------------------------------------------
 
@@ -316,7 +329,7 @@ class RoleTree:
                 self._give_up(name)
             order = [allocation for allocation in order if allocation.ask.application in made]
         self._doubtful.update(made)
-        return [(one.ask.application, _task_name(one.ask.name), one.node) for one in order]
+        return [(one.ask.application, task_name(one.ask.name), one.node) for one in order]
 
     def _is_hopeless(self, name: str, missing: int) -> bool:
         """True if a gang of which the first task is placed cannot get enough room for the others now."""
@@ -328,7 +341,7 @@ class RoleTree:
         tasks = self._tasks[name]
         for identity in [identity for identity, task in tasks.items() if task.status is Status.PENDING]:
             if self._is_placed(name, identity):
-                self.tree.release(name, _safe(identity))
+                self.tree.release(name, safe(identity))
             del tasks[identity]
         withdraw_all(self.tree, name)
         self._doubtful.add(name)
@@ -338,7 +351,7 @@ class RoleTree:
         room return when the tree follows the state."""
         asks: dict[str, list[Ask]] = {}
         for application, task, _ in made:
-            asks.setdefault(application, []).append(self.tree.release(application, _safe(task)).ask)
+            asks.setdefault(application, []).append(self.tree.release(application, safe(task)).ask)
         for application, of_application in asks.items():
             self.tree.ask_all(of_application)
             self._doubtful.discard(application)
@@ -370,20 +383,3 @@ class RoleTree:
         """The victim was not ended after all."""
         self.tree.release(victim.ask.application, victim.ask.name)
         self.tree.recover(victim)
-
-
-def _same(before: Task, after: Task | None) -> bool:
-    return after is not None and (before.template, before.agent) == (after.template, after.agent)
-
-
-def _counted(amounts: Amounts) -> Amounts:
-    return tuple([pair for pair in amounts if pair[0] in COUNTED])
-
-
-def _safe(task: str) -> str:
-    """Names of asks have no slash; names of slots have one."""
-    return task.replace("/", "|")
-
-
-def _task_name(ask: str) -> str:
-    return ask.replace("|", "/")

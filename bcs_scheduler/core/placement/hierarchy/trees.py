@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, RoleTree
+from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import (
     BadQueues,
     CannotChange,

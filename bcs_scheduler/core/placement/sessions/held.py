@@ -36,9 +36,11 @@ NONE = Held((), 0)
 class HeldTasks:
     """Follows the taskgroups of one role."""
 
-    def __init__(self, state: State, role: str) -> None:
+    def __init__(self, state: State, role: str, *, plain: bool = False) -> None:
+        """`plain`: a taskgroup that has been launched counts as running, so that its start changes nothing."""
         self._state = state
         self._role = role
+        self._launched = Status.RUNNING if plain else Status.BOUND
         self._tasks: dict[str, dict[str, Task]] = {}
         """Tasks by application and id of the taskgroup."""
         self._held: dict[str, Held] = {}
@@ -110,7 +112,14 @@ class HeldTasks:
             if len(self._templates) >= MOST_TEMPLATES:
                 self._templates.clear()
             template = self._templates[key] = Template(request_of(group.resources, group.extended.items()))
-        return Task(group.id, template, _status(group), group.agent_id, created=group.created_at)
+        return Task(group.id, template, self._status(group), group.agent_id, created=group.created_at)
+
+    def _status(self, group: TaskGroup) -> Status:
+        if group.killing_since:
+            return Status.RELEASING
+        if group.unreachable_since:
+            return Status.UNKNOWN
+        return Status.RUNNING if group.status == "Running" else self._launched
 
     def _use(self, task: Task, sign: int) -> None:
         self.touched.add(task.agent)
@@ -130,14 +139,6 @@ def _place(task: Task) -> tuple[float, str]:
 def _follows(known: Mapping[str, Task], task: Task) -> bool:
     last = next(reversed(known.values()), None) if isinstance(known, dict) else None
     return last is None or _place(last) < _place(task)
-
-
-def _status(group: TaskGroup) -> Status:
-    if group.killing_since:
-        return Status.RELEASING
-    if group.unreachable_since:
-        return Status.UNKNOWN
-    return Status.RUNNING if group.status == "Running" else Status.BOUND
 
 
 def request_of(scalars: Resources | ResourceRequest, extended: Iterable[tuple[str, int]]) -> Amounts:

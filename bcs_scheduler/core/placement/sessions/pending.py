@@ -66,7 +66,10 @@ class PendingTasks:
         return [Task(name, template, nomination=nominations.get(name)) for name in names], kind
 
 
-def planned_task(demand: Demand[Slot], placement: Placement[Any]) -> Task:
-    """The task of a placement that is planned and not launched."""
-    template = Template(request_of(demand.request, demand.request.extended))
+def planned_task(demand: Demand[Slot], placement: Placement[Any], templates: dict[int, Template]) -> Task:
+    """The task of a placement that is planned and not launched. `templates`: those that were made before, by the
+    identity of the demand; the caller keeps the demands meanwhile."""
+    template = templates.get(id(demand))
+    if template is None:
+        template = templates[id(demand)] = Template(request_of(demand.request, demand.request.extended))
     return Task(task_name(demand, placement.slot), template, Status.BINDING, placement.agent_id)

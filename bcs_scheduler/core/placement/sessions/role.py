@@ -20,7 +20,7 @@ from offers.leased.pool import OfferPool
 from offers.leased.row import LeasedRow
 from offers.model import Demand, Placement
 from offers.policy.session.columns import Array
-from offers.policy.session.model import Agent, Job, Nomination, Queue, Task
+from offers.policy.session.model import Agent, Job, Nomination, Queue, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from offers.resources import SCALARS
 from store.ids import namespace_of
@@ -83,9 +83,11 @@ class _Parts(NamedTuple):
 class RoleSnapshot:
     """Follows records and offers. `take` costs as much as there is pending and has changed."""
 
-    def __init__(self, state: State, pool: OfferPool, role: str) -> None:
+    def __init__(self, state: State, pool: OfferPool, role: str, *, plain: bool = False) -> None:
+        """`plain`: the decisions come from a tree of queues, which has its own figures of jobs."""
         self._state, self._pool, self._role = state, pool, role
-        self.held = HeldTasks(state, role)
+        self.plain = plain
+        self.held = HeldTasks(state, role, plain=plain)
         self._touched: set[str] = set(pool.totals).union(row.agent_id for row in pool.rows_in(role))
         """Agents of which something has changed."""
         self._changed: set[str] = set(state.applications)
@@ -94,7 +96,7 @@ class RoleSnapshot:
         self._looked_at: set[str] = set()
         self._remade: set[str] = set()
         """Agents and jobs of `SessionInput`."""
-        self._snapshot = Snapshot((), (), ())
+        self._snapshot = Snapshot((), (), (), plain=plain)
         self._pending = PendingTasks()
         self._parts: dict[str, _Parts] = {}
         """The parts of the jobs with something planned, pending or leaving."""
@@ -148,8 +150,9 @@ class RoleSnapshot:
         for demand in moving.demands:
             demands[demand.application].append(demand)
         planned: dict[str, list[Task]] = defaultdict(list)
+        templates: dict[int, Template] = {}
         for demand, placement in moving.planned:
-            planned[demand.application].append(planned_task(demand, placement))
+            planned[demand.application].append(planned_task(demand, placement, templates))
         nominations: dict[str, dict[str, Nomination]] = defaultdict(dict)
         for (job, task), promise in moving.nominations.items():
             nominations[job][task] = promise

@@ -48,6 +48,7 @@ class SessionPass(PlacementPass):
     """Runs a session when demands or offers have changed, not sooner than a period after the one before."""
 
     by_queues = False
+    plain = False
 
     def __init__(
         self,
@@ -275,9 +276,8 @@ class SessionPass(PlacementPass):
         """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
         most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
-        planned = self._launcher.placements()
-        promises = Promises(self._nominations, self._leaving)
-        return self._snapshots.take(role, demands, most, planned, promises, self._turn.now)
+        moving = (role, demands, most, self._launcher.placements(), Promises(self._nominations, self._leaving))
+        return self._snapshots.take(*moving, self._turn.now, plain=self.plain)
 
     def _decided(self, role: str, found: SessionInput) -> Decisions:  # noqa: ARG002
         """The decisions of the policy."""

@@ -57,13 +57,16 @@ class Snapshots:
         planned: Iterable[Planned],
         promises: Promises,
         now: float,
+        *,
+        plain: bool = False,
     ) -> SessionInput:
         """The state of one role, valid until the next call. `demands`: the open ones of the role. `most`: number of
-        slots that take part, by the id of the demand, where not all do. `now`: Unix seconds."""
+        slots that take part, by the id of the demand, where not all do. `now`: Unix seconds. `plain`: the decisions
+        come from a tree of queues; the same in all calls for a role."""
         self.drain()
         found = self._roles.get(role)
         if found is None:
-            found = self._roles[role] = RoleSnapshot(self._state, self._pool, role)
+            found = self._roles[role] = RoleSnapshot(self._state, self._pool, role, plain=plain)
         return found.take(self.moving(role, demands, most, planned, promises), now)
 
     def forget(self) -> None:

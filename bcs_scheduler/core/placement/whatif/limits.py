@@ -15,8 +15,8 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
+from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.dimensions import THOUSANDTHS
 from offers.model import Demand
