@@ -61,6 +61,9 @@ def main(
             click.echo(f"{case} on {kind}: {failure}", err=True)
             continue
         click.echo(json.dumps(results[-1].line()))
+        if results[-1].missed:
+            failed = True
+            click.echo(f"{case} on {kind}: {results[-1].missed}", err=True)
     _show(results)
     if file is not None:
         file.write_text("".join(json.dumps(result.line()) + "\n" for result in results))

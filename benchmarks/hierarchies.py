@@ -54,8 +54,8 @@ POLICIES: tuple[Policy, Policy] = ("simple", "hierarchical")
 
 
 def hierarchical(case: str, kind: str, taskgroups: int, agents: int, store: StoreKind, source: Path | None) -> Result:
-    """Runs one case. `source`: another checkout, whose scheduler is measured end to end in place of this one's. Raises
-    Failure beyond the bound."""
+    """Runs one case. `source`: another checkout, whose scheduler is measured end to end in place of this one's. The
+    result says if the bound is missed."""
     found: dict[Policy, list[tuple[float, float]]] = {policy: [] for policy in POLICIES}
     for number in range(ROUNDS[kind]):
         for policy in POLICIES[:: -1 if number % 2 else 1]:
@@ -69,9 +69,7 @@ def hierarchical(case: str, kind: str, taskgroups: int, agents: int, store: Stor
     second = "cpu" if kind == "hierarchical" else "turn"
     parts = {"ratio": ratio, "simple": seconds["simple"], "hierarchical": seconds["hierarchical"]}
     parts |= {f"{second}_{policy}": processor[policy] for policy in POLICIES}
-    if ratio > SLOWER[kind]:
-        shown = ", ".join(f"{name} {value:.3f}" for name, value in parts.items())
-        raise Failure(f"{case}: {ratio:.2f} times as long with queues, {SLOWER[kind]} at most ({shown})")
+    missed = f"{ratio:.2f} times as long with queues, {SLOWER[kind]} at most" if ratio > SLOWER[kind] else ""
     return Result(
         case,
         store if kind == "hierarchical" else "none",
@@ -80,6 +78,7 @@ def hierarchical(case: str, kind: str, taskgroups: int, agents: int, store: Stor
         seconds["hierarchical"],
         taskgroups / seconds["hierarchical"],
         parts={name: round(value, 4) for name, value in parts.items()},
+        missed=missed,
     )
 
 

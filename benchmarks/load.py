@@ -33,6 +33,8 @@ class Result:
     """What the case consists of (benchmarks.steady), for the JSON line."""
     source: str | None = None
     """Name of the other checkout whose scheduler was measured; None = this one."""
+    missed: str = ""
+    """The bounds that the case has missed, in words; empty = none."""
 
     def line(self) -> dict[str, Any]:
         return asdict(self)

@@ -72,7 +72,9 @@ class Timing(NamedTuple):
 
 
 def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
-    """Runs one case. Raises Failure if it is slower than its bound, or decides something else than it must."""
+    """Runs one case. Raises Failure if it decides something else than it must; the result names the bounds that are
+    missed."""
+    missed: list[str] = []
     parts: dict[str, float] = {}
     match kind:
         case "policy-gangs":
@@ -88,7 +90,7 @@ def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
             timing = measured(lambda: busy(1000, agents, tasks), everything=True)
             parts = {"without": without.session, "slower": timing.session / without.session}
             if parts["slower"] > SLOWER:
-                raise Failure(f"{case}: {parts['slower']:.2f} times as long with hopeless tasks, {SLOWER} at most")
+                missed.append(f"{parts['slower']:.2f} times as long with hopeless tasks, {SLOWER} at most")
         case "policy-evict":
             timing = evicting(case, lambda: crowded(tasks // 10, agents), agents, tasks)
         case _:
@@ -97,15 +99,15 @@ def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
         policy = EVERYTHING if kind == "policy-preempt" else PLACING
         parts["following"] = following(lambda: ARRIVALS[kind](tasks, agents), policy)
         if parts["following"] > LONGEST[kind]:
-            raise Failure(f"{case}: {parts['following']:.4f} s with the snapshot, {LONGEST[kind]} at most")
+            missed.append(f"{parts['following']:.4f} s with the snapshot, {LONGEST[kind]} at most")
     binds = len(timing.decisions.binds)
     if kind not in ("policy-evict", "policy-preempt") and binds < min(tasks, 1000):
         raise Failure(f"{case}: only {binds} tasks are placed")
     per_second = max(binds, 1) / timing.session
     if per_second < FASTEST.get(kind, 0.0):
-        raise Failure(f"{case}: {per_second:.0f} decisions a second, {FASTEST[kind]:.0f} at least")
+        missed.append(f"{per_second:.0f} decisions a second, {FASTEST[kind]:.0f} at least")
     if timing.session > LONGEST.get(kind, timing.session):
-        raise Failure(f"{case}: {timing.session:.4f} s, {LONGEST[kind]} at most")
+        missed.append(f"{timing.session:.4f} s, {LONGEST[kind]} at most")
     return Result(
         case,
         "none",
@@ -115,6 +117,7 @@ def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
         per_second,
         cpu_us=timing.session / max(binds, 1) * 1e6,
         parts={"session": timing.session, "snapshot": timing.snapshot, **parts},
+        missed="; ".join(missed),
     )
 
 

@@ -37,7 +37,9 @@ VICTIMS = {"one": 1, "several": 5, "priorities": 0, "guarantees": 0, "mixed": 4,
 
 
 def queues(case: str, kind: str, tasks: int, agents: int) -> Result:
-    """Runs one case. Raises Failure if it is slower than its bound, or decides something else than it must."""
+    """Runs one case. Raises Failure if it decides something else than it must; the result names the bounds that are
+    missed."""
+    missed: list[str] = []
     parts: dict[str, float] = {}
     match kind:
         case "queues-preempt":
@@ -53,11 +55,14 @@ def queues(case: str, kind: str, tasks: int, agents: int) -> Result:
         case _:
             seconds = timed(lambda: empty(tasks, agents), lambda tree: _expect(tree, tasks))
             if tasks / seconds < FASTEST:
-                raise Failure(f"{case}: {tasks / seconds:.0f} allocations a second, {FASTEST:.0f} at least")
+                missed.append(f"{tasks / seconds:.0f} allocations a second, {FASTEST:.0f} at least")
     if seconds > LONGEST.get(kind, seconds):
-        raise Failure(f"{case}: {seconds:.4f} s, {LONGEST[kind]} at most")
+        missed.append(f"{seconds:.4f} s, {LONGEST[kind]} at most")
     each = tasks if kind == "queues-place" else 1
-    return Result(case, "none", agents, tasks, seconds, each / seconds, cpu_us=seconds / each * 1e6, parts=parts)
+    cost = seconds / each * 1e6
+    return Result(
+        case, "none", agents, tasks, seconds, each / seconds, cpu_us=cost, parts=parts, missed="; ".join(missed)
+    )
 
 
 def timed(make: Callable[[], Tree], step: Callable[[Tree], None]) -> float:

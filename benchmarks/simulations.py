@@ -64,13 +64,13 @@ def run(policy: str, taskgroups: int, agents: int, *, full: bool, seconds: float
 
 
 def simulations(case: str, kind: str, taskgroups: int, agents: int) -> Result:
-    """Runs one case. Raises Failure beyond the bound, or if work is left although there is room."""
+    """Runs one case. Raises Failure if work is left although there is room; the result says if the bound is missed."""
     full = kind.startswith("simulate-full-")
     found = run(kind.rpartition("-")[2], taskgroups, agents, full=full)
     if not full and (found.waiting or found.launched != taskgroups):
         raise Failure(f"{found.launched} of {taskgroups} taskgroups launched, {found.waiting} wait")
-    if not full and found.seconds > LONGEST:
-        raise Failure(f"{found.seconds:.1f} s for a day of {taskgroups} taskgroups on {agents} agents")
+    slow = not full and found.seconds > LONGEST
+    missed = f"{found.seconds:.1f} s for a day of {taskgroups} taskgroups on {agents} agents, {LONGEST:.0f} at most"
     return Result(
         case=case,
         store="",
@@ -80,4 +80,5 @@ def simulations(case: str, kind: str, taskgroups: int, agents: int) -> Result:
         per_second=found.launched / found.seconds,
         cpu_us=1e6 * found.seconds / taskgroups,
         parts={"turns": float(found.turns)},
+        missed=missed if slow else "",
     )

@@ -55,7 +55,8 @@ POLICIES: dict[str, dict[str, Any]] = {
 
 
 def whatif(case: str, taskgroups: int, agents: int) -> Result:
-    """Runs one case. Raises Failure beyond the bounds."""
+    """Runs one case. The result names the bounds that are missed."""
+    missed: list[str] = []
     parts: dict[str, float] = {}
     for policy in POLICIES:
         few = _measured(policy, taskgroups // 10, agents, 10 * EACH)
@@ -64,12 +65,12 @@ def whatif(case: str, taskgroups: int, agents: int) -> Result:
         parts |= {f"{policy}_{name}_tenth": round(seconds, 4) for name, seconds in few.items()}
         for name, seconds in many.items():
             if seconds > SECONDS:
-                raise Failure(f"{case}: {policy}, {name}: {seconds:.2f} s, {SECONDS} s at most ({parts})")
+                missed.append(f"{policy}, {name}: {seconds:.2f} s, {SECONDS} s at most")
             if seconds > GROWTH * max(few[name], 0.05):
                 words = f"{seconds:.2f} s with {taskgroups} taskgroups, {few[name]:.2f} s with a tenth"
-                raise Failure(f"{case}: {policy}, {name}: {words} ({parts})")
+                missed.append(f"{policy}, {name}: {words}")
     slowest = max(seconds for name, seconds in parts.items() if not name.endswith("tenth"))
-    return Result(case, "none", agents, taskgroups, slowest, 1 / slowest, parts=parts)
+    return Result(case, "none", agents, taskgroups, slowest, 1 / slowest, parts=parts, missed="; ".join(missed))
 
 
 def _measured(policy: str, taskgroups: int, agents: int, each: int) -> dict[str, float]:

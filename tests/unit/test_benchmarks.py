@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
+import json
 
-from benchmarks import simulations
+import pytest
+from click.testing import CliRunner
+
+from benchmarks import __main__, hierarchies, simulations
 from benchmarks.cases import DEFAULT, parse
 from benchmarks.churn import slope
 from benchmarks.parts import Parts
@@ -30,6 +33,16 @@ def test_a_day_of_a_simulation_is_measured(policy: str) -> None:
     assert (run.launched, run.waiting) == (20, 0) and run.finished > 15
     assert 0 < run.seconds < simulations.LONGEST
     assert simulations.run(policy, 60, 1, full=True, seconds=43200.0).waiting > 0
+
+
+def test_a_case_that_misses_its_bound_prints_its_numbers_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(hierarchies.SLOWER, "hierarchical-core", 0.001)
+    monkeypatch.setitem(hierarchies.ROUNDS, "hierarchical-core", 1)
+    done = CliRunner().invoke(__main__.main, ["--case", "hierarchical-core-50-50"])
+    assert done.exit_code == 1
+    line = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    assert line["parts"]["ratio"] > 0.001 and "times as long with queues" in line["missed"]
+    assert line["missed"] in done.stderr
 
 
 def test_the_slope_is_that_of_the_line_through_the_points() -> None:
