@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
+from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
@@ -241,3 +243,48 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(seed: int) -> None:
             fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, lambda template, agent: True)
             assert figures(kept) == figures(fresh)
+
+
+def launches(lab: Lab, instances: int, **fields: Any) -> list[tuple[str, str]]:
+    """Names and agents of the taskgroups that two applications launch on four agents. Each agent takes all its launches
+    at once."""
+    create(lab, "batch", instances, **fields)
+    create(lab, "online", instances)
+    sent = lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=900) for agent in agents(4))))
+    for _ in range(4):
+        sent += lab.wait(0.5)
+    used = [one.agent_id for one in sent if isinstance(one, LaunchOnAgent)]
+    assert len(used) == len(set(used))
+    return sorted((group.name, group.agent_id) for group in lab.core.state.taskgroups.values())
+
+
+@pytest.fixture
+def portions(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of places of each run of the tree."""
+    found: list[int] = []
+    honest = RoleTree.run
+
+    def spied(tree: RoleTree, *arguments: Any) -> list[tuple[str, str, str]]:
+        made = honest(tree, *arguments)
+        found.append(len(made))
+        return made
+
+    monkeypatch.setattr(RoleTree, "run", spied)
+    return found
+
+
+def test_a_decision_about_many_goes_on_in_the_next_turns(monkeypatch: pytest.MonkeyPatch, portions: list[int]) -> None:
+    at_once = launches(Lab(options()), 8)
+    assert len(at_once) == max(portions) == 16
+    portions.clear()
+    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    assert launches(Lab(options()), 8) == at_once
+    assert max(portions) == 3 and sum(portions) == 16
+
+
+def test_a_gang_is_decided_whole_in_a_decision_of_portions(
+    monkeypatch: pytest.MonkeyPatch, portions: list[int]
+) -> None:
+    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    assert len(launches(Lab(options()), 8, min_available=8)) == 16
+    assert 8 <= max(portions) < 16

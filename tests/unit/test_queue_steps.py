@@ -170,9 +170,9 @@ def test_an_allocation_is_not_renamed_to_another_node_or_while_it_leaves() -> No
     held = {one.ask.name: one for one in tree.run()}
     elsewhere = held["y"]._replace(node="n1" if held["y"].node == "n0" else "n0")
     before = frame(tree)
-    with pytest.raises(ValueError, match="a/y cannot go on as a/y"):
+    with pytest.raises(ValueError, match="a/y cannot continue as a/y"):
         steps.rename(tree, "a", [("x", held["x"]), ("y", elsewhere)])
     assert frame(tree) == before
     tree.leave(held["x"])
-    with pytest.raises(ValueError, match="a/x cannot go on as a/z"):
+    with pytest.raises(ValueError, match="a/x cannot continue as a/z"):
         steps.rename(tree, "a", [("x", held["x"]._replace(ask=held["x"].ask._replace(name="z")))])

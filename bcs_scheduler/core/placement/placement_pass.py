@@ -247,7 +247,11 @@ class PlacementPass:
         if more:
             self._untried.push(ids.namespace_of(part.application), part.id)
         if not (more or prompt(part)):
-            self._launcher.settle(part)
+            self._settle(part)
+
+    def _settle(self, demand: Demand[Slot]) -> None:
+        """A demand has been matched as far as possible now."""
+        self._launcher.settle(demand)
 
 
 def prompt(demand: Demand[Slot]) -> bool:

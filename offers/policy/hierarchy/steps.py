@@ -75,7 +75,7 @@ def _keeps_place(application: Application, one: RequestClass) -> bool:
 
 
 def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> None:
-    """Allocations of an application go on under other asks, each on the same node and with the same amounts: planned
+    """Allocations of an application continue under other asks, each on the same node and with the same amounts: planned
     placements were launched. `pairs`: the name of the ask before, and the allocation now. Raises KeyError if there is
     no such allocation, ValueError if an allocation is leaving or has another node or other amounts; nothing is changed
     then."""
@@ -83,7 +83,7 @@ def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> No
     found = [(application.allocations[before], after) for before, after in pairs]
     for before, after in found:
         if (before.node, before.ask.request) != (after.node, after.ask.request) or before.ask.id in tree.leaving:
-            raise ValueError(f"allocation {before.ask.id} cannot go on as {after.ask.id}")
+            raise ValueError(f"allocation {before.ask.id} cannot continue as {after.ask.id}")
     tree.version += 1
     leaf, nodes = tree.queues[application.queue], tree.nodes.by_name
     for before, _ in found:

@@ -48,6 +48,8 @@ LEAST_PAUSE = 0.1
 FULL_PAUSE = 10_000
 """Number of changed agents and of tasks of changed applications from which the pause after a decision is the whole
 period. A decision takes some 20 microseconds for each."""
+PORTION = 1024
+"""Number of places after which a decision continues in the next turn: some 30 ms."""
 FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 QUEUE_HOLDS = frozenset(
     {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
@@ -80,6 +82,10 @@ class HierarchyPass(SessionPass):
         """Unix seconds at which the trees have followed the state the last time."""
         self._outdated = True
         """Records have changed since then."""
+        self._unfinished = False
+        """The latest decision has found as many places as it may, and continues in the next turn."""
+        self._unsettled: dict[str, Demand[Slot]] = {}
+        """Demands whose launches wait for the end of a decision, by id: an agent takes all its launches at once."""
         self._looked_at = 0
         """Number of agents and tasks that the trees have looked at since the latest pause was set."""
 
@@ -105,7 +111,19 @@ class HierarchyPass(SessionPass):
                 self._waiting = True
             else:
                 self._turn.attempt("core", "queues", self._give_back)
+        self._unfinished = False
         super().decide(pace)
+        if self._unfinished:
+            self._waiting, self._next = True, self._turn.now
+        else:
+            while self._unsettled:
+                self._launcher.settle(self._unsettled.popitem()[1])
+
+    def _settle(self, demand: Demand[Slot]) -> None:
+        if self._unfinished:
+            self._unsettled[demand.id] = demand
+        else:
+            super()._settle(demand)
 
     def conclude(self) -> None:
         """Like `SessionPass.conclude`; the figures follow the state from time to time."""
@@ -150,13 +168,17 @@ class HierarchyPass(SessionPass):
         """Like `SessionPass.void`; maintenance waits for offers."""
         super().void()
         self._again = 0.0
+        self._unsettled.clear()
 
     def _decided(self, role: str, found: SessionInput) -> Decisions:
         tree_of = self._follow(role, found)
         tree = tree_of.tree
-        binds = tree_of.run(found.missing)
+        grouped = any(demand.group for demand in self._deciding())  # their members are decided together
+        binds = tree_of.run(found.missing, None if grouped else PORTION)
+        self._unfinished = self._unfinished or tree_of.unfinished
         tree.allowance = self._remaining(tree)
-        return self._decisions(role, found, binds, self._maintain(tree))
+        evicted = [] if tree_of.unfinished else self._maintain(tree)
+        return self._decisions(role, found, binds, evicted)
 
     def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
         """Like `SessionPass._imagine`. Nothing is preempted: work must wait for `preemption.delay` before that. The

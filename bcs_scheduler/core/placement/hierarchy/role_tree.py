@@ -76,6 +76,8 @@ class RoleTree:
         """The tree was made anew, and does not have the applications."""
         self._doubtful: set[str] = set()
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
+        self.unfinished = False
+        """The latest run has placed as many asks as it may, and others may have room."""
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         return not isinstance(constraint, Template) or self._admits(constraint, node)
@@ -196,7 +198,7 @@ class RoleTree:
 
     def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:
         """Brings the asks and allocations of an application up to date. An allocation whose task is gone, or is on
-        another agent, goes on with a task that is new on its agent: a placement was planned, or was launched."""
+        another agent, continues with a task that is new on its agent: a placement was planned, or was launched."""
         name, tree = job.name, self.tree
         present, allocations = self._tasks[name], tree.applications[name].allocations
         free: dict[tuple[str, Amounts], list[str]] = {}
@@ -308,11 +310,13 @@ class RoleTree:
 
     # --- decisions --------------------------------------------------------------------------------------------
 
-    def run(self, missing: Mapping[str, int]) -> list[tuple[str, str, str]]:
-        """Places asks until none can be placed. Returns names of application, task and agent. `missing`: number of
-        tasks by application that its gang lacks; a gang that finds less room leaves the room to others."""
+    def run(self, missing: Mapping[str, int], most: int | None = None) -> list[tuple[str, str, str]]:
+        """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
+        `unfinished` tells whether this bound ended the run. Returns names of application, task and agent. `missing`:
+        number of tasks by application that its gang lacks; a gang that finds less room leaves the room to others."""
         made: dict[str, list[Allocation]] = {}
         order: list[Allocation] = []
+        self.unfinished = False
         while True:
             for allocation in self.tree.run():
                 name = allocation.ask.application
@@ -321,7 +325,10 @@ class RoleTree:
                     continue
                 made.setdefault(name, []).append(allocation)
                 order.append(allocation)
-            short = [name for name, found in made.items() if len(found) < missing.get(name, 0)]
+                if most is not None and len(order) >= most and not any(_short(made, missing)):
+                    self.unfinished = True
+                    break
+            short = list(_short(made, missing))
             if not short:
                 break
             for name in short:
@@ -383,3 +390,8 @@ class RoleTree:
         """The victim was not ended after all."""
         self.tree.release(victim.ask.application, victim.ask.name)
         self.tree.recover(victim)
+
+
+def _short(made: Mapping[str, list[Allocation]], missing: Mapping[str, int]) -> Iterator[str]:
+    """The applications whose gangs have fewer places than they lack."""
+    return (name for name, found in made.items() if len(found) < missing.get(name, 0))

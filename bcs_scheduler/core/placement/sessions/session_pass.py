@@ -344,7 +344,7 @@ class SessionPass(PlacementPass):
         launches: Counter[str] = Counter()
         for identity, count in counts.items():
             self._turn.engine.plan(identity, count)
-            (self._prompt.append if prompt(demands[identity]) else self._launcher.settle)(demands[identity])
+            (self._prompt.append if prompt(demands[identity]) else self._settle)(demands[identity])
             launches[self._queue_of(demands[identity].application)] += count
         for queue, number in launches.items():
             self._turn.count("policy_decisions", (queue, "launch"), number)
