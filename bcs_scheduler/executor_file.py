@@ -2,7 +2,8 @@
 
 `python -m bcs_scheduler.executor_file FILE` writes it (`make executor`). Schedulers build it when they start and serve
 it themselves, so that nothing has to be installed on the agents. Beside every module lies its byte code for the Python
-that built the file: an agent with the same Python need not compile, any other passes it over.
+that built the file: an agent with the same Python need not compile, any other passes it over. The start of a scheduler
+needs the name only, so the file is built when it is fetched first.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ import marshal
 import struct
 import sys
 import zipfile
-from functools import cache
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 PACKAGE = Path(__file__).with_name("executor")
 FOLDER = "bcs_executor"
@@ -37,15 +40,35 @@ sys.exit(main())
 """
 
 
-class ExecutorFile(NamedTuple):
-    content: bytes
-    digest: str
-    """SHA-256, hexadecimal."""
+@dataclass(frozen=True)
+class ExecutorFile:
+    """The file that is built of these sources. Any thread may use it."""
 
-    @property
+    sources: Mapping[str, bytes]
+    """By name inside the file."""
+
+    @cached_property
     def name(self) -> str:
         """Changes with the content, so that copies may be cached without an expiry."""
-        return f"bcs-executor-{self.digest[:12]}.pyz"
+        told = hashlib.sha256(f"{sys.version}\n{zlib.ZLIB_RUNTIME_VERSION}\n".encode())
+        for name, source in self.sources.items():
+            told.update(f"{name} {len(source)}\n".encode() + source)
+        return f"bcs-executor-{told.hexdigest()[:12]}.pyz"
+
+    @cached_property
+    def content(self) -> bytes:
+        """The bytes of the file. Raises SyntaxError if a source cannot be compiled."""
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, source in self.sources.items():
+                _add(archive, name, source)
+                _add(archive, f"{name}c", _byte_code(name, source))
+        return buffer.getvalue()
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the content, hexadecimal."""
+        return hashlib.sha256(self.content).hexdigest()
 
 
 @cache
@@ -55,17 +78,11 @@ def executor_file() -> ExecutorFile:
 
 
 def build(package: Path) -> ExecutorFile:
-    """Raises OSError or SyntaxError if the package cannot be read."""
+    """The file of the modules of a package. Raises OSError if they cannot be read."""
     sources = {"__main__.py": MAIN.encode()}
     for path in package.rglob("*.py"):
         sources[f"{FOLDER}/{path.relative_to(package).as_posix()}"] = path.read_bytes()
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name in sorted(sources):
-            _add(archive, name, sources[name])
-            _add(archive, f"{name}c", _byte_code(name, sources[name]))
-    content = buffer.getvalue()
-    return ExecutorFile(content, hashlib.sha256(content).hexdigest())
+    return ExecutorFile(dict(sorted(sources.items())))
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

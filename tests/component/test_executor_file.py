@@ -92,9 +92,24 @@ def test_the_same_sources_make_the_same_bytes(package: Path) -> None:
     assert first.digest == hashlib.sha256(first.content).hexdigest()
     for path in package.rglob("*.py"):
         os.utime(path, (1, 1))
-    assert build(package) == first
+    assert (build(package).name, build(package).content) == (first.name, first.content)
     (package / "part.py").write_text("CODE = 8")
     assert build(package).name != first.name
+
+
+def test_the_name_needs_no_byte_code(package: Path) -> None:
+    """A scheduler whose agents fetch nothing compiles nothing."""
+    (package / "part.py").write_text("def")
+    file = build(package)
+    assert file.name.endswith(".pyz")
+    with pytest.raises(SyntaxError):
+        _ = file.content
+
+
+def test_the_name_changes_with_the_python_that_compiles(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = build(package).name
+    monkeypatch.setattr(sys, "version", "4.0")
+    assert build(package).name != before
 
 
 def test_other_processes_make_the_same_bytes(tmp_path: Path) -> None:

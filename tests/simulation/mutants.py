@@ -321,7 +321,7 @@ MUTANTS = (
     Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(42, 122)),
     Mutant("store what is too large", _store_what_is_too_large, ("I26",), range(5, 45)),
     Mutant("launch without secret", _launch_without_secret, ("I16",), range(7, 47)),
-    Mutant("remember content", _remember_content, ("I16",), range(3, 43)),
+    Mutant("remember content", _remember_content, ("I16",), range(36, 76)),
     Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",), range(6, 46)),
     Mutant("forget messages", _forget_messages, ("I17", "C7")),
     Mutant("believe at once", _believe_at_once, ("I18",)),
@@ -334,7 +334,7 @@ MUTANTS = (
     Mutant("acknowledge early", _acknowledge_early, ("I2",)),
     Mutant("launch before durable", _launch_before_durable, ("I6",)),
     Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4"), range(5, 45)),
-    Mutant("place twice", _place_twice, ("C1", "I1", "I7", "C2", "C4", "C9"), range(3, 43)),
+    Mutant("place twice", _place_twice, ("C1", "I1", "I7", "C2", "C4", "C9"), range(5, 45)),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
     Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",), range(105, 157)),
@@ -357,7 +357,7 @@ MUTANTS = (
     Mutant("drain at any price", mutantowners.drain_at_any_price, ("I23",)),
     Mutant("count anew", mutantowners.count_anew, ("I24",)),
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9"), range(4, 44)),
-    Mutant("forget the queue", mutantowners.forget_the_queue, ("C12",), range(4, 44)),
+    Mutant("forget the queue", mutantowners.forget_the_queue, ("C12",), range(5, 45)),
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",), range(2, 42)),
     Mutant("forget amendments", mutantowners.forget_amendments, ("C5",), range(43, 61)),
     Mutant("overlook the superseded", mutantowners.overlook_the_superseded, ("I20", "C8"), range(9, 41)),
@@ -376,16 +376,16 @@ MUTANTS = (
 )
 
 OF_SESSIONS = (
-    Mutant("start gangs in parts", mutantsessions.start_gangs_in_parts, ("I40",), range(4, 44)),
-    Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(4, 44)),
-    Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(4, 44)),
+    Mutant("start gangs in parts", mutantsessions.start_gangs_in_parts, ("I40",), range(9, 49)),
+    Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(15, 55)),
+    Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(22, 62)),
     Mutant("evict anybody", mutantsessions.evict_anybody, ("I42",)),
     Mutant("overlook taskgroups", mutantsessions.overlook_taskgroups, ("I43",)),
     Mutant("overlook agents", mutantsessions.overlook_agents, ("I43",)),
     Mutant(
-        "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(4, 44)
+        "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(22, 62)
     ),
-    Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(4, 44)),
+    Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(22, 62)),
     Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(4, 44)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""
@@ -432,7 +432,7 @@ OF_PARTITIONS = tuple(
 OF_ROOMS = (
     Mutant("use every room", mutantreservations.use_every_room, ("I64",)),
     Mutant("open what runs", mutantreservations.open_what_runs, ("I64",)),
-    Mutant("leave rooms", mutantreservations.leave_rooms, ("C13",)),
+    Mutant("leave rooms", mutantreservations.leave_rooms, ("C13",), range(4, 44)),
     Mutant("ask for placeholders", mutantreservations.ask_for_placeholders, ("I65",)),
 )
 """Mutants that are looked for in worlds with reservations whose rooms the cluster manager keeps."""

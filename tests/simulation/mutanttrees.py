@@ -112,10 +112,10 @@ def forget_the_sums(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
-    ("exceed maxima", exceed_maxima, ("I52",), range(1, 41)),
-    ("forget limits", forget_limits, ("I53",), range(15, 55)),
+    ("exceed maxima", exceed_maxima, ("I52",), range(3, 43)),
+    ("forget limits", forget_limits, ("I53",), range(17, 57)),
     ("lose applications", lose_applications, ("I55",), range(1, 41)),
-    ("ignore halts", ignore_halts, ("I56",), range(1, 41)),
+    ("ignore halts", ignore_halts, ("I56",), range(2, 42)),
     ("admit the young", admit_the_young, ("I56",), range(1, 41)),
     ("keep the present tree", keep_the_present_tree, ("I57",), range(1, 41)),
     ("begin with the oldest", begin_with_the_oldest, ("I57",), range(1, 41)),
