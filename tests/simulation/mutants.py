@@ -401,11 +401,11 @@ OF_TREES = tuple(Mutant(name, breaks, caught_by, seeds) for name, breaks, caught
 """Mutants that are looked for in worlds with the policy `hierarchical`."""
 
 OF_RESERVATIONS = (
-    Mutant("leave placeholders", mutantreservations.leave_placeholders, ("I49",)),
+    Mutant("leave placeholders", mutantreservations.leave_placeholders, ("I49",), range(3, 43)),
     Mutant("open the gate", mutantreservations.open_the_gate, ("I51", "I40")),
     Mutant("give up without counting", mutantreservations.give_up_without_counting, ("I48",)),
     Mutant("link twice", mutantreservations.link_twice, ("I50", "I48", "I51")),
-    Mutant("keep the records", mutantreservations.keep_records, ("I49", "I48")),
+    Mutant("keep the records", mutantreservations.keep_records, ("I49", "I48"), range(3, 43)),
     Mutant("save placeholders only", mutantreservations.save_placeholders_only, ("I48",)),
 )
 """Mutants that are looked for in worlds with reservations."""
