@@ -5,6 +5,7 @@ I64  the room of a taskgroup is used or given up only when the taskgroup has end
 I65  a taskgroup of such a placeholder is never started, ended or asked for: the cluster manager does not know it
 I66  launches leave the room that is held for placeholders on their agent
 I67  no hold outlives its taskgroup, but for the moment in which the room waits for the launch that was promised it
+I68  no offer with held room is kept for longer than HOLD_SECONDS and a moment
 C13  at rest every room that is kept has a taskgroup that wants it, and every such taskgroup that runs has its room
 C14  at rest every placeholder that runs and whose room is held could be launched in its room
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bcs_scheduler.core.interface import cluster_manager
+from offers.leased.holds import HOLD_SECONDS
 from store.ids import taskgroup_of
 from store.records import TaskGroup, Version
 from store.records.record import Record
@@ -26,6 +28,8 @@ from tests.simulation.store import Store
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
+SLACK = 5.0
+"""Seconds from the end of `HOLD_SECONDS` to the turn that gives an offer back."""
 MOMENT = 10.0
 """Seconds for which ended holds may wait for a launch, pauses of the scheduler included."""
 
@@ -130,3 +134,9 @@ class KeptRooms:
             if (group is None or group.ended) and (name not in holds.leaving or now > since + MOMENT):
                 raise Violation("I67", f"room on {hold.site[0]} is held for {name}, which has ended", name)
             self._world.count("turns with held room")
+        turn = term.core.turn_context
+        for site in holds.sites if turn.connected else ():
+            row = turn.pool.row(*site)
+            for offer in row.offers.values() if row is not None and not row.allocations else ():
+                if now > offer.received_at + HOLD_SECONDS + SLACK:
+                    raise Violation("I68", f"offer {offer.id} is kept for {now - offer.received_at:.0f} s", offer.id)

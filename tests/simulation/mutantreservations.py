@@ -114,9 +114,9 @@ def hold_for_the_ended(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(held_rooms.HeldRooms, "_drop", lambda self, name: None)
 
 
-def believe_in_lost_room(patch: pytest.MonkeyPatch) -> None:
-    """Room that no offer has counts as held without end."""
-    patch.setattr(held_rooms, "AWAY_SECONDS", 1e9)
+def keep_held_offers(patch: pytest.MonkeyPatch) -> None:
+    """Offers with held room never go back."""
+    patch.setattr(held_rooms.HeldRooms, "_give_back", lambda self: None)
 
 
 def launch_held_placeholders(patch: pytest.MonkeyPatch) -> None:

@@ -440,7 +440,7 @@ OF_ROOMS = (
 OF_HOLDS = (
     Mutant("use held room", mutantreservations.use_held_room, ("I66",)),
     Mutant("hold for the ended", mutantreservations.hold_for_the_ended, ("I67",)),
-    Mutant("believe in lost room", mutantreservations.believe_in_lost_room, ("C14", "I31")),
+    Mutant("keep held offers", mutantreservations.keep_held_offers, ("I68",)),
     Mutant("launch held placeholders", mutantreservations.launch_held_placeholders, ("I65",)),
 )
 """Mutants that are looked for in worlds with reservations whose room the scheduler holds."""
