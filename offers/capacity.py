@@ -33,6 +33,10 @@ class Capacity(Protocol):
     def agents(self) -> int:
         """Number of agents that a diagnosis speaks of."""
 
+    @property
+    def promises(self) -> bool:
+        """True if room of any agent is kept for units that have no place yet (`Row.promised`)."""
+
     def eligibility(self, rules: Rules, role: str) -> Eligibility:
         """The fixed tests of these rules for all rows. To be asked after `Table.flush`; it holds for one pass."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from offers.dimensions import recorded
+from offers.matching.explain import PROMISED
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.records import TaskGroup
@@ -106,6 +107,8 @@ def _failed(reason: str, agents: int) -> str:
     """The number of agents that failed a test, with the test."""
     if reason in RESOURCES:
         return f"{agents} {'lacks' if agents == 1 else 'lack'} {RESOURCES[reason]}"
+    if reason == PROMISED:
+        return f"{agents} with room that is promised to a gang"
     if reason == "role":
         return f"{agents} {'offers' if agents == 1 else 'offer'} resources for other roles only"
     return f"{agents} excluded ({reason})"
@@ -113,6 +116,8 @@ def _failed(reason: str, agents: int) -> str:
 
 def reason_text(reason: str) -> str:
     """Returns the text of a reason of a diagnosis for users."""
+    if reason == PROMISED:
+        return "the room is promised to a gang"
     if reason == "role":
         return "the offered resources are for other roles"
     return f"not enough {reason}" if reason in RESOURCES else reason

@@ -67,6 +67,11 @@ class OfferPool:
         """Number of agents with offers."""
         return len(self._offered)
 
+    @property
+    def promises(self) -> bool:
+        """True if room is held for any taskgroup."""
+        return bool(self.holds)
+
     # --- offers -----------------------------------------------------------------------------------------------
 
     def add(self, offer: Offer) -> None:

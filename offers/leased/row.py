@@ -6,6 +6,7 @@ offers that it takes (`ResourceKey`), because the ACCEPT must name them, and end
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from offers.resources import (
     numbers,
     ports_of,
     remaining,
+    requested,
     size,
     split_lowest,
     subtract,
@@ -89,6 +91,13 @@ class LeasedRow(Row):
         return all(
             not isinstance(port, HostPort) and any(holds(ranges, port) for _, ranges in self.ports) for port in wanted
         )
+
+    def promised(self) -> Mapping[str, int]:
+        """The amounts of the room that is held."""
+        sums: Counter[str] = Counter()
+        for request in self.held.values():
+            sums.update(requested(request))
+        return sums
 
     def untake(self) -> None:
         """Removes the latest allocation; the caller restores the figures with `load`."""

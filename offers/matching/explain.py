@@ -21,6 +21,8 @@ NOTHING = "fits by now"
 because a later demand has made the application larger."""
 
 
+PROMISED = "promised"
+"""Reason of an agent whose free room would suffice, if none of it were kept for the placeholders of gangs."""
 ELSEWHERE = "not on the agent it belongs to"
 TAKEN = "has its taskgroup already"
 """Reasons of agents that are not acceptable for a demand with one taskgroup per agent."""
@@ -76,8 +78,12 @@ class Explainer:
         policy = self._policy_tests(feasibility, demand)
         amounts = self._amount_tests(request_class)
         tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
+        free = {title: (wanted, there) for title, _, wanted, there in amounts}
         for title, ok in tests:
             failed = remaining & ~ok
+            if title in free and self._pool.promises and (kept := self._promised(title, failed, *free[title])):
+                reasons[PROMISED] += len(kept)
+                remaining[kept] = failed[kept] = False
             if title == TAINT:
                 _count_taints(reasons, eligibility, failed)
             elif count := int(failed.sum()):
@@ -86,6 +92,15 @@ class Explainer:
         if count := int(remaining.sum()):
             reasons[NOTHING] = count
         return dict(reasons), self._closest(eligibility, policy, amounts)
+
+    def _promised(self, name: str, failed: Mask, wanted: int, free: Ints) -> list[int]:
+        """The rows of these whose amount of a dimension is short only because room is kept for others."""
+        found = []
+        for number in np.flatnonzero(failed).tolist():
+            row = self._table.rows[number]
+            if row is not None and int(free[number]) + row.promised().get(name, 0) >= wanted:
+                found.append(number)
+        return found
 
     def _policy_tests(self, feasibility: Feasibility, demand: Demand[Any]) -> list[tuple[str, Mask]]:
         """Tests that more resources would not help to pass, with the name each failure is counted under."""

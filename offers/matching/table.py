@@ -95,6 +95,11 @@ class Row:
         """Returns True if all these ports are free."""
         raise NotImplementedError
 
+    def promised(self) -> Mapping[str, int]:
+        """Returns the amounts by dimension that are kept for units without a place, and that are not free for this
+        reason."""
+        return {}
+
     def untake(self) -> None:
         """Gives back the latest allocation of the row. The amounts are right again after `work_out`, or after `load` of
         the state that was saved before the allocation."""

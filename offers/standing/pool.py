@@ -166,6 +166,11 @@ class StandingPool:
             for unit, holding in self.usage.counted_on(agent_id).items()
         ]
 
+    @property
+    def promises(self) -> bool:
+        """True if room is reserved for any unit."""
+        return bool(self.usage.nominations)
+
     def stands(self, unit: Unit) -> bool:
         """Returns True if the request of a claim may be sent: its agent exists and is not overcommitted, so the matched
         room has not been lost since the match. Call it before `Usage.sent`. A claim for which this returns False must

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from offers.dimensions import amounts as amounts_in_order
@@ -86,6 +86,10 @@ class StandingRow(Row):
         else:
             self._overcommitted.discard(self.number)
         self.rescore()
+
+    def promised(self) -> Mapping[str, int]:
+        """The amounts of nominations."""
+        return self.usage.on(self.node.name).by_kind.get(Kind.NOMINATED, {})
 
     def rescore(self) -> None:
         """Like `Row.rescore`; never negative, although a node may be overcommitted."""

@@ -13,6 +13,7 @@ from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
 from bcs_scheduler.core.options import CoreOptions
 from offers.leased.holds import HOLD_SECONDS, LEAVE_SECONDS, Holds
+from offers.matching.explain import PROMISED
 from store.records import TaskGroup
 from store.state.validation import validate
 from tests.unit.lab import KEY, version
@@ -100,6 +101,9 @@ def test_other_work_on_the_agent_does_not_get_held_room() -> None:
     lab.ask(requests.CreateApplication(version=msgspec.structs.replace(late, application="late")))
     lab.room("a")
     assert (dict(lab.holds.short), lab.core.state.groups_of("default/late")) == ({}, {})
+    (launch,) = lab.core.state.active_of("default/late")
+    diagnosis = lab.core.diagnosis(launch)
+    assert diagnosis is not None and diagnosis.reasons == {PROMISED: 1}
     lab.room("b")
     assert sorted(group.agent_id for group in live(lab)) == ["a", "b"]
 

@@ -12,10 +12,11 @@ from offers.dimensions import Amounts, Dimension, Dimensions
 from offers.matching.matcher import Scoring, match
 from offers.model import Demand, ResourceRequest
 from offers.rules.constraints import EMPTY_RULES
-from offers.standing.model import Node, Nomination, Provisional
+from offers.standing.model import Node, Nomination, Provisional, UnitClaim
 from offers.standing.model import Unit as Name
 from offers.standing.pool import StandingPool
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
+from tests.simulation.standing.gangs import Gangs, Store
 from tests.simulation.world import World
 from tests.unit.reference_matcher import LiveCensus
 
@@ -25,10 +26,19 @@ NOBODY = LiveCensus([])
 
 
 class Scheduler:
-    def __init__(self, world: World, cluster: Cluster, scoring: Scoring, dry: Callable[[StandingPool], object]) -> None:
-        """`dry` takes a picture of a pool: it must be the same after a plan as before."""
+    def __init__(
+        self,
+        world: World,
+        cluster: Cluster,
+        scoring: Scoring,
+        dry: Callable[[StandingPool], object],
+        gangs: Store | None = None,
+    ) -> None:
+        """`dry` takes a picture of a pool: it must be the same after a plan as before. `gangs`: None = there are no
+        gangs."""
         self.world, self.cluster, self.scoring, self._dry = world, cluster, scoring, dry
         self.pool = StandingPool(DIMENSIONS)
+        self.nobody = NOBODY
         self.waiting: dict[str, Unit] = {}
         """Units that ask for a place, as far as known."""
         self.known: dict[str, int] = {}
@@ -37,6 +47,7 @@ class Scheduler:
         self._planned: dict[Provisional, str] = {}
         self._rounds = 0
         self.ready = False
+        self.gangs = Gangs(self, gangs) if gangs is not None else None
 
     # --- news ---------------------------------------------------------------------------------------------------
 
@@ -98,6 +109,8 @@ class Scheduler:
             self.world.count("asked for")
             self.cluster.ask(self, Request(str(allocation.unit), allocation.node, allocation.decision, None))
         self._launch()
+        if self.gangs is not None:
+            self.gangs.turn()
         if self.world.chance(0.2):
             self._plan()
         self._match()
@@ -109,6 +122,8 @@ class Scheduler:
         planned = set(self._planned.values())
         shapes: defaultdict[tuple[str, Amounts, bool], list[str]] = defaultdict(list)
         for name, unit in self.waiting.items():
+            if self.gangs is not None and self.gangs.waits(unit):
+                continue
             if name not in usage.allocations and name not in planned:
                 shapes[unit.application, unit.amounts, name in usage.nominations].append(name)
         for (application, part, nominated), names in shapes.items():
@@ -140,10 +155,15 @@ class Scheduler:
             if allocation is None:
                 self.world.count("named too late")
                 continue
-            if usage.sent(name, self.world.now):
-                touched = self.cluster.touched.get(allocation.node, 0)
-                safe = touched if self.cluster.up and self.known.get(allocation.node, 0) == touched else None
-                self.cluster.place(self, Request(name, allocation.node, allocation.decision, safe))
+            self.send(allocation)
+
+    def send(self, claim: UnitClaim) -> None:
+        """The request of a claim leaves."""
+        name = str(claim.unit)
+        if self.pool.usage.sent(name, self.world.now):
+            touched = self.cluster.touched.get(claim.node, 0)
+            safe = touched if self.cluster.up and self.known.get(claim.node, 0) == touched else None
+            self.cluster.place(self, Request(name, claim.node, claim.decision, safe))
 
     def _plan(self) -> None:
         """A dry run with and without some users: it must change nothing."""

@@ -9,6 +9,7 @@ S4  a claim ends by an answer about it, by news of its unit, or before its reque
 S5  a plan leaves everything as it was (K-15)
 S6  at rest the users are those of the cluster, foreign ones included; nothing is claimed, and what is gone is freed
 S7  at rest no unit waits that has room on an agent
+S8 to S10 are about gangs (tests.simulation.standing.gangs)
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from offers.dimensions import amounts, fits
+from offers.dimensions import Amounts, amounts, fits
+from offers.policy.applications.metadata import Style
 from offers.resources import PORTS
 from offers.standing.model import Node, Sending, UnitClaim
 from offers.standing.model import Unit as Name
 from offers.standing.pool import StandingPool
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
+from tests.simulation.standing.gangs import Store, Wish
 from tests.simulation.standing.scheduler import Scheduler
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -90,11 +93,13 @@ class Watched(Scheduler):
 
 
 class Simulation:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, gangs: bool = False) -> None:
+        """`gangs`: users ask for gangs with reservations (tests.simulation.standing.gangs)."""
         world = self.world = World(seed)
         self.cluster = Cluster(world)
         self._claims: dict[Name, UnitClaim] = {}
         self._applications = 0
+        self._gangs = Store() if gangs else None
         self.scheduler = self._start()
 
     def run(self, steps: int) -> None:
@@ -118,7 +123,7 @@ class Simulation:
         self.check()
 
     def _start(self) -> Watched:
-        scheduler = Watched(self.world, self.cluster, self.world.pick(("spread", "binpack")), picture)
+        scheduler = Watched(self.world, self.cluster, self.world.pick(("spread", "binpack")), picture, self._gangs)
         scheduler.ended = set()
         self._claims = {}
         return scheduler
@@ -133,7 +138,10 @@ class Simulation:
         if what == "create" or not applications:
             self._applications += 1
             part = amounts({"cpu": world.number(1, 12) * 100, "memory": world.number(0, 4) * 10**9, "pods": 1})
-            self._add(f"app-{self._applications}", part, world.number(1, 6), world.chance(0.2))
+            if self._gangs is not None and world.chance(0.4):
+                self._add_gang(self._gangs, f"gang-{self._applications}", part)
+            else:
+                self._add(f"app-{self._applications}", part, world.number(1, 6), world.chance(0.2))
             what = "create"
         else:
             application = world.pick(applications)
@@ -155,6 +163,13 @@ class Simulation:
                 if what in ("update", "reschedule"):
                     self._add(application, one.amounts, len(ending), one.important)
         world.count(f"operation: {what}")
+
+    def _add_gang(self, store: Store, application: str, part: Amounts) -> None:
+        world, members = self.world, self.world.number(2, 6)
+        style, timeout = world.pick((Style.SOFT, Style.HARD)), world.pick((5.0, 30.0, 90.0))
+        store.wishes[application] = Wish(application, members, part, style, timeout, world.now)
+        world.count("gangs")
+        self._add(application, part, members + world.number(0, 1), important=False)
 
     def _add(self, application: str, part: tuple[tuple[str, int], ...], count: int, important: bool) -> None:
         for _ in range(count):
@@ -206,6 +221,8 @@ class Simulation:
     def check(self) -> None:
         self._counted()
         self._claims_end_by_answers()
+        if self.scheduler.gangs is not None:
+            self.scheduler.gangs.check()
         if self.scheduler.plan_changed:
             raise Violation("S5", self.scheduler.plan_changed)
 
@@ -263,10 +280,16 @@ class Simulation:
                 name for name in usage.users.keys() | there.keys() if usage.users.get(name) != there.get(name)
             )
             raise Violation("S6", f"users are not those of the cluster: {wrong}", *wrong)
+        left = list(self.scheduler.gangs.left()) if self.scheduler.gangs is not None else []
+        if left:
+            raise Violation("S10", f"room is held or waited for: {left}", *left)
         if usage.allocations:
             raise Violation("S6", f"claims are left: {list(usage.allocations)}", *map(str, usage.allocations))
         world.counts["units placed"] += sum(unit.ours for unit in cluster.units.values() if unit.node)
+        gangs = self.scheduler.gangs
         for unit in cluster.units.values():
+            if gangs is not None and gangs.waits(unit):
+                continue  # of a gang that does not have all its room
             room = [name for name in cluster.nodes if not unit.node and self._has_room(name, unit)]
             if room:
                 raise Violation("S7", f"{unit.name} waits although {room} have room", unit.name, *room)
@@ -292,9 +315,9 @@ class Result:
     story: list[str]
 
 
-def simulate(seed: int, steps: int) -> Result:
-    """Runs one seed; a violation is returned with the story of its objects."""
-    simulation = Simulation(seed)
+def simulate(seed: int, steps: int, *, gangs: bool = False) -> Result:
+    """Runs one seed; a violation is returned with the story of its objects. `gangs`: as in `Simulation`."""
+    simulation = Simulation(seed, gangs)
     violation = None
     try:
         simulation.run(steps)

@@ -8,10 +8,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.placeholders.forms import WithdrawNomination
+from offers.policy.applications.placeholders.standing import StandingRoom
 from offers.standing.model import Kind, Sending, UnitClaim
 from offers.standing.pool import StandingPool
 from offers.standing.usage import AgentUse, Usage
 from tests.effort import share
+from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
 
 STEPS = 150
@@ -125,6 +129,67 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
     mutant.breaks(monkeypatch)
     for seed in range(mutant.first, 61):
         violation = simulate(seed, STEPS).violation
+        if violation is not None:
+            assert violation.number in mutant.caught_by, str(violation)
+            return
+    pytest.fail(f"nobody noticed: {mutant.breaks.__name__}")
+
+
+# --- gangs ------------------------------------------------------------------------------------------------------------
+
+
+def test_gangs_start_in_the_room_that_was_promised_to_them() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 1 + share(16, 4)):
+        result = simulate(seed, STEPS, gangs=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    for name in ("gangs", "placeholders nominated", "nominations taken over", "nominations lost", "gangs continued"):
+        assert counts[name], name
+
+
+def _promised_room_looks_free(patch: pytest.MonkeyPatch) -> None:
+    honest = AgentUse.count
+
+    def careless(self: AgentUse, holding: Any, step: int) -> None:
+        honest(self, holding._replace(amounts=()) if holding.kind is Kind.NOMINATED else holding, step)
+
+    patch.setattr(AgentUse, "count", careless)
+
+
+def _withdrawn_promises_stay(patch: pytest.MonkeyPatch) -> None:
+    honest = StandingRoom.send
+
+    def careless(self: StandingRoom, operation: Any) -> None:
+        if isinstance(operation, WithdrawNomination):
+            self._until.pop(operation.placeholder, None)
+        else:
+            honest(self, operation)
+
+    patch.setattr(StandingRoom, "send", careless)
+
+
+def _members_do_not_wait_for_their_gang(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gangs, "waits", lambda self, unit: False)
+
+
+def _launches_that_were_lost_are_not_repeated(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Gang, "returned", lambda self, task, now: None)
+
+
+OF_GANGS = (
+    Mutant(_promised_room_looks_free, ("S2",)),
+    Mutant(_withdrawn_promises_stay, ("S8",)),
+    Mutant(_members_do_not_wait_for_their_gang, ("S9",)),
+    Mutant(_launches_that_were_lost_are_not_repeated, ("S10",)),
+)
+
+
+@pytest.mark.parametrize("mutant", OF_GANGS, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
+def test_mutants_of_gangs_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    for seed in range(mutant.first, 61):
+        violation = simulate(seed, STEPS, gangs=True).violation
         if violation is not None:
             assert violation.number in mutant.caught_by, str(violation)
             return

@@ -1,0 +1,99 @@
+"""Nominations of placeholders in a pool of standing capacity."""
+
+from __future__ import annotations
+
+import pytest
+
+from offers.dimensions import Dimension, Dimensions
+from offers.matching.explain import PROMISED
+from offers.matching.matcher import match
+from offers.model import Demand, ResourceRequest
+from offers.policy.applications.gangs.effects import Create
+from offers.policy.applications.placeholders.backend import NotFound, Presence, Refused
+from offers.policy.applications.placeholders.forms import (
+    NOMINATION_SECONDS,
+    Nominate,
+    Nominations,
+    ReserveRoom,
+    WithdrawNomination,
+)
+from offers.policy.applications.placeholders.standing import StandingRoom
+from offers.rules.constraints import EMPTY_RULES
+from offers.standing.model import Node, User
+from offers.standing.pool import StandingPool
+from tests.unit.reference_matcher import LiveCensus
+from transactions import explain
+
+HALF = (("cpu", 500),)
+
+
+@pytest.fixture
+def pool() -> StandingPool:
+    pool = StandingPool(Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"))))
+    pool.put_node(Node("a", (("cpu", 1000),)))
+    return pool
+
+
+def placed(pool: StandingPool, amount: int) -> tuple[list[str], dict[str, int], str]:
+    """Agents that take a unit, the reasons of those that do not, and the message for users."""
+    demand = Demand("d", "ns/web", (0,), ResourceRequest(amounts=(("cpu", amount),)), EMPTY_RULES)
+    result = match([demand], pool, LiveCensus([]), dry_run=True)
+    agents = [one.agent_id for one in result.placements]
+    if not result.diagnoses:
+        return agents, {}, ""
+    return agents, dict(result.diagnoses[0].reasons), explain.reasons(result.diagnoses[0])
+
+
+def test_promised_room_is_for_the_unit_of_the_gang(pool: StandingPool) -> None:
+    room = StandingRoom(pool)
+    room.send(Nominate("tg-1", "a", HALF, 60.0))
+    assert placed(pool, 500)[0] == ["a"]
+    agents, reasons, words = placed(pool, 600)
+    assert (agents, reasons) == ([], {PROMISED: 1})
+    assert "1 with room that is promised to a gang" in words
+    assert placed(pool, 1100)[1] == {"cpu": 1}, "an agent without the promise would lack it too"
+    claim = room.take("tg-1", "unit", HALF)
+    assert claim is not None and (claim.node, claim.unit) == ("a", "unit")
+    assert pool.stands("unit")
+    assert (room.take("tg-1", "other", HALF), dict(pool.usage.nominations)) == (None, {})
+
+
+def test_promises_end_on_request_with_their_time_and_with_their_agent(pool: StandingPool) -> None:
+    room = StandingRoom(pool)
+    for number, until in enumerate((60.0, 10.0)):
+        room.send(Nominate(f"tg-{number}", "a", HALF, until))
+    assert room.lost(5.0) == []
+    assert room.lost(10.0) == ["tg-1"]
+    room.send(Nominate("tg-1", "a", HALF, 60.0))
+    room.send(WithdrawNomination("tg-1"))
+    with pytest.raises(NotFound):
+        room.send(WithdrawNomination("tg-1"))
+    pool.remove_node("a")
+    assert room.lost(10.0) == ["tg-0"]
+    with pytest.raises(Refused, match="does not exist"):
+        room.send(Nominate("tg-2", "a", HALF, 60.0))
+    with pytest.raises(TypeError, match="ReserveRoom is not"):
+        room.send(ReserveRoom("a", HALF, ()))
+    assert dict(pool.usage.counted) == {}
+
+
+def test_the_newest_promise_ends_when_others_use_the_room(pool: StandingPool) -> None:
+    room = StandingRoom(pool)
+    for number in range(2):
+        room.send(Nominate(f"tg-{number}", "a", HALF, 60.0))
+    pool.seen(User("foreign", "a", (("cpu", 300),), ours=False))
+    assert room.lost(0.0) == ["tg-1"]
+    assert room.lost(0.0) == []
+
+
+def test_the_backend_of_nominations_renews_them(pool: StandingPool) -> None:
+    room = StandingRoom(pool)
+    backend = Nominations(room.send)
+    backend.create(Create("tg-0", "ns/gang", "workers", "a", HALF), 0.0)
+    assert backend.confirm("tg-0") is Presence.THERE
+    for now in (20.0, 40.0, 60.0, 80.0):
+        assert backend.pass_time(now) == ()
+        assert room.lost(now) == []
+    backend.release("tg-0", 80.0)
+    assert (backend.confirm("tg-0"), dict(pool.usage.nominations)) == (Presence.GONE, {})
+    assert NOMINATION_SECONDS < 80.0
