@@ -92,3 +92,16 @@ def test_parts_without_effect_are_named_or_refused(gateway: CoreGateway, api: Ap
     assert told["outcome"] == "created" and told["warnings"][0]["path"] == "$.colour"
     (strict,) = planned(api, [odd], fieldValidation="Strict")["documents"]
     assert (strict["outcome"], strict["reason"]) == ("refused", "invalid")
+
+
+def test_a_command_is_refused_and_the_other_documents_are_planned(gateway: CoreGateway, api: Api) -> None:
+    gateway.connect()
+    gateway.offer(1)
+    target = {"kind": "Application", "name": "web", "namespace": "shop"}
+    command = {"kind": "Command", "apiVersion": "v4", "spec": {"commandTargetRef": target, "command": ["date"]}}
+    plan = planned(api, [document("web"), command])
+    web, refused = plan["documents"]
+    assert (web["outcome"], len(web["place"])) == ("created", 2)
+    assert (refused["kind"], refused["namespace"], refused["name"]) == ("Command", "shop", "web")
+    assert (refused["outcome"], refused["reason"]) == ("refused", "invalid")
+    assert [problem["path"] for problem in refused["problems"]] == ["$.kind"]

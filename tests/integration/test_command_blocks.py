@@ -55,6 +55,7 @@ TABLE: dict[str, Excluded | Executed] = {
     "README.md: bcs-scheduler serve --config": Excluded(OTHER_HOSTS),
     "docs/api.md: S=http://127.0.0.1:8080/v4/scheduler/mesos": Executed((), ("bcs delete web -n default --wait",)),
     "docs/benchmarks.md: python -m benchmarks": Excluded(MEASUREMENT),
+    "docs/benchmarks.md: python -m benchmarks.dumping": Excluded(MEASUREMENT),
     "docs/coming-from-bcs.md: bcs diff -n": Executed(),
     "docs/coming-from-bcs.md: bcs apply -n": Executed(),
     "docs/coming-from-bcs.md: bcs describe app": Executed(),

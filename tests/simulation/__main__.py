@@ -33,10 +33,14 @@ def main() -> int:
         default="simple",
         help="policy; mixed: each role has its own; guarantees: hierarchical, in a full cluster",
     )
-    parser.add_argument("--moves", action="store_true", help="with rebalancing, and policies by seed")
+    parser.add_argument(
+        "--moves", action="store_true", help="with rebalancing, and policies by seed; also hierarchical"
+    )
     parser.add_argument("--verbose", action="store_true", help="print the whole story of a single seed")
     arguments = parser.parse_args()
-    policy = "moves" if arguments.moves else arguments.policy
+    policy = arguments.policy
+    if arguments.moves:
+        policy = "moves-hierarchical" if policy == "hierarchical" else "moves"
     if arguments.seed is not None:
         return _one(arguments.seed, arguments.steps, arguments.verbose, policy)
     return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.steps, arguments.jobs, policy)
@@ -77,8 +81,9 @@ def _world(policy: str) -> dict[str, bool]:
     """The arguments of `simulate` for a policy."""
     return {
         "sessions": policy == "session",
-        "trees": policy == "hierarchical",
-        **{kind: policy == kind for kind in ("moves", "mixed", "guarantees")},
+        "trees": policy.endswith("hierarchical"),
+        "moves": policy.startswith("moves"),
+        **{kind: policy == kind for kind in ("mixed", "guarantees")},
     }
 
 
@@ -95,7 +100,8 @@ class _Run:
 def _report(result: Result, policy: str) -> int:
     print("\n".join(result.story))
     print(f"\nseed {result.seed}: VIOLATION of {result.violation}")
-    more = {"simple": "", "moves": " --moves"}.get(policy, f" --policy {policy}")
+    options = {"simple": "", "moves": " --moves", "moves-hierarchical": " --moves --policy hierarchical"}
+    more = options.get(policy, f" --policy {policy}")
     print(f"replay: python -m tests.simulation --seed {result.seed} --steps {result.steps}{more} --verbose")
     return 1
 

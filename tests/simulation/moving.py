@@ -75,15 +75,18 @@ def with_moves(options: CoreOptions, world: World) -> CoreOptions:
             options = session_worlds.with_sessions(options)
         case "reservations":
             options = reservations.with_reservations(options)
+    return with_goal(options, world)
+
+
+def with_goal(options: CoreOptions, world: World) -> CoreOptions:
+    """The options with a controller that rebalances, in odd seeds."""
     goal: Any = ("off", ("pack", "spread")[world.seed // 2 % 2])[world.seed % 2]
     return replace(options, rebalance=goal, rebalance_period=PERIOD, rebalance_moves=3, rebalance_gain=GAIN)
 
 
 def asked(world: World) -> dict[str, Any]:
     """The fields that users of such a world add to a definition. Most taskgroups may run on most agents."""
-    fields: dict[str, Any] = {"max_unavailable": world.pick((0, 1, 2, 3)), "instances": world.number(2, 6)}
-    if world.chance(0.9):
-        fields.update(constraints=(), role="")
+    fields = movable(world)
     match kind_of_world(world.seed):
         case "sessions":
             fields.update(session_worlds.asked(world))
@@ -91,6 +94,19 @@ def asked(world: World) -> dict[str, Any]:
             fields.update(reservations.asked(world))
         case "groups":
             fields.update(podgroups.asked(world))
+    return fields
+
+
+def asked_in_queues(world: World) -> dict[str, Any]:
+    """The same, in worlds with a tree of queues."""
+    return {**movable(world), **session_worlds.asked(world)}
+
+
+def movable(world: World) -> dict[str, Any]:
+    """Fields of applications whose taskgroups may move."""
+    fields: dict[str, Any] = {"max_unavailable": world.pick((0, 1, 2, 3)), "instances": world.number(2, 6)}
+    if world.chance(0.9):
+        fields.update(constraints=(), role="")
     return fields
 
 

@@ -69,7 +69,8 @@ class Simulation:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
-        cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions).
+        cluster (tests.simulation.moving), also with `trees`. `mixed`: each role has a policy of its own
+        (tests.simulation.partitions).
         `kept`: with `reserving`, placeholders run nothing; `held`: the scheduler holds their room.
         `guarantees`: a full cluster whose queues have guarantees, with the policy `hierarchical`."""
         self.groups, self.reserving, self.moves, self.guarantees = groups, reserving, moves, guarantees
@@ -98,8 +99,8 @@ class Simulation:
             self.users.asked = small
             self.users.queues = GuaranteeOperators(world, self.store.durable)
         elif trees:
-            options = with_trees(options)
-            self.users.asked = asked
+            options = moving.with_goal(with_trees(options), world) if moves else with_trees(options)
+            self.users.asked = moving.asked_in_queues if moves else asked
             self.users.queues = TreeOperators(world, self.store.durable)
         elif moves:
             options = moving.with_moves(options, world)

@@ -221,6 +221,15 @@ def test_moves_keep_budgets_and_room_and_end() -> None:
     assert counts["moves to pack"] and counts["moves to spread"]
 
 
+def test_moves_keep_the_rules_of_the_tree_of_queues() -> None:
+    counts: Counter[str] = Counter()
+    for seed in (7, 25, 26, 30):  # few seeds move many taskgroups: those that wait in queues stop all moves
+        result = simulate(seed, STEPS, trees=True, moves=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["moves to pack"] and counts["moves to spread"] and counts["queues of the tree judged"]
+
+
 @pytest.mark.parametrize("mutant", OF_MOVES, ids=lambda mutant: mutant.name)
 def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, moves=True)

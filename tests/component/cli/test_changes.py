@@ -402,6 +402,23 @@ def test_several_documents_are_planned_together(server: StandIn, bcs: Any, tmp_p
     assert [one["metadata"]["name"] for one in request.body] == ["motd", "web", "api"]
 
 
+def test_a_command_is_checked_beside_the_plan_of_the_other_documents(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    other = {**DOCUMENT, "metadata": {"name": "api"}}
+    target = {"kind": "Application", "name": "web", "namespace": "defaultGroup"}
+    command = {"kind": "Command", "apiVersion": "v4", "spec": {"commandTargetRef": target, "command": ["date"]}}
+    same = {"namespace": "defaultGroup", "kind": "application", "outcome": "unchanged"}
+    told = [{**same, "name": "web"}, {**same, "name": "api"}]
+    server.on("POST", "/plans", ok({"documents": told, "evict": [], "placed": 0, "unplaced": 0}))
+    server.on("POST", "/command/application/defaultGroup/web", ok({"taskgroups": [], "messages": [], "dryRun": True}))
+    files = [write(tmp_path, one, name=f"{number}.json") for number, one in enumerate((command, DOCUMENT, other))]
+    result = bcs("apply", "--dry-run", *(part for file in files for part in ("-f", file)))
+    assert result.code == 0, result.err
+    assert [request.path for request in server.requests("POST")] == ["/plans", "/command/application/defaultGroup/web"]
+    assert [one["metadata"]["name"] for one in server.requests("POST")[0].body] == ["web", "api"]
+    assert "application/web unchanged (dry run)" in result.out.splitlines()
+    assert any(line.startswith("command/") and line.endswith("(dry run)") for line in result.out.splitlines())
+
+
 def test_an_older_server_plans_the_documents_one_by_one(server: StandIn, bcs: Any, tmp_path: Path) -> None:
     other = {**DOCUMENT, "metadata": {"name": "api"}}
     server.on("GET", f"{APPS}/web", MISSING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def test_versions_show_their_differences(console: Console) -> None:
     console.gateway.report("RUNNING", "shop/web")
     console.sign_in("viewer")
     browser.open(f"{console.api.url}/#/applications/shop/web")
-    browser.shows("One version:")
+    browser.shows("One version:", "definition of 20")
+    assert not re.search(r"\d{19}", browser.run("return document.querySelector('h1 + p').textContent"))
     offer(console)
     change(console, "PUT", "/namespaces/shop/applications", document("web", instance=1, command="server-2"))
     browser.shows("Versions (2)", '"command": "server"', '"command": "server-2"')

@@ -104,6 +104,10 @@ def _keyed(find: Callable[[StateReader], Any]) -> Callable[[StateReader, _Identi
     return lambda state, identity: object_key(identity.namespace, identity.name) in find(state)
 
 
+NOT_PLANNED = (
+    "a Command is not planned: it changes no object, and runs in the taskgroups that run when it is sent; "
+    "the dry run of its own route checks it"
+)
 _NS = "/namespaces/{ns}"
 _APPLICATION = _keyed(lambda state: state.applications)
 KINDS = {
@@ -198,9 +202,16 @@ def _identity(body: Any) -> _Identity | None:
     if kind.lower() == "crr":
         name, namespace = _member(_member(_member(body, "spec"), "names"), "kind"), ""
     else:
-        metadata = _member(body, "metadata")
+        # A Command has the name of its target.
+        metadata = (
+            _member(_member(body, "spec"), "commandtargetref") if _is_command(kind) else _member(body, "metadata")
+        )
         name, namespace = _member(metadata, "name"), _member(metadata, "namespace") or ""
     return _Identity(kind, str(namespace), name) if isinstance(name, str) and name else None
+
+
+def _is_command(kind: str) -> bool:
+    return kind.lower() == "command"
 
 
 def _member(value: Any, key: str) -> Any:
@@ -217,6 +228,8 @@ async def _read(
     entry = PlannedDocument(kind=identity.kind, namespace=identity.namespace, name=identity.name, outcome="refused")
     problems = Problems(call.query.get("fieldValidation", "Warn"))
     try:
+        if _is_command(identity.kind):
+            raise ApiError(Reason.INVALID, NOT_PLANNED, [Problem("$.kind", NOT_PLANNED)])
         if repeated:
             raise ApiError(Reason.CONFLICT, "an earlier document of the plan names the same object")
         exists = kind.exists(call.state(), identity)

@@ -9,7 +9,7 @@ import click
 from bcs_scheduler.cli.client.lookup import TASKGROUP_WORDS, find_owner
 from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
-from bcs_scheduler.cli.commands.planning.together import planned_together
+from bcs_scheduler.cli.commands.planning.together import Planned, planned_together
 from bcs_scheduler.cli.documents.document import Document, in_order
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
@@ -46,15 +46,22 @@ def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
     return in_order(documents)
 
 
-def _carry_out(session: Session, documents: list[Document], act: Callable[[Document], Accepted], *, wait: bool) -> None:
+def _carry_out(
+    session: Session,
+    documents: list[Document],
+    act: Callable[[Document], Accepted],
+    *,
+    wait: bool,
+    planned: Planned | None = None,
+) -> None:
     """Carries out all documents, also after one has failed, and then waits for those that were accepted.
 
     Raises the error of the only document, with its file and object; of several documents the errors are printed, and
-    the last error has the exit code of the first one.
+    the last error has the exit code of the first one. `planned`: a common plan; its separate documents are left.
     """
     started: list[tuple[Document, Accepted]] = []
-    failures: list[CliError] = []
-    for document in documents:
+    failures = [_named(*refused) for refused in planned.refused] if planned else []
+    for document in planned.separate if planned else documents:
         session.about = f"{document.source}: {document.kind.lower()}/{document.name}: "
         try:
             started.append((document, act(document)))
@@ -113,18 +120,16 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -
     """Create the objects of documents, or update and scale existing objects to match.
 
     Configmaps, secrets and services are applied before workloads. Documents of kind Command are executed.
-    With --dry-run, several documents are planned together: later ones see the effect of earlier ones.
+    With --dry-run, several documents are planned together: later ones see the effect of earlier ones. Documents of
+    kind Command are checked by themselves.
     """
     documents = documents_of(session, files)
-    refused = planned_together(session, documents) if dry_run else None
-    if refused is not None:
-        _fail(session, documents, [_named(*one) for one in refused])
-        return
     _carry_out(
         session,
         documents,
         lambda document: operations_of(document.kind).apply(session, document, dry_run),
         wait=wait and not dry_run,
+        planned=planned_together(session, documents) if dry_run else None,
     )
 
 

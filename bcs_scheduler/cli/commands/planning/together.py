@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
@@ -24,16 +25,26 @@ ERRORS: dict[str, type[CliError]] = {
 OUTCOMES = {"created": "created", "changed": "updated", "unchanged": "unchanged"}
 
 
-def planned_together(session: Session, documents: Sequence[Document]) -> list[tuple[Document, CliError]] | None:
-    """Prints the plan of all documents. Returns the refused documents; None if the documents must be planned one by
-    one: there is only one, one of them is a Command or belongs to an adopted application, or the server cannot."""
-    if len(documents) < 2 or any(_is_separate(document) for document in documents):
-        return None
+class Planned(NamedTuple):
+    """`refused`: documents of the common plan that are refused. `separate`: documents that are not in the common
+    plan."""
+
+    refused: list[tuple[Document, CliError]]
+    separate: list[Document]
+
+
+def planned_together(session: Session, documents: Sequence[Document]) -> Planned:
+    """Prints the common plan of documents. Separate are Commands and deployments of adopted applications, and all
+    documents if there is nothing to plan together or the server cannot plan documents together."""
+    separate = [document for document in documents if _is_separate(document)]
+    documents = [document for document in documents if not _is_separate(document)]
+    if len(documents) < 2:
+        return Planned([], [*documents, *separate])
     try:
         plan = session.client.plan([document.body for document in documents])
     except CliError as error:
         if error.reason in SEPARATE:
-            return None
+            return Planned([], [*documents, *separate])
         raise
     failures: list[tuple[Document, CliError]] = []
     for document, found in zip(documents, plan["documents"], strict=True):
@@ -47,7 +58,7 @@ def planned_together(session: Session, documents: Sequence[Document]) -> list[tu
         for taskgroup in plan["evict"]:
             session.say(f"- taskgroup {taskgroup_name(str(taskgroup))} of other work is evicted to make room")
         session.say(_summary(plan))
-    return failures
+    return Planned(failures, separate)
 
 
 def _is_separate(document: Document) -> bool:

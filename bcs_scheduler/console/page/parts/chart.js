@@ -16,18 +16,19 @@ export function chart(title, given, used, total, unit) {
   const share = total(last) ? Math.round((100 * used(last)) / total(last)) : 0;
   const words = `${number(used(last))} of ${number(total(last))} ${unit}, ${share} %`;
   const minutes = Math.round((end - first) / 60);
+  const span = minutes ? counted(minutes, "minute") : "less than a minute";
   return h(
     "figure",
     { class: "card" },
     h("figcaption", {}, h("span", {}, title), h("strong", {}, words)),
     svg(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${words}, over ${counted(minutes, "minute")}`, class: "chart" },
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${words}, over ${span}`, class: "chart" },
       svg("polyline", { class: "total", points: line(total) }),
       svg("polygon", { class: "area", points: `0,${HEIGHT} ${line(used)} ${WIDTH},${HEIGHT}` }),
       svg("polyline", { class: "used", points: line(used) }),
     ),
-    h("p", { class: "quiet" }, minutes ? `last ${minutes} min` : "since now"),
+    h("p", { class: "quiet" }, minutes ? `last ${minutes} min` : "recorded for less than a minute"),
   );
 }
 

@@ -14,7 +14,7 @@ export function meter(title, parts, words) {
 
 export function amount(value) {
   if (value === null || value === undefined) return "unknown";
-  return value >= 1000 ? Math.round(value).toLocaleString("en") : String(Math.round(value * 100) / 100);
+  return value >= 100 ? Math.round(value).toLocaleString("en") : String(Math.round(value * 100) / 100);
 }
 
 // Allocated of total, and the measured use if it is known.

@@ -7,8 +7,8 @@ import { rollBack, scale, update as change } from "../../parts/changing/actions.
 import { buttons as actions } from "../../parts/changing/taskgroups.js";
 import { endpoints } from "../../parts/application/endpoints.js";
 import { logs } from "../../parts/application/logs.js";
-import { events as history, taskgroups } from "../../parts/rows.js";
-import { versions } from "../../parts/application/versions.js";
+import { events as history, reading, taskgroups, unread } from "../../parts/rows.js";
+import { moment, versions } from "../../parts/application/versions.js";
 import { whatIf } from "../../parts/application/whatif.js";
 
 const GATHER = 400;
@@ -51,13 +51,14 @@ export function application(place, { store, rights, mayChange }, namespace, name
     renew(
       top,
       h("h1", {}, name, " ", badge(app.Status)),
-      h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · version ${app.Version} · ${age(app.Created)} old`),
+      h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · definition of ${moment(app.Version)} · ${age(app.Created)} old`),
       app.Message ? h("p", {}, app.Message) : null,
       mayChange(namespace) && app.kind !== "daemonset" && !app.Deployment ? h("div", { class: "buttons" }, buttons) : null,
       app.Deployment ? h("p", { class: "quiet" }, "The deployment ", h("a", { href: to.deployment(namespace, app.Deployment), "data-key": "deployment" }, app.Deployment), " changes this application.") : null,
       command(`bcs describe app ${quoted(name)} -n ${quoted(namespace)}`),
     );
-    if (!timer) timer = setTimeout(load, GATHER);
+    if (!timer) timer = setTimeout(load, groups.firstChild ? GATHER : 0);
+    reading(groups);
   }
 
   async function load() {
@@ -74,6 +75,7 @@ export function application(place, { store, rights, mayChange }, namespace, name
     if (explained) renew(why, ...explanation(explained));
     if (explained) changes.show(shown, rights.scheduler.leads && shown.kind !== "daemonset" && explained.transactions.length > 0);
     if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store, actions: mayChange(namespace) ? actions : null }));
+    else unread(groups);
     if (found) output.show(found);
     if (served) renew(places, h("h2", {}, "Endpoints"), endpoints(served, name));
     if (told) renew(events, h("h2", {}, "Events"), history(told), h("p", {}, h("a", { href: to.events({ namespace, owner: name }), "data-key": "all events" }, "All events of this application")));

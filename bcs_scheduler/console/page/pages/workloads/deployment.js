@@ -3,7 +3,7 @@
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
 import { age, badge, command, h, quoted, renew, table } from "../../dom.js";
-import { events, taskgroups } from "../../parts/rows.js";
+import { events, reading, taskgroups, unread } from "../../parts/rows.js";
 import { buttons as actions } from "../../parts/changing/taskgroups.js";
 import * as steer from "../../parts/changing/steering.js";
 
@@ -31,7 +31,8 @@ export function deployment(place, { store, mayChange }, namespace, name) {
     if (found === shown) return;
     shown = found;
     head(found);
-    timer ||= setTimeout(load, GATHER);
+    timer ||= setTimeout(load, groups.firstChild ? GATHER : 0);
+    reading(groups);
   }
 
   function head(found) {
@@ -62,6 +63,7 @@ export function deployment(place, { store, mayChange }, namespace, name) {
     ]);
     if (left || !shown) return;
     if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store, actions: mayChange(namespace) ? actions : null }));
+    else unread(groups);
     if (revisions) renew(history, h("h2", {}, "Revisions"), revisionRows(revisions));
     if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ namespace, owner: name }) }, "All events of this deployment")));
   }

@@ -5,6 +5,11 @@ import { fill, h } from "../../dom.js";
 import { diff } from "./diff.js";
 import { select } from "../forms.js";
 
+// When a version was stored: names of versions are Unix nanoseconds.
+export const moment = (id) => (/^\d{19}$/.test(id) ? new Date(Number(id.slice(0, 13))).toLocaleString("en-CA", { hour12: false }) : id);
+
+const label = (id) => (moment(id) === id ? id : `${moment(id)} (${id})`);
+
 export function versions(base) {
   const element = h("section", {});
   const shown = h("div", { "aria-live": "polite" });
@@ -26,9 +31,6 @@ export function versions(base) {
       if (!left) fill(shown, h("p", { class: "problem", role: "alert" }, error.message));
     }
   }
-
-  // Names of versions are Unix nanoseconds.
-  const label = (id) => (/^\d{19}$/.test(id) ? `${new Date(Number(id.slice(0, 13))).toLocaleString("en-CA", { hour12: false })} (${id})` : id);
 
   async function load() {
     const found = await get(`${base}/versions`).catch(() => null);
