@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.core.controllers.managed import sums
 from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
 from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.interface import effects, requests
@@ -392,3 +393,25 @@ def calls_of_a_report(others: int) -> int:
 def test_a_report_costs_the_same_beside_many_other_reservations() -> None:
     few, many = calls_of_a_report(3), calls_of_a_report(60)
     assert many <= 1.1 * few
+
+
+def test_the_check_of_sums_looks_at_a_bounded_number_of_records_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large managed application is looked at in several turns, and its fault is found."""
+    monkeypatch.setattr(sums, "SLICE", 10)
+    lab = GangLab()
+    lab.gang(25, 25)
+    record = next(iter(lab.core.state.managed_applications.values()))
+    present = record.task_groups[0]
+    wrong = msgspec.structs.replace(record, task_groups=(msgspec.structs.replace(present, total=present.total + 1),))
+    lab.core.state.managed_applications[record.key] = wrong
+    turn = lab.core.turn_context
+    check = sums.SumsCheck(turn)
+    check.begin()
+    check.next_wake = turn.now
+    slices = 0
+    while check.next_wake <= turn.now:
+        check.go_on()
+        slices += 1
+    held = sum(len(lab.core.state.indexes.managed_by(kind, record.key)) for kind in ("placeholder", "managedtask"))
+    assert held >= 50 and slices >= held // 10
+    assert check._reported == {record.key: (next(iter(sums.faults_of(lab.core.state, wrong))),)}

@@ -7,7 +7,7 @@ is reported once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from bcs_scheduler.core.context import TurnContext
 from offers.policy.applications.gangs.records import ReleaseType
@@ -18,34 +18,53 @@ from transactions.text import counted
 
 PERIOD = 60.0
 """Seconds from the end of one round over all managed applications to the next."""
-SLICE = 50
-"""Managed applications that are looked at in one turn."""
+SLICE = 1000
+"""Managed applications, placeholders and tasks that are looked at in one turn: about a millisecond."""
 METRIC = "managed_sums_wrong"
 SERVES = (PlaceholderState.ASKED, PlaceholderState.ALLOCATED, PlaceholderState.BOUND)
 
 
-def faults_of(state: State, record: ManagedApplication) -> Iterator[str]:
+def faults_of(state: State, record: ManagedApplication) -> tuple[str, ...]:
     """One sentence for each number of a managed application that is wrong."""
+    steps = _steps(state, record)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: tuple[str, ...] = end.value
+            return found
+
+
+def _steps(state: State, record: ManagedApplication) -> Generator[None, None, tuple[str, ...]]:
+    """Like `faults_of`, in steps of `SLICE` records."""
     serving: Counter[str] = Counter()
-    for key in state.indexes.managed_by("placeholder", record.key):
-        holder = state.placeholders[key]
-        if holder.state in SERVES or holder.release == ReleaseType.REPLACED:
+    for number, key in enumerate(list(state.indexes.managed_by("placeholder", record.key)), 1):
+        holder = state.placeholders.get(key)
+        if holder is not None and (holder.state in SERVES or holder.release == ReleaseType.REPLACED):
             serving[holder.group] += 1
+        if number % SLICE == 0:
+            yield
+    found: list[str] = []
     for group in record.task_groups:
         wanted = group.replaced + group.timed_out + serving[group.name]
         if group.total != wanted:
-            yield (
+            found.append(
                 f"task group {group.name}: {group.total} placeholders were asked for, but {group.replaced} were "
                 f"replaced, {group.timed_out} given up, and {serving[group.name]} serve"
             )
-    taken = Counter(
-        task.placeholder
-        for key in state.indexes.managed_by("managedtask", record.key)
-        if (task := state.managed_tasks[key]).placeholder
-    )
-    for name, number in taken.items():
-        if number > 1:
-            yield f"the room of placeholder {name} is promised to {counted(number, 'task')}"
+    taken: Counter[str] = Counter()
+    for number, key in enumerate(list(state.indexes.managed_by("managedtask", record.key)), 1):
+        task = state.managed_tasks.get(key)
+        if task is not None and task.placeholder:
+            taken[task.placeholder] += 1
+        if number % SLICE == 0:
+            yield
+    found += [
+        f"the room of placeholder {name} is promised to {counted(number, 'task')}"
+        for name, number in taken.items()
+        if number > 1
+    ]
+    return tuple(found)
 
 
 class SumsCheck:
@@ -55,7 +74,8 @@ class SumsCheck:
         self._turn = turn
         self.next_wake = 0.0
         """Unix seconds of the next slice."""
-        self._left: list[str] = []
+        self._round: Iterator[None] | None = None
+        """The rest of the present round; None between rounds."""
         self._reported: dict[str, tuple[str, ...]] = {}
         """The faults that have been reported, by managed application."""
 
@@ -68,16 +88,41 @@ class SumsCheck:
         turn = self._turn
         if turn.now < self.next_wake:
             return
-        applications = turn.state.managed_applications
-        if not self._left:
-            self._left = list(applications)
-            self._reported = {key: words for key, words in self._reported.items() if key in applications}
-        for key in self._left[:SLICE]:
-            record = applications.get(key)
-            if record is not None:
-                self._report(key, tuple(faults_of(turn.state, record)))
-        del self._left[:SLICE]
-        self.next_wake = turn.now if self._left else turn.now + PERIOD
+        self._round = self._round or self._slices()
+        for _ in self._round:
+            self.next_wake = turn.now
+            return
+        self._round = None
+        self.next_wake = turn.now + PERIOD
+
+    def _slices(self) -> Iterator[None]:
+        """One round. A fault that seems to be there although records may have changed between the slices is looked for
+        again at one moment."""
+        state = self._turn.state
+        self._reported = {key: words for key, words in self._reported.items() if key in state.managed_applications}
+        looked_at = 0
+        for key in list(state.managed_applications):
+            record = state.managed_applications.get(key)
+            if record is None:
+                continue
+            faults: tuple[str, ...] = ()
+            whole, steps = True, _steps(state, record)
+            while True:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    faults = end.value
+                    break
+                whole = False
+                yield
+            present = state.managed_applications.get(key)
+            if present is None:
+                continue
+            self._report(key, faults if whole or not faults else faults_of(state, present))
+            looked_at += 1 + sum(len(state.indexes.managed_by(kind, key)) for kind in ("placeholder", "managedtask"))
+            if looked_at >= SLICE:
+                looked_at = 0
+                yield
 
     def _report(self, key: str, faults: tuple[str, ...]) -> None:
         turn = self._turn
