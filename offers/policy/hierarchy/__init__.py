@@ -29,7 +29,15 @@ from __future__ import annotations
 from offers.policy.hierarchy.changes.applying import CannotChange, apply
 from offers.policy.hierarchy.changes.copying import Steps, captured, copied
 from offers.policy.hierarchy.changes.trial import Trial, Victim, Wait, trial, trying
-from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
+from offers.policy.hierarchy.cluster import (
+    add_node,
+    conditions_changed,
+    node_changed,
+    occupy,
+    occupy_anew,
+    remove_node,
+    set_schedulable,
+)
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
@@ -71,6 +79,7 @@ __all__ = [
     "apply",
     "captured",
     "cause_of",
+    "conditions_changed",
     "copied",
     "finish",
     "maintain",

@@ -53,8 +53,14 @@ def occupy_anew(tree: Tree, name: str, before: Amounts, after: Amounts) -> None:
         for resource, amount in after:
             node.free[resource] = node.free.get(resource, 0) - amount
         tree.nodes.changed(node)
+    conditions_changed(tree, name)
+
+
+def conditions_changed(tree: Tree, name: str) -> None:
+    """Notes that a node may meet other constraints than before, with the same amounts. Raises KeyError for an unknown
+    node."""
     tree.version += 1
-    tree.room_on(node)
+    tree.room_on(tree.nodes.by_name[name])
 
 
 def node_changed(tree: Tree, name: str) -> None:

@@ -139,7 +139,7 @@ class Tree:
         if not owner.allocations:
             self._started(leaf, -1)
         for queue in leaf.path:
-            if len(queue.waiting):
+            if queue.waiting:
                 self.wake(queue.waiting.fitting(queue.room()))
         for tracker in owner.trackers:
             tracker.use(request, -1)
@@ -353,9 +353,9 @@ class Tree:
 
     def room_on(self, node: Node) -> None:
         """Lets the requests that wait for a node and fit it be tried again."""
-        if len(node.waiting):
+        if node.waiting:
             self.wake(node.waiting.fitting(node.free))
-        if not len(self.nodes.waiting):
+        if not self.nodes.waiting:
             return
         if not node.promises:
             self.wake(self.nodes.waiting.fitting(node.free))

@@ -119,6 +119,10 @@ class HierarchyPass(SessionPass):
             while self._unsettled:
                 self._launcher.settle(self._unsettled.popitem()[1])
 
+    def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
+        """Demands that still wait are explained at the end of a decision."""
+        return [] if self._unfinished else super()._waiting_demands(demands)
+
     def _settle(self, demand: Demand[Slot]) -> None:
         if self._unfinished:
             self._unsettled[demand.id] = demand

@@ -25,6 +25,7 @@ from offers.policy.hierarchy import (
     Tree,
     add_node,
     apply,
+    conditions_changed,
     finish,
     most_that_fit,
     occupy,
@@ -76,8 +77,7 @@ class RoleTree:
         """The tree was made anew, and does not have the applications."""
         self._doubtful: set[str] = set()
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
-        self.unfinished = False
-        """The latest run has placed as many asks as it may, and others may have room."""
+        self.unfinished = False  # see `run`
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         return not isinstance(constraint, Template) or self._admits(constraint, node)
@@ -176,6 +176,9 @@ class RoleTree:
 
     def _set_agent(self, agent: Agent) -> None:
         before = self._agents.get(agent.name)
+        if before is agent:
+            conditions_changed(self.tree, agent.name)
+            return
         if before is None:
             add_node(self.tree, agent.name, dict(counted(agent.total)))
         foreign = before.foreign if before is not None else ()

@@ -102,8 +102,8 @@ class RoleSnapshot:
         """The parts of the jobs with something planned, pending or leaving."""
         self._kinds: dict[str, list[tuple[Kind, Demand[Slot]]]] = {}
         self._missing: dict[str, int] = {}
-        self._busy: set[str] = set()
-        """Agents with something planned or leaving in the latest session."""
+        self._extra_before: dict[str, dict[str, int]] = {}
+        """Amounts of planned and leaving tasks in the latest session."""
         self._rows: dict[str, LeasedRow] = {}
         self._numbers: Array = np.zeros(0, dtype=np.int64)
         self._names: dict[str, set[str]] = {}
@@ -248,13 +248,14 @@ class RoleSnapshot:
                     sums[name] = sums.get(name, 0) + amount
         return found
 
-    def _agents(self, extra: Mapping[str, Mapping[str, int]]) -> dict[str, Agent | None]:
+    def _agents(self, extra: dict[str, dict[str, int]]) -> dict[str, Agent | None]:
         """The agents that have changed."""
         self._pool.table.flush()
-        names = {*self._touched, *self.held.touched, *self._busy, *extra}
+        before, self._extra_before = self._extra_before, extra
+        names = {*self._touched, *self.held.touched, *(name for name in before if name not in extra)}
+        names.update(name for name, sums in extra.items() if before.get(name) != sums)
         self._touched.clear()
         self.held.touched.clear()
-        self._busy = set(extra)
         self._looked_at |= names
         found: dict[str, Agent | None] = {}
         snapshot, totals = self._snapshot, self._pool.totals

@@ -34,6 +34,9 @@ class Waiting(Generic[Member]):
     def __len__(self) -> int:
         return sum(map(len, self._by_request.values()))
 
+    def __bool__(self) -> bool:
+        return bool(self._by_request)
+
     def __iter__(self) -> Iterator[Member]:
         """All members."""
         return (member for members in self._by_request.values() for member in members)
