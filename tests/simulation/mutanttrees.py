@@ -116,7 +116,7 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("forget limits", forget_limits, ("I53",), range(17, 57)),
     ("lose applications", lose_applications, ("I55",), range(1, 41)),
     ("ignore halts", ignore_halts, ("I56",), range(2, 42)),
-    ("admit the young", admit_the_young, ("I56",), range(1, 41)),
+    ("admit the young", admit_the_young, ("I56",), range(4, 44)),
     ("keep the present tree", keep_the_present_tree, ("I57",), range(1, 41)),
     ("begin with the oldest", begin_with_the_oldest, ("I57",), range(1, 41)),
     ("ignore the budget of victims", ignore_the_budget_of_victims, ("I41",), range(21, 61)),
