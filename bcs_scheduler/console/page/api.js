@@ -43,9 +43,52 @@ export const session = (method, body) => call(method, "/console/session", { body
 export const figures = () => call("GET", "/console/figures", { base: "" });
 export const part = encodeURIComponent;
 
-// Follows a stream of server-sent events until it ends. `known`: id of the last frame. `take`: gets event, data, id.
+// A browser opens at most six connections to a scheduler, for all its tabs together. So only pages that are shown follow
+// streams: a hidden tab resumes when it is shown again, and a page that is left and kept by the browser holds none.
+const LINGER = 3000;
+let gone = false;
+addEventListener("pagehide", () => (gone = true));
+addEventListener("pageshow", () => (gone = false));
+export const isShown = () => !gone && document.visibilityState === "visible";
+
+async function untilShown(signal) {
+  while (!isShown() && !signal.aborted) {
+    await new Promise((resolve) => {
+      document.addEventListener("visibilitychange", resolve, { once: true });
+      addEventListener("pageshow", () => setTimeout(resolve), { once: true });
+      signal.addEventListener("abort", resolve, { once: true });
+    });
+  }
+}
+
+// Follows a stream of server-sent events until it ends, or until the page is hidden. While the page is hidden, a new
+// stream waits. `known`: id of the last frame. `take`: gets event, data, id.
 export async function follow(path, known, take, signal) {
-  const address = `${BASE}${path}${known ? `&lastEventId=${part(known)}` : ""}`;
+  await untilShown(signal);
+  const cut = new AbortController();
+  let timer = 0;
+  const end = () => cut.abort();
+  const look = () => {
+    clearTimeout(timer);
+    if (!isShown()) timer = setTimeout(end, LINGER);
+  };
+  signal.addEventListener("abort", end);
+  addEventListener("pagehide", end);
+  document.addEventListener("visibilitychange", look);
+  try {
+    if (signal.aborted) end();
+    await read(`${BASE}${path}${known ? `&lastEventId=${part(known)}` : ""}`, take, cut.signal);
+  } catch (error) {
+    if (signal.aborted || !cut.signal.aborted) throw error;
+  } finally {
+    clearTimeout(timer);
+    signal.removeEventListener("abort", end);
+    removeEventListener("pagehide", end);
+    document.removeEventListener("visibilitychange", look);
+  }
+}
+
+async function read(address, take, signal) {
   const response = await fetch(address, { credentials: "same-origin", redirect: "manual", cache: "no-store", signal });
   if (response.type === "opaqueredirect") throw new Failure(307, "elsewhere", "");
   if (!response.ok) throw new Failure(response.status, (await response.json().catch(() => ({}))).data?.reason ?? "", "");

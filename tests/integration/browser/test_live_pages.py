@@ -93,3 +93,30 @@ def test_focus_selection_and_a_click_in_progress_survive_a_change(console: Conso
     browser.click_kept(kept)
     assert browser.complaints() == []
     console.sign_out()
+
+
+def test_pages_that_were_left_hold_no_connection(console: Console) -> None:
+    """A browser opens at most six connections to a server; the pages before are kept for the way back."""
+    console.sign_in("viewer")
+    for number in range(9):
+        console.browser.open("about:blank")
+        create(console, f"web-{number}")
+        console.browser.open(f"{console.api.url}/#/applications")
+        console.browser.shows("live", f"web-{number}")
+    console.sign_out()
+
+
+def test_a_hidden_page_ends_its_stream_and_resumes_when_it_is_shown(console: Console) -> None:
+    browser = console.browser
+    console.sign_in("viewer")
+    browser.open(f"{console.api.url}/#/applications")
+    browser.shows("live")
+    script = """Object.defineProperty(document, "visibilityState", { value: arguments[0], configurable: true });
+                document.dispatchEvent(new Event("visibilitychange"));"""
+    browser.run(script, "hidden")
+    browser.shows("connecting")
+    create(console, "web")
+    assert "web" not in browser.text()
+    browser.run(script, "visible")
+    browser.shows("live", "web")
+    console.sign_out()

@@ -1,7 +1,7 @@
 // The measured use of agents. Each measurement makes the scheduler ask the agents, so a page asks for it, page by page
 // of the list, and not more often than the figures change.
 
-import { call } from "../api.js";
+import { call, isShown } from "../api.js";
 
 const PAGE = 250;
 const EVERY = 10000;
@@ -28,13 +28,14 @@ export class Usage {
 
   async measure() {
     let resume = "";
-    do {
+    while (isShown()) {
       const answer = await call("GET", `/usage/agents?limit=${PAGE}${resume}`, { whole: true }).catch(() => null);
       if (!this.running) return;
       for (const agent of answer?.data ?? []) this.found.set(agent.id, agent);
       this.changed();
       resume = answer?.continue ? `&continue=${encodeURIComponent(answer.continue)}` : "";
-    } while (resume);
+      if (!resume) break;
+    }
     this.timer = setTimeout(() => this.measure(), EVERY);
   }
 }
