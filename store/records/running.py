@@ -198,6 +198,10 @@ class Task(Part, frozen=True, kw_only=True):
     updated_at: float = 0.0
 
 
+LAST_FAILURE = 300
+"""Longest message of a failure that the replacement of a taskgroup keeps."""
+
+
 class TaskGroup(Record, frozen=True, kw_only=True):
     """One instance of an application on one agent; all its tasks share one lifetime."""
 
@@ -238,6 +242,8 @@ class TaskGroup(Record, frozen=True, kw_only=True):
     """Launches in a row before this one that did not happen. They are no restarts."""
     unfetched: int = 0
     """Number of those launches for which the executor could not be fetched."""
+    last_failure: str = ""
+    """Message of the failed taskgroup that this one replaces, cut after LAST_FAILURE characters; empty = none."""
     unreachable_since: float = 0.0
     created_at: float = 0.0
     running_since: float = 0.0

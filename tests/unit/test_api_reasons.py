@@ -9,6 +9,7 @@ from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.api.views.workloads.taskgroups import Presenter
 from bcs_scheduler.core.interface import inputs
 from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy
+from store.records.running import LAST_FAILURE
 from tests.counting import Calls
 from tests.unit.lab import Lab, running
 
@@ -42,6 +43,21 @@ def test_failed_taskgroups_are_counted_and_one_is_named_with_its_message() -> No
     lab.report(lab.group(1), "FAILED", message="exit code 3")
     lab.report(lab.group(2), "FAILED", message="exit code 4")
     assert reason(lab) == "2 taskgroups failed (web-1: exit code 3)"
+
+
+def test_a_restarted_taskgroup_names_the_failure_before_it_until_it_runs() -> None:
+    lab = running(2, restart_policy=RestartPolicy(policy="Always"))
+    lab.report(lab.group(1), "FAILED", message="exit code 3 " + "x" * 1000)
+    lab.offer()
+    assert lab.group(1).restarts == 1 and len(lab.group(1).last_failure) == LAST_FAILURE
+    assert reason(lab).startswith("starts again after a failure (web-1: exit code 3 xxx")
+    assert taskgroup(lab, 1).last_failure == lab.group(1).last_failure
+    lab.report(lab.group(1), "RUNNING")
+    assert reason(lab) == "" and taskgroup(lab, 1).last_failure.startswith("exit code 3")
+    assert taskgroup(lab, 0).last_failure == ""
+    lab.report(lab.group(1), "FINISHED")
+    lab.offer()
+    assert lab.group(1).restarts == 2 and lab.group(1).last_failure == ""
 
 
 def test_failing_checks_are_named() -> None:

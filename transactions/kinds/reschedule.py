@@ -12,6 +12,7 @@ import msgspec
 
 from store.reasons import EventReason
 from store.records import Application, OrphanedTask, ReschedulePayload, TaskGroup, Transaction, Version
+from store.records.running import LAST_FAILURE
 from store.state.reader import StateReader
 from transactions import base, groups, injection
 from transactions.base import Context, Periods, Progress, Refused, Slot, Step, Terms, Verdict
@@ -21,6 +22,9 @@ from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups import lifecycle, relaunch
 from transactions.rules.taskgroups.lifecycle import Restart
 from transactions.text import duration, named
+
+FAILED = ("Failed", "Error", "Lost")
+"""Statuses of taskgroups whose message the replacement keeps."""
 
 
 def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: str = "") -> Transaction:
@@ -263,6 +267,8 @@ class Reschedule(Kind):
             asked = ReschedulePayload.of(transaction)
             restarts = asked.restarts + (not (asked.drained or asked.beneficiary or asked.rebalanced))
             group = msgspec.structs.replace(group, restarts=restarts, last_restart_at=ctx.now)
+        if before is not None and before.status in FAILED:
+            group = msgspec.structs.replace(group, last_failure=before.message[:LAST_FAILURE])
         words = f"{how} on {group.hostname}"
         event_reason: EventReason = "TaskGroupRestarted" if how == "restarted" else "TaskGroupRelaunched"
         ctx.record_event("taskgroup", group.id, event_reason, words, transaction=transaction.id)

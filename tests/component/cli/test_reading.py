@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -242,14 +243,19 @@ def test_the_column_reason_names_the_cause_of_whatever_is_not_right(
         taskgroup(1, **failed, NotReplaced="restarts", **policy),
         taskgroup(2, **failed, NotReplaced="", NextStart=time.time() + 60.9),
         taskgroup(3, NotReplaced="", NextStart=0),
+        taskgroup(4, Status="Staging", Taskgroup=[], LastFailure="exit code 3"),
+        taskgroup(5, LastFailure="exit code 3"),
     ]
     server.on("GET", "/taskgroups", ok(groups))
-    reasons = [line.split("  ")[-1].strip() for line in bcs("get", "tg").out.splitlines()]
+    shown = re.sub(r"starts again in (1m|5\ds)", "starts again in 1m", bcs("get", "tg").out)
+    reasons = [line.split("  ")[-1].strip() for line in shown.splitlines()]
     assert reasons == [
         "REASON",
         "exit code 3, not restarted (restart policy Never)",
         "exit code 3, not restarted (all 2 restarts are used up)",
         "exit code 3, starts again in 1m",
+        "-",
+        "starts again after a failure: exit code 3",
         "-",
     ]
     agents = [

@@ -23,6 +23,7 @@ taskgroups only. Empty: the taskgroup is replaced, has not ended, or was ended b
 RIGHT = ("Running", "Finish", "Stopped")
 """Statuses of applications without a reason, unless taskgroups are missing."""
 FAILED = ("Failed", "Error", "Lost")
+STARTING = ("Staging", "Starting")
 LOOKED_AT = 100
 """Taskgroups and transactions of one application that are looked at to name one of them."""
 
@@ -41,6 +42,8 @@ def reason_of(state: StateReader, application: Application, diagnose: Diagnose) 
     if unhealthy:
         example = _example(state, application, health.describe_failures)
         parts.append(f"{counted(unhealthy, 'taskgroup')} {are(unhealthy)} not healthy{example}")
+    if again := _example(state, application, _failed_before):
+        parts.append(f"starts again after a failure{again}")
     if counts.get("Unknown", 0):
         away = counts["Unknown"]
         parts.append(f"{counted(away, 'taskgroup')} {have(away)} no contact to the agent")
@@ -103,6 +106,10 @@ def _example(state: StateReader, application: Application, words: Callable[[Task
         if found:
             return f" ({group.name}: {found})"
     return ""
+
+
+def _failed_before(group: TaskGroup) -> str:
+    return group.last_failure if group.status in STARTING else ""
 
 
 def _failure(group: TaskGroup) -> str:

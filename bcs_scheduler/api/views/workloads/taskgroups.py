@@ -123,8 +123,8 @@ class TaskView(View, frozen=True, kw_only=True):
 class TaskGroupView(View, frozen=True, kw_only=True):
     """`ReschededTimes` and `Taskgroup` (the tasks) are the original's spellings. Ours: `AgentIP`, `Role`,
     `Executor`, `Healthy` (no check of a task that runs fails), `UnreachableSince`, `KillingSince`, `KillReason`,
-    `EndCause`, `EndTime`, `NextStart`, `NotReplaced`. `NextStart`: Unix seconds before which it is not started again;
-    0 = it has not ended, or is not restarted."""
+    `EndCause`, `EndTime`, `NextStart`, `NotReplaced`, `LastFailure`. `NextStart`: Unix seconds before which it is not
+    started again; 0 = it is not restarted. `LastFailure`: message of the failed taskgroup that this one replaces."""
 
     kind: str = "application"
     id: str
@@ -160,6 +160,7 @@ class TaskGroupView(View, frozen=True, kw_only=True):
     end_cause: str
     next_start: int
     not_replaced: NotReplaced
+    last_failure: str
     launch_resource: ResourceView
     curr_resource: ResourceView
 
@@ -237,6 +238,7 @@ class Presenter:
             end_cause=group.end_cause,
             next_start=int(replacing.due_at) if replacing is not None else 0,
             not_replaced=not_replaced(group, definition.version, replacing is not None),
+            last_failure=group.last_failure,
             launch_resource=amounts,
             curr_resource=amounts,
         )
@@ -391,9 +393,7 @@ def _port(port: BoundPort) -> PortMapping:
 
 
 def _attribute(name: str, value: AttributeValue) -> AttributeView:
-    payload: dict[str, Any]
-    if value.number is None:
-        payload = {"type": ATTRIBUTE_TEXT, "text": {"value": value.text}}
-    else:
+    payload: dict[str, Any] = {"type": ATTRIBUTE_TEXT, "text": {"value": value.text}}
+    if value.number is not None:
         payload = {"type": ATTRIBUTE_SCALAR, "scalar": {"value": value.number}}
     return AttributeView(name=name, **payload)

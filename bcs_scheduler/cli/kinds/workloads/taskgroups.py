@@ -19,7 +19,8 @@ NOT_REPLACED = {
     "restarts": "not restarted (all {limit} restarts are used up)",
 }
 """Words for the codes of the reasons why nothing replaces a taskgroup."""
-RIGHT = ("Running", "Finish", "Starting", "Staging")
+STARTING = ("Starting", "Staging")
+RIGHT = ("Running", "Finish", *STARTING)
 """Statuses that need no reason."""
 
 
@@ -70,6 +71,8 @@ def _reschedules(group: Json) -> int:
 def _reason(group: Json) -> str:
     """Why a taskgroup does not run or is not healthy; empty if all is right."""
     failing = [text for task in group.get("Taskgroup") or () if (text := _failing_checks(task))]
+    if group["Status"] in STARTING and group.get("LastFailure"):
+        return f"starts again after a failure: {group['LastFailure']}"
     if group["Status"] in RIGHT:
         return ", ".join(failing)
     tasks = group.get("Taskgroup") or ()
@@ -150,6 +153,7 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
                 ("Status", status_text(group["Status"])),
                 ("Message", group.get("Message")),
                 ("Next", _following(group)),
+                ("Last failure", group.get("LastFailure")),
                 ("Host", group.get("HostName")),
                 ("Agent", group.get("AgentID") if session.wide else ""),
                 ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
