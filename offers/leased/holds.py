@@ -37,7 +37,8 @@ class Holds:
         """`changed` is called when a hold begins or ends on an agent."""
         self._changed = changed
         self._holds: dict[str, Hold] = {}
-        self._on: dict[Site, dict[str, ResourceRequest]] = {}
+        self.by_site: dict[Site, dict[str, ResourceRequest]] = {}
+        """The holds by agent and role; no agent has an empty entry. Asked for each offer, so this is an attribute."""
         self.short: dict[str, None] = {}
         """Holds that the present offers do not cover, as of the latest look at their agents."""
         self.leaving: dict[str, float] = {}
@@ -60,7 +61,7 @@ class Holds:
     @property
     def sites(self) -> list[Site]:
         """Agents and roles with held room."""
-        return list(self._on)
+        return list(self.by_site)
 
     @property
     def has_news(self) -> bool:
@@ -74,14 +75,14 @@ class Holds:
 
     def on(self, site: Site) -> Mapping[str, ResourceRequest]:
         """The holds of an agent in a role, the oldest first."""
-        return self._on.get(site, _NONE)
+        return self.by_site.get(site, _NONE)
 
     def add(self, name: str, site: Site, request: ResourceRequest) -> None:
         """Sets room of an agent apart for a taskgroup, out of the present offers and all later ones. The hold is short
         until the agent is looked at."""
         self.drop(name)
         self._holds[name] = Hold(site, request)
-        self._on.setdefault(site, {})[name] = request
+        self.by_site.setdefault(site, {})[name] = request
         self.short[name] = self._news[name] = None
         self._changed(site)
 
@@ -90,10 +91,10 @@ class Holds:
         hold = self._holds.pop(name, None)
         if hold is None:
             return
-        on = self._on[hold.site]
+        on = self.by_site[hold.site]
         del on[name]
         if not on:
-            del self._on[hold.site]
+            del self.by_site[hold.site]
         for known in (self.short, self.leaving, self._news):
             known.pop(name, None)
         self._freed[hold.site] = None
@@ -121,7 +122,7 @@ class Holds:
 
     def cleared(self) -> None:
         """No agent has offers any more."""
-        for site in self._on:
+        for site in self.by_site:
             self.emptied(site)
 
     def take_news(self) -> list[str]:

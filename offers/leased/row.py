@@ -41,6 +41,7 @@ Layouts = dict[Layout, Layout]
 
 _Saved = tuple[list[int], int, list[tuple[ResourceKey, Ranges]], ResourceMap]
 
+_NOTHING: Mapping[str, ResourceRequest] = {}
 _LINE_OF = {name: line for line, name in enumerate(SCALARS)}
 
 
@@ -60,9 +61,7 @@ class LeasedRow(Row):
         "spared",
     )
 
-    def __init__(
-        self, number: int, offer: Offer, layouts: Layouts, opened: Container[str] = (), holds: Holds | None = None
-    ) -> None:
+    def __init__(self, number: int, offer: Offer, layouts: Layouts, opened: Container[str], holds: Holds) -> None:
         """`opened`: the kept rooms that anybody may use, as they are at any time; `holds`: the holds of all agents."""
         super().__init__(number, offer.agent_id, offer.role, len(AMOUNTS))
         self._holds = holds
@@ -113,7 +112,7 @@ class LeasedRow(Row):
 
     def work_out(self) -> None:
         """Computes all figures anew from offers, allocations and holds."""
-        held = self.held
+        held = self.held if self._holds.by_site else _NOTHING
         if self.allocations or held or len(self.offers) != 1 or not self._work_out_plain(*self.offers.values()):
             self._work_out_any(held)
         self.rescore()
@@ -121,7 +120,7 @@ class LeasedRow(Row):
     @property
     def held(self) -> Mapping[str, ResourceRequest]:
         """The room that is held for taskgroups, by their names."""
-        return self._holds.on((self.agent_id, self.role)) if self._holds else {}
+        return self._holds.on((self.agent_id, self.role))
 
     def _work_out_plain(self, offer: Offer) -> bool:
         """The usual case, in a third of the time: a single offer, whose resource keys are neither reserved nor
@@ -177,7 +176,7 @@ class LeasedRow(Row):
             self.resources, covered = set_apart(self.resources, request)
             if not covered:
                 short.append(name)
-        if self.spared is None and self._holds is not None:
+        if self.spared is None:
             self._holds.judged((self.agent_id, self.role), short)
 
     def _usable(self, offered: ResourceMap) -> ResourceMap:
