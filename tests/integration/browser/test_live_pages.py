@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.integration.browser.stage import Console, create, offer
+from tests.waiting import wait_for
 
 RENEW = """
     const [rounds, done] = arguments;
@@ -100,6 +101,7 @@ def test_pages_that_were_left_hold_no_connection(console: Console) -> None:
     console.sign_in("viewer")
     for number in range(9):
         console.browser.open("about:blank")
+        wait_for(lambda: not console.gateway.follow.watchers, 20.0, what="the end of the streams of the page before")
         create(console, f"web-{number}")
         console.browser.open(f"{console.api.url}/#/applications")
         console.browser.shows("live", f"web-{number}")

@@ -18,7 +18,7 @@ export function queues(place, { store, rights }) {
   }
   const [list, waiting] = [h("div", {}), h("div", {})];
   const count = h("p", { class: "quiet", role: "status" });
-  place.append(h("h1", {}, "Queues"), count, list, command(rights.scheduler.leads ? "bcs queue top" : "bcs queue list"), h("h2", {}, "Who waits"), waiting);
+  place.append(h("h1", {}, "Queues"), count, list, command(rights.scheduler.leads ? "bcs queue top" : "bcs queue list"), h("h2", {}, "Waiting operations"), waiting);
   let [usage, left] = [new Map(), false];
   const reasons = new Map();
   const later = calm(draw, PAUSE);
@@ -67,7 +67,7 @@ export function queues(place, { store, rights }) {
       `${one.remaining} of ${one.target}`,
       h("span", { class: "why" }, reasons.get(one.transactionID)?.why ?? ""),
     ]);
-    renew(waiting, found.length > WAITING ? h("p", { class: "quiet" }, `The oldest ${WAITING} of ${found.length}.`) : null, table("Operations that wait", ["Queue", "Object", "Type", "Remain", "Waits for"], rows, "No operation waits."));
+    renew(waiting, found.length > WAITING ? h("p", { class: "quiet" }, `The oldest ${WAITING} of ${found.length}.`) : null, table("Operations that wait", ["Queue", "Object", "Type", "Remaining", "Waits for"], rows, "No operation waits."));
     ask(found.slice(0, 20));
   }
 
