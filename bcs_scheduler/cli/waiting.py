@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from bcs_scheduler.cli.client.http.outage import Outage
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable
@@ -40,16 +41,19 @@ def wait_until(
     deadline = time.monotonic() + limit + late
     pause = FIRST_PAUSE
     text = "no answer from the server"
+    outage = Outage(session.warn)
     with _bar(session, label) as show:
         while True:
             try:
                 seen = look()
+                outage.over()
                 text = seen.text
                 show(seen)
                 if seen.ended:
                     return seen
             except Unreachable as error:
                 text = error.message
+                outage.failed(error)
             if time.monotonic() + pause > deadline:
                 more = f" and {duration(late)} more" if late else ""
                 raise TimedOut(f"{label}: not done after {duration(limit)}{more}: {text}")

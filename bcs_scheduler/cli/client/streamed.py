@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from bcs_scheduler.cli.client.http.outage import Outage
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, TimedOut, Unreachable
 from store import threads
@@ -43,9 +44,17 @@ class StreamReader:
     `_condition` guards `_changed`, `_failure` and the objects, and is notified of their changes.
     """
 
-    def __init__(self, thread: str, stream: str, first_pause: float = FIRST_PAUSE) -> None:
+    def __init__(
+        self,
+        thread: str,
+        stream: str,
+        first_pause: float = FIRST_PAUSE,
+        warn: Callable[[str], object] = lambda text: None,
+    ) -> None:
         """Does not start the thread; `_start` does. `thread`: name of the thread. `stream`: the stream in messages of
-        errors. `first_pause`: seconds after the first failed attempt."""
+        errors. `first_pause`: seconds after the first failed attempt. `warn`: gets a text after a long
+        time without a server; called by the thread."""
+        self._outage = Outage(warn)
         self._first_pause = first_pause
         self._stream = stream
         self._changed = False
@@ -63,6 +72,10 @@ class StreamReader:
         """Reads one stream, to its end. Raises CliError; Unreachable and TimedOut do not end the thread."""
         raise NotImplementedError
 
+    def _needed(self) -> bool:
+        """True if a failed attempt ends the thread."""
+        return False
+
     def _follow(self) -> None:
         pause = self._first_pause
         while not self._closed.is_set():
@@ -70,7 +83,11 @@ class StreamReader:
                 self._read()
                 pause = self._first_pause
                 self._closed.wait(FIRST_PAUSE)
-            except (Unreachable, TimedOut):
+            except (Unreachable, TimedOut) as error:
+                if self._needed():
+                    self._fail(error)
+                    return
+                self._outage.failed(error)
                 self._closed.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except CliError as error:
@@ -87,10 +104,14 @@ class StreamReader:
 
 
 class StreamedList(StreamReader):
-    """The objects of a kind. A thread reads the stream; while the scheduler is unreachable, the last objects remain."""
+    """The objects of a kind. A thread reads the stream; while the scheduler is unreachable, the last objects remain. A
+    scheduler that cannot be reached at the beginning is an error."""
 
-    def __init__(self, client: Client, kind: str, namespace: str | None, selector: str) -> None:
-        super().__init__("list", "the stream", 2 * FIRST_PAUSE)
+    def __init__(
+        self, client: Client, kind: str, namespace: str | None, selector: str, warn: Callable[[str], object]
+    ) -> None:
+        """`warn`: as for StreamReader."""
+        super().__init__("list", "the stream", 2 * FIRST_PAUSE, warn)
         self._client, self._kind, self._namespace, self._selector = client, kind, namespace, selector
         self._found: dict[Name, Json] = {}
         self._known = ""
@@ -112,6 +133,9 @@ class StreamedList(StreamReader):
             self._changed = False
             return list(self._found.values())
 
+    def _needed(self) -> bool:
+        return not self._complete
+
     def _read(self) -> None:
         """Reads one stream, to its end."""
         seen: set[Name] | None = set()
@@ -119,6 +143,7 @@ class StreamedList(StreamReader):
         for event, data, identity in frames:
             if self._closed.is_set():
                 return
+            self._outage.over()
             with self._condition:
                 if event == "synced" and seen is not None:
                     self._synced(None if data["resumed"] else seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +17,10 @@ import pytest
 import structlog
 import yaml
 
+from bcs_scheduler.cli.client.client import Client
+from bcs_scheduler.cli.client.http import outage
+from bcs_scheduler.cli.client.streamed import StreamedList
+from bcs_scheduler.cli.errors import Unreachable
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.leadership.watching.hub import Hub
 from tests.component.apiserver import Api, serving
@@ -151,6 +156,43 @@ def test_a_list_is_watched_as_it_changes(api: Api, gateway: CoreGateway) -> None
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_watch_of_a_list_tells_of_a_server_that_is_away(
+    api: Api, gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    client = Client(api.url)
+    monkeypatch.setattr(outage, "NOTICE", 0.0)
+    stream = StreamedList(client, "applications", "shop", "", said.append)
+    try:
+        assert stream.take(30) == []
+        monkeypatch.setattr(client, "follow_list", away)
+        gateway.hub().close("the term ends")
+        gateway.follow = Hub(state=gateway.core.state)
+        wait_for(lambda: said == ["cannot reach the server; trying again"], what=lambda: f"a warning in {said}")
+        monkeypatch.undo()
+        api.call("POST", "/namespaces/shop/applications", json=document("cache"))
+        wait_for(lambda: [one["Name"] for one in stream.take(1)] == ["cache"], what="the new application")
+        assert said[1:] == ["the server answers again"]
+    finally:
+        stream.close()
+
+
+def away(*_: Any) -> Any:
+    raise Unreachable("cannot reach the server")
+
+
+@pytest.mark.parametrize("words", ["get tg -w", "get agents -w", "get cluster -w", "top tg -w"])
+def test_a_watch_does_not_begin_without_a_server(words: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        server = f"http://127.0.0.1:{free.getsockname()[1]}"
+        command = [sys.executable, "-m", "bcs_scheduler.cli.main", *words.split()]
+        environment = {**os.environ, "BCS_SERVER": server, "BCS_CONFIG": os.devnull}
+        result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    assert (result.returncode, result.stdout) == (5, "")
+    assert result.stderr.strip() == f"error: cannot reach {server}: connection refused"
 
 
 def test_names_of_services_are_completed(api: Api, gateway: CoreGateway) -> None:

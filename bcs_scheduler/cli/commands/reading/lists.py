@@ -34,6 +34,7 @@ from bcs_scheduler.cli.output.terminal import rich_text
 from bcs_scheduler.cli.session import Session
 
 if TYPE_CHECKING:
+    from bcs_scheduler.cli.client.http.outage import Outage
     from bcs_scheduler.cli.client.streamed import StreamedList
     from bcs_scheduler.cli.output.formats import Form
 
@@ -104,7 +105,7 @@ def show(
         from bcs_scheduler.cli.client.streamed import StreamedList
 
         query = queries[0]
-        stream = StreamedList(session.client, query.kind, namespace, selector)
+        stream = StreamedList(session.client, query.kind, namespace, selector, session.warn)
         try:
             _watch(session, lambda: [_sorted(_taken(stream, query), shape, query)], shape, everywhere, pause=0.0)
         finally:
@@ -238,30 +239,40 @@ def _watch(
     everywhere: bool,
     pause: float = WATCH_INTERVAL,
 ) -> None:
-    """Polls without end. On a terminal the tables are refreshed in place, otherwise each change is printed."""
+    """Polls without end. On a terminal the tables are refreshed in place, otherwise each change is printed. Raises
+    Unreachable if the first poll fails."""
+    from bcs_scheduler.cli.client.http.outage import Outage
+
+    outage = Outage(session.warn)
+    found = look()
     if shape.form.is_table and session.interactive:
         from rich.console import Group
         from rich.live import Live
 
         with Live(console=session.out.console, auto_refresh=False) as live:
             while True:
-                grids = _grids([part for part in _retried(look) if part.found], shape, everywhere)
+                grids = _grids([part for part in found if part.found], shape, everywhere)
                 lines = stacked(grids, None if shape.form.name == "wide" else session.out.width)
                 live.update(Group(*map(rich_text, lines)), refresh=True)
                 time.sleep(pause)
+                found = _retried(look, outage)
     last: list[Part] | None = None
     while True:
-        found = _retried(look)
         if found != last:
             _print(session, found, shape, everywhere)
             last = found
         time.sleep(pause)
+        found = _retried(look, outage)
 
 
-def _retried(look: Callable[[], list[Part]]) -> list[Part]:
+def _retried(look: Callable[[], list[Part]], outage: Outage) -> list[Part]:
     """Repeats a poll until the server is reachable, so that a watch survives a change of leaders."""
     while True:
         try:
-            return look()
-        except Unreachable:
+            found = look()
+        except Unreachable as error:
+            outage.failed(error)
             time.sleep(WATCH_INTERVAL)
+        else:
+            outage.over()
+            return found

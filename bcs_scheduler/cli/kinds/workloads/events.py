@@ -100,20 +100,25 @@ def follow(session: Session, namespace: str | None, filters: Mapping[str, Any]) 
 
     Raises Unreachable or TimedOut if the first connection fails.
     """
+    from bcs_scheduler.cli.client.http.outage import Outage
+
     known, pause, begun = "", FIRST_PAUSE, False
+    outage = Outage(session.warn)
     while True:
         now = {**filters, "last": filters.get("last", FOLLOWED)} if not known else {**filters, "last": None}
         try:
             for frame in session.client.follow_events(namespace, now, known):
                 begun, pause = True, FIRST_PAUSE
+                outage.over()
                 if frame.event == "event":
                     yield frame.data
                 elif frame.event == "gap":
                     session.warn(str(frame.data["message"]))
                 known = frame.identity or known
-        except (Unreachable, TimedOut):
+        except (Unreachable, TimedOut) as error:
             if not begun:
                 raise
+            outage.failed(error)
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE)
 
