@@ -237,6 +237,24 @@ def test_a_network_of_the_engine_gives_the_container_an_address(dev: Dev, contai
     delete(dev, "netted")
 
 
+def test_a_limit_of_bandwidth_reaches_the_network_of_the_engine(dev: Dev, container_engine: ContainerEngine) -> None:
+    """Agents without a network that limits bandwidth are named. Then the limit is an option for the driver."""
+    network = container_engine.network("bcs-limited-net")
+    one = container(command="sleep", args=["600"])
+    pod = {"networkMode": network, "networktype": "cni", "netLimit": {"egressLimit": 2}, "containers": [one]}
+    spec = {"instance": 1, "template": {"spec": pod}}
+    document = {"apiVersion": "v4", "kind": "application", "metadata": {"name": "limited"}, "spec": spec}
+    assert dev.bcs("apply", "-f", "-", given=json.dumps(document).encode()).returncode == 0
+    waiting = wait_for(lambda: dev.data("get", "app", "limited").get("Reason"), SECONDS, "the reason")
+    assert "bcs-egress-limit" in waiting
+    for agent in dev.data("get", "agents"):
+        dev.done("set", "agent", str(agent["hostname"]), "--attribute", f"bcs-egress-limit={network}")
+    wait_for(lambda: taskgroup(dev, "limited")["Status"] == "Running", SECONDS, "the taskgroup")
+    settings: Any = container_engine.inspect(container_engine.containers("0.limited.")[0])["NetworkSettings"]
+    assert settings["Networks"][network]["DriverOpts"] == {"CTNR_NET_EGRESS_RATE": "2048"}
+    delete(dev, "limited")
+
+
 ON_TERM = "trap 'echo asked; exit 0' TERM; echo up; while true; do sleep 0.1; done"
 IGNORES = "trap '' TERM; echo up; while true; do sleep 0.1; done"
 HTTPD = "echo up; exec httpd -f -p 127.0.0.1:$PORT_http -h /tmp"
