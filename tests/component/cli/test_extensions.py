@@ -98,6 +98,14 @@ def test_custom_resources_from_registration_to_removal(bcs: Any, gateway: CoreGa
     assert done(bcs("delete", "kind", "Database")) == [("kind", "Database", "deleted")]
 
 
+def test_a_kind_of_kubernetes_names_the_kind_that_is_meant(bcs: Any, tmp_path: Path) -> None:
+    path = tmp_path / "nginx.yaml"
+    path.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: nginx}\n")
+    result = bcs("apply", "-f", str(path))
+    assert result.code == 2
+    assert "kind: 'Deployment' is not known (did you mean deployment?); known: " in " ".join(result.err.split())
+
+
 def test_an_unknown_kind_stops_everything_before_it_begins(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:
     path = write(tmp_path, {"kind": "configmap", "metadata": {"name": "a"}}, {**MAIN, "kind": "Databse"})
     refused = bcs("apply", "-f", path)

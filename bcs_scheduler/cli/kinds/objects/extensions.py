@@ -199,10 +199,19 @@ def unknown_kinds(session: Session, documents: Sequence[Document]) -> list[Usage
         unknown -= set(_registered(session))
     known = f"{', '.join(KINDS)}, and registered kinds"
     return [
-        UsageError(f"{each.source}: {each.kind.lower()}/{each.name}: kind: {each.kind!r} is not known; known: {known}")
+        UsageError(
+            f"{each.source}: {each.kind.lower()}/{each.name}: kind: {each.kind!r} is not known{_meant(each.kind)}; "
+            f"known: {known}"
+        )
         for each in documents
         if each.kind in unknown
     ]
+
+
+def _meant(kind: str) -> str:
+    """A hint at the kind that differs in capitals only, as the kinds of Kubernetes do; empty if there is none."""
+    found = next((known for known in KINDS if known.lower() == kind.lower()), "")
+    return f" (did you mean {found}?)" if found else ""
 
 
 def read_namespaces(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
