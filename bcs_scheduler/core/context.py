@@ -203,6 +203,10 @@ class TurnContext:
         )
         return words
 
+    def removed(self, kind: str) -> list[str]:
+        """Keys of the records of this kind that were removed, and whose removal no controller has noticed yet."""
+        return [key for one, key in self.changed if one == kind and self.state.get(one, key) is None]
+
     def take_changed(self) -> list[tuple[str, str]]:
         """Closes the unit, and returns (kind, key) of all changes since the last call."""
         self.cut()

@@ -123,6 +123,16 @@ def test_the_command_that_has_ended_last_is_kept_whatever_its_size() -> None:
     assert len(lab.core.state.messages_of(second)) == 5
 
 
+def test_a_command_that_its_user_deletes_at_once_pushes_out_no_other() -> None:
+    """Found by the simulation, policy session, seed 910032."""
+    lab = running(1, bounded(command_keep=1))
+    first = told(lab)
+    assert kept(lab) == [first]
+    second = told(lab)
+    assert not lab.ask(requests.DeleteCommand(id=second)).error
+    assert kept(lab) == [first]
+
+
 def test_a_command_is_not_removed_while_its_messages_are_written() -> None:
     """Its messages fail at once, so none is open after each turn. Another command begins later and ends earlier."""
     lab = running(10, bounded(command_keep=1))

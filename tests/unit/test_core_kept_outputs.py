@@ -86,6 +86,15 @@ def test_the_size_in_all_is_bounded() -> None:
     assert lab.core.outputs.kept == (3, 183)
 
 
+def test_an_output_that_was_just_removed_pushes_out_no_other() -> None:
+    lab = running(3, bounded(output_keep=1))
+    first = report(lab, 0)
+    second = report(lab, 1)
+    lab.core.turn_context.uow.delete(lab.core.state.outputs[second])
+    lab.turn()
+    assert list(lab.core.state.outputs) == [first]
+
+
 def test_more_than_the_store_can_bear_is_dropped_and_counted() -> None:
     lab = running(3, bounded(output_keep=1000, output_keep_total=100_000))
     for number in range(100):

@@ -121,7 +121,11 @@ class EndedCommands:
         return None
 
     def tick(self) -> None:
-        """Deletes commands whose time is over, and the oldest ones above the bounds."""
+        """Deletes commands whose time is over, and the oldest ones above the bounds. A command that its user has just
+        deleted pushes out no other."""
+        if self._ended.surplus() is not None:
+            for identity in self._turn.removed(Command.kind):
+                self._forget(identity)
         for _ in range(AT_ONCE):
             work, self._work = self._work or self._next(), None
             if work is None:
