@@ -140,7 +140,7 @@ def test_run_makes_an_application(stored: StandIn, bcs: Any) -> None:
     assert (container["image"], container["command"]) == ("redis", "redis-server")
     assert bcs("run").code == 2
     for wrong in (
-        ("-t",), ("-it",), ("--rm",), ("--detach",), ("-i", "--rm", "--detach"), ("-i", "--instances", "2"),
+        ("-t",), ("-it",), ("--rm",), ("-i", "--rm", "--detach"), ("-i", "--instances", "2"),
         ("-i", "--detach-keys", "ctrl-1"),
     ):  # fmt: skip
         assert bcs("run", *wrong, "nginx").code == 2, wrong

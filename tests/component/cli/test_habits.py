@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.habits.commands import INSTEAD, rewritten
+from bcs_scheduler.cli.habits.options import RUN
 from bcs_scheduler.cli.main import COMMANDS
 from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok, taskgroup
 
@@ -73,3 +74,19 @@ def test_run_takes_name_and_image_as_kubectl(server: StandIn, bcs: Any) -> None:
     sent = server.requests("POST")[0].body
     assert sent["spec"]["instance"] == 2
     assert sent["spec"]["template"]["spec"]["containers"][0]["image"] == "nginx:1"
+
+
+def test_run_takes_options_of_docker_or_names_the_way(server: StandIn, bcs: Any) -> None:
+    server.on("POST", APPS, ok(ACCEPTED))
+    result = bcs(
+        "run", "-d", "--name", "front", "--cpus", "2", "-m", "128", "-e", "A=b", "nginx", "--", "sh", "-p", "1"
+    )
+    assert result.out.startswith("application/front created"), result.err
+    (container,) = server.requests("POST")[0].body["spec"]["template"]["spec"]["containers"]
+    assert container["resources"]["limits"] == {"cpu": "2", "memory": "128"}
+    assert container["args"] == ["-p", "1"]
+    for names, way in RUN.items():
+        for name in names:
+            refused = bcs("run", name, "80:80", "nginx")
+            assert refused.code == 2 and way.split("`")[1] in " ".join(refused.err.split()), name
+    assert len(server.requests("POST")) == 1

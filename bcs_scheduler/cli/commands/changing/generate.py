@@ -59,8 +59,22 @@ def template_options(command: Command) -> Command:
                 metavar="KEY=VALUE",
                 help="A label. May be repeated. Default: app=NAME.",
             ),
-            click.option("--cpu", metavar="CORES", default="", help="CPU limit, such as 0.5 or 500m."),
-            click.option("--memory", metavar="MB", default="", help="Memory limit, such as 256 or 1Gi."),
+            click.option(
+                "--cpu",
+                cls=RenamedOption,
+                former=("--cpus",),
+                metavar="CORES",
+                default="",
+                help="CPU limit, such as 0.5 or 500m.",
+            ),
+            click.option(
+                "--memory",
+                cls=RenamedOption,
+                former=("-m",),
+                metavar="MB",
+                default="",
+                help="Memory limit, such as 256 or 1Gi.",
+            ),
         )
     ):
         command = option(command)

@@ -16,6 +16,7 @@ from bcs_scheduler.cli.commands.taskgroups.terminals.foreground import attend_ap
 from bcs_scheduler.cli.commands.taskgroups.terminals.streams import check_terminal
 from bcs_scheduler.cli.documents.operations import report
 from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.habits import options as habits
 from bcs_scheduler.cli.kinds.registry import OPERATIONS
 from bcs_scheduler.cli.options import (
     connection_options,
@@ -54,7 +55,7 @@ class CommandLine(click.Command):
 @click.option("-i", "--stdin", is_flag=True, help="Open the input of the task, and attach to the task.")
 @click.option("-t", "--tty", is_flag=True, help="Give the task a terminal; needs -i.")
 @click.option("--rm", "remove", is_flag=True, help="With -i: delete the application when the task has ended.")
-@click.option("--detach", is_flag=True, help="With -i: do not attach.")
+@click.option("-d", "--detach", is_flag=True, help="With -i: do not attach.")
 @click.option(
     "--executor",
     type=click.Choice(("bcs", "mesos")),
@@ -65,6 +66,7 @@ class CommandLine(click.Command):
 @generate.dry_run_option
 @validate_option
 @wait_option
+@habits.answered(habits.RUN)
 @connection_options
 @pass_session
 @reporting
@@ -98,9 +100,8 @@ def run(
     if not image and not program:
         raise UsageError("give an image, or a command after --")
     name = name or name_from(image or program)
-    for given, option in ((remove, "--rm"), (detach, "--detach")):
-        if given and not stdin:
-            raise UsageError(f"{option} needs -i")
+    if remove and not stdin:
+        raise UsageError("--rm needs -i")
     if remove and detach:
         raise UsageError("--rm cannot be combined with --detach")
     keys = parse_keys(detach_keys)
