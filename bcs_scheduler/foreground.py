@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -132,7 +133,7 @@ def dev(
             import webbrowser
 
             webbrowser.open(f"{service.url}/")
-        end.wait(service.reload)
+        end.wait()
         if not keep:
             end.on_another(cluster.hurry)
             with suppress(OSError):  # without an answer no task runs
@@ -221,6 +222,9 @@ class EndSignal:
         self._caught, written = socket.socketpair()
         written.setblocking(False)
         self._written = written
+        self._without_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        """Started by `nohup`: the process outlives its terminal."""
+        self._terminals = [stream for stream in (1, 2) if os.isatty(stream)]
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
@@ -247,7 +251,18 @@ class EndSignal:
 
         threads.ending("end-signal", watch).start()
 
-    def wait(self, hangup: Callable[[], None] = lambda: None) -> None:
-        """Calls `hangup` for every SIGHUP, and returns at the other two."""
+    def wait(self, hangup: Callable[[], None] | None = None) -> None:
+        """Returns at SIGTERM and SIGINT. `hangup` is called for every SIGHUP; None: the terminal was closed, and the
+        process ends as after SIGTERM, unless `nohup` has started the process."""
         while self._caught.recv(1) == bytes((signal.SIGHUP,)):
-            hangup()
+            if hangup is not None:
+                hangup()
+            elif not self._without_terminal:
+                self._leave_terminals()
+                return
+
+    def _leave_terminals(self) -> None:
+        """Output to a closed terminal fails, and would end the process out of order."""
+        with open(os.devnull, "wb") as nowhere:
+            for stream in self._terminals:
+                os.dup2(nowhere.fileno(), stream)

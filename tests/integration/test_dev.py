@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import pty
 import re
+import select
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,13 +37,16 @@ class Dev:
         self._folder, self._log = folder, folder / f"dev-{len(list(folder.glob('dev-*')))}.log"
         command = [sys.executable, "-m", "bcs_scheduler.main", "dev", f"--data={folder / 'data'}", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BCS_")}
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
-            )
+        self._process = self._started(command, environment)
         said = wait_for(self._introduced, 60, "the scheduler")
         assert said is not None
         self.said = said
+
+    def _started(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        with self._log.open("w") as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
 
     def _introduced(self) -> str | None:
         said = self._log.read_text()
@@ -87,10 +94,45 @@ class Dev:
     def interrupt_once(self) -> None:
         self._process.send_signal(signal.SIGINT)
 
+    def wait(self) -> None:
+        """Waits for the end, which must be in order."""
+        try:
+            assert self._process.wait(60) == 0
+        finally:
+            self.kill()
+
     def kill(self) -> None:
         if self._process.poll() is None:
             self._process.kill()
             self._process.wait()
+
+
+class OnTerminal(Dev):
+    """The same on a terminal of its own."""
+
+    def _started(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        self._ours, theirs = pty.openpty()
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                env=environment,
+                start_new_session=True,
+                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            )
+        finally:
+            os.close(theirs)
+
+    def _introduced(self) -> str | None:
+        while select.select([self._ours], [], [], 0)[0]:
+            with self._log.open("ab") as log:
+                log.write(os.read(self._ours, 65_536).replace(b"\r\n", b"\n"))
+        return super()._introduced() if self._log.exists() else None
+
+    def close_terminal(self) -> None:
+        os.close(self._ours)
 
 
 @pytest.fixture
@@ -235,6 +277,21 @@ def test_a_second_signal_kills_tasks_in_their_grace_period(folder: Path, options
     dev.interrupt()
     assert time.monotonic() - since < ClusterSettings().end_grace  # which the first signal alone would take
     assert not sleepers(seconds)
+
+
+@pytest.mark.parametrize("options", [(), ("--keep",)])
+def test_the_end_of_the_terminal_is_the_end_of_the_program(folder: Path, options: tuple[str, ...]) -> None:
+    """Before, a closed window left a cluster that nobody saw. SIGHUP is what the kernel sends."""
+    seconds = str(86_400 + os.getpid())
+    dev = OnTerminal(folder, "--agents=1", "--api=127.0.0.1:0", *options)
+    start_tasks(dev, folder, seconds, grace=1)
+    dev.close_terminal()
+    dev.wait()
+    assert (folder / "asked").exists() == (not options)
+    assert len(sleepers(seconds)) == (2 if options else 0)
+    if options:
+        Dev(folder, "--api=127.0.0.1:0").interrupt()
+        assert not sleepers(seconds)
 
 
 def test_a_kept_cluster_is_not_resumed_with_other_agents(folder: Path) -> None:
