@@ -46,16 +46,18 @@ class LocalMesosProcess:
         return found[1] if found else None
 
     def stop(self) -> None:
-        self._end(signal.SIGTERM)
+        """The second signal takes their grace periods from tasks."""
+        self._end(signal.SIGTERM, signal.SIGINT)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 
-    def _end(self, number: int) -> None:
+    def _end(self, *numbers: int) -> None:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(number)
+        for number in numbers:
+            process.send_signal(number)
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:

@@ -129,7 +129,7 @@ def test_a_failed_over_master_changes_nothing(ha_mesos: RealMesos, start_schedul
     old = ha_mesos.wait_for_leader()
     ha_mesos.kill_process(old)
     wait_for(lambda: ha_mesos.leader() not in ("", old), 60, "another leading master")
-    ha_mesos.wait_for_agents(3)
+    ha_mesos.wait_for_agents(3, 150)  # agents pause between two attempts to register, up to a minute
     scheduler.wait_ready()
     scheduler.call("PUT", "/namespaces/default/applications/steady/scale/6")
     after = {g["ID"] for g in scheduler.wait_running("steady", 6, 90)}

@@ -12,6 +12,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from benchmarks.synthetic import START, World, agent_name, listed
 from store.records import TaskGroup
+from tests.unit.lab import Lab
 
 TASKGROUPS = 200
 AGENTS = 20
@@ -97,6 +98,28 @@ def test_agents_that_come_back_end_the_halt() -> None:
     assert world.replaced(lost) == 0, "all of them still ran"
     assert world.core.state.framework.halt is None
     assert world.reasons == ["ReplacementsHalted", "ReplacementsResumed"]
+
+
+@pytest.mark.parametrize("launched", [0, 12])
+def test_launches_that_did_not_happen_are_no_loss(launched: int) -> None:
+    """A leader dies in a launch of 40 on 20 agents: the records are durable, and only some calls have left."""
+    lab = Lab()
+    lab.create(40)
+    for number in range(AGENTS):
+        lab.offer(f"a{number}", cpus=200)
+    assert len({group.agent_id for group in lab.groups if group.status == "Staging"}) == AGENTS
+    successor = lab.succeed()
+    for number, group in enumerate(successor.groups):
+        if number < launched:
+            successor.report(group, "RUNNING")
+        else:
+            successor.report(group, "GONE", reason="REASON_RECONCILIATION", answer=True)
+    assert successor.core.state.framework.halt is None
+    for number in range(AGENTS):
+        successor.offer(f"a{number}", cpus=200)
+    assert successor.core.state.status_counts("default/web") == (
+        {"Staging": 40 - launched, "Running": launched} if launched else {"Staging": 40}
+    )
 
 
 def test_the_halt_ends_by_time() -> None:
