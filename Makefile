@@ -2,7 +2,7 @@
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
 #              in four processes (on two cores: most of them wait); PYTEST_ARGS="-n 0" runs them one by one,
 #              EFFORT=full tries all random cases, and others in every run
-# make check   lint, the fast tests and a short simulation: under a minute, for every change
+# make check   lint, the fast tests and a short simulation: two minutes, for every change
 # make coverage   the share of lines and branches that unit tests, component tests and the simulation run
 # make release-check   builds the packages of a release, installs and starts them; RELEASE_ARGS=--draft before the release
 # make soak MINUTES=30   faults on a real Mesos and a real ensemble for that long; one rule is checked after every round
