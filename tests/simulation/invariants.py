@@ -70,7 +70,7 @@ class Invariants:
         self.messages = Messages(world)
         self.ownership = Ownership(world)
         self.queueing = Queueing()
-        self.losses = Losses(self.store.durable)
+        self.losses = Losses(self.world, self.store.durable)
         self.sessions = Sessions(world, options)
         self.pod_groups = PodGroups(world)
         self.reservations = Reservations(world, options)

@@ -1,6 +1,7 @@
 """What must hold after a large loss.
 
-I58  while a large loss stops replacements, no restart by policy replaces a lost taskgroup
+I58  while a large loss stops replacements, no restart by policy replaces a lost taskgroup; a taskgroup that was never
+     launched is not lost
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from store.base import Change
 from store.records import Application, Framework, LossHalt, Record, TaskGroup, Transaction
 from tests.simulation.violation import Violation
+from tests.simulation.world import World
 
 Records = Mapping[tuple[str, str], Record]
 
@@ -18,10 +20,8 @@ class Losses:
     """Follows the batches that become durable. A halt counts from the batch after the one that begins it: units become
     durable in the order in which they were decided."""
 
-    def __init__(self, durable: Records) -> None:
-        self._durable = durable
-        self.halts = 0
-        """Halts so far."""
+    def __init__(self, world: World, durable: Records) -> None:
+        self._world, self._durable = world, durable
 
     def committing(self, changes: Sequence[Change]) -> None:
         """A batch is about to become durable."""
@@ -31,7 +31,8 @@ class Losses:
         for change in changes:
             if isinstance(change.record, Framework):
                 after = change.record.halt
-        self.halts += before is None and after is not None
+        if before is None and after is not None:
+            self._world.count("halts of replacements")
         if before is not None and after is not None:
             self._nothing_replaced(changes, after)
 
@@ -52,6 +53,6 @@ class Losses:
             owner = self._durable.get(("application", group.application_key))
             if isinstance(owner, Application) and owner.type == "daemonset":
                 continue
-            lost = group.unreachable_since or group.status == "Lost"
+            lost = group.unreachable_since or (group.status == "Lost" and (group.started or not group.ended))
             if lost and (group.application_key, group.index) in placed:
                 raise Violation("I58", f"{group.id} is replaced during the halt since {halt.since}", group.id)

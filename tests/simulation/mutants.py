@@ -14,7 +14,7 @@ import pytest
 
 from bcs_scheduler.core import scheduler
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.cluster import message_sender
+from bcs_scheduler.core.controllers.cluster import loss_guard, message_sender
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
@@ -308,12 +308,13 @@ def _forget_what_is_missing(patch: pytest.MonkeyPatch) -> None:
 
 
 def _replace_all_that_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """Lost taskgroups are replaced also after a large loss."""
+    """Lost taskgroups are replaced also after a large loss. Losses of two agents count."""
+    patch.setattr(loss_guard, "LEAST_AGENTS", 2)
     patch.setattr(LossGuard, "admitted", lambda self, transaction, step: step)
 
 
 MUTANTS = (
-    Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(162, 163)),
+    Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(4, 24)),
     Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(5, 45)),
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(8, 91, 2)),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",)),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bcs_scheduler.core.controllers.cluster import loss_guard
 from tests.simulation.mutants import (
     MUTANTS,
     OF_GROUPS,
@@ -123,6 +124,17 @@ def _is_caught(mutant: Mutant, patch: pytest.MonkeyPatch, **kinds: bool) -> None
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch)
+
+
+def test_losses_that_count_as_large_stop_replacements(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses of two agents count here, because five agents are rarely lost at once."""
+    monkeypatch.setattr(loss_guard, "LEAST_AGENTS", 2)
+    counts: Counter[str] = Counter()
+    for seed in range(4, 10):
+        result = simulate(seed, STEPS)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["halts of replacements"]
 
 
 def test_sessions_keep_gangs_whole_and_budgets() -> None:
