@@ -8,8 +8,11 @@ import sys
 
 import pytest
 
+DEFAULT = "signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+"""Tests may run with `nohup`."""
 PROGRAM = """
 import os, signal, threading
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from bcs_scheduler.foreground import EndSignal
 
 end = EndSignal()
@@ -53,7 +56,7 @@ except BlockingIOError:
 NOHUP = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
 
 
-@pytest.mark.parametrize(("before", "left"), [("", [int(signal.SIGTERM)]), (NOHUP, [])], ids=["terminal", "nohup"])
+@pytest.mark.parametrize(("before", "left"), [(DEFAULT, [int(signal.SIGTERM)]), (NOHUP, [])], ids=["terminal", "nohup"])
 def test_a_process_without_a_terminal_outlives_the_terminal(before: str, left: list[int]) -> None:
     """`left`: signals that have not ended the wait."""
     program = HANGUP.format(before=before)

@@ -107,6 +107,12 @@ class Dev:
             self._process.wait()
 
 
+def _take_terminal() -> None:
+    """Makes standard input the terminal of this new session. Tests may run with `nohup`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class OnTerminal(Dev):
     """The same on a terminal of its own."""
 
@@ -120,7 +126,7 @@ class OnTerminal(Dev):
                 stderr=theirs,
                 env=environment,
                 start_new_session=True,
-                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+                preexec_fn=_take_terminal,
             )
         finally:
             os.close(theirs)
