@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.kinds.registry import COLUMNS
-from tests.component.cli.standin import APPS, StandIn, application, failed, ok, write
+from tests.component.cli.standin import APPS, StandIn, application, failed, ok, taskgroup, write
 
 ALL = "/namespaces/defaultGroup/deployments"
 FRONT = f"{ALL}/front"
@@ -162,6 +162,22 @@ def test_what_is_no_success_has_an_exit_code(server: StandIn, words: Any, end: A
     server.on("GET", FRONT, UPDATING, UPDATING, ok(end))
     result = words("rollout", "status", "front")
     assert result.code == code and said in result.err and result.out == ""
+
+
+@pytest.mark.parametrize("looks", [1, 2], ids=["at once", "a moment later"])
+def test_a_failure_that_halts_the_update_is_told_as_the_halt(server: StandIn, words: Any, looks: int) -> None:
+    """The taskgroup of the new version has failed before the deployment is read again."""
+    strategy = copy.deepcopy(deployment()["strategy"])
+    strategy["rollingupdate"]["onFailure"] = "suspend"
+    updating = ok(deployment("Update", 1, strategy=strategy))
+    halted = ok(deployment("UpdateSuspend", 1, message="taskgroup front-v1-0 failed: exit code 3", strategy=strategy))
+    server.on("GET", FRONT, *[updating] * (looks + 1), halted)
+    server.on("GET", f"{APPS}/front-v1", ok(application("front-v1", Status="Abnormal")))
+    server.on("GET", f"{APPS}/front-v1/taskgroups", ok([taskgroup(Name="front-v1-0", Status="Failed", Message="gone")]))
+    result = words("rollout", "status", "front")
+    assert result.code == 1 and "suspended: taskgroup front-v1-0 failed: exit code 3" in result.err
+    server.on("GET", FRONT, updating)
+    assert "taskgroup front-v1-0 failed: gone" in words("rollout", "status", "front").err
 
 
 def test_an_update_that_was_rolled_back_before_is_no_success_either(server: StandIn, words: Any) -> None:

@@ -18,6 +18,8 @@ from bcs_scheduler.cli.session import Session
 from bcs_scheduler.cli.waiting import Look, wait_until
 
 KIND = "deployment"
+HALT = 2.0
+"""Seconds that a command waits for the end of an update whose taskgroup has failed."""
 
 
 def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
@@ -135,7 +137,11 @@ def wait_for_rollout(
         undone = undone or _leaves_revision(last, wanted)
         _raise_if_halted(name, last)
         progress, ended = last["progress"], is_complete(last)
-        stable = _stable(session, namespace, last, watches, ended)
+        try:
+            stable = _stable(session, namespace, last, watches, ended)
+        except CliError:
+            _raise_if_it_halts(session, namespace, name)
+            raise
         return Look(progress["done"], progress["total"], status_line(last), ended=ended and stable)
 
     wait_until(session, name, look, limit)
@@ -187,6 +193,15 @@ def _raise_if_halted(name: str, deployment: Json) -> None:
             progressing = next(c for c in deployment["conditions"] if c["type"] == "Progressing")
             if progressing["reason"] in ("LaunchFailed", "Ended"):
                 raise CliError(f"deployment {name} does not become available: {progressing['message']}")
+
+
+def _raise_if_it_halts(session: Session, namespace: str, name: str) -> None:
+    """Raises the error of `_raise_if_halted` if the failure of a taskgroup halts the deployment: this error names the
+    failure and the ways on. The server halts the deployment a moment after the failure."""
+    found = session.client.deployment(namespace, name)
+    _raise_if_halted(name, found)
+    if not is_complete(found):
+        _raise_if_halted(name, session.client.watch_deployment(namespace, name, found["resourceVersion"], timeout=HALT))
 
 
 def _next_state(session: Session, namespace: str, name: str, last: Json, left: float) -> Json:
