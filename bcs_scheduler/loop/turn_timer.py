@@ -41,13 +41,19 @@ def room_for_reports(unhandled: int, unsent: float, width: int, idle: int) -> in
     return min(room, (width + 1) << min(idle, REPORTS.bit_length())) if is_crowded(unsent) else room
 
 
-def rest(wakeup: float, unsent_for: Callable[[], float], await_command: Callable[[float], bool]) -> float:
+def rest(
+    wakeup: float,
+    unsent_for: Callable[[], float],
+    await_command: Callable[[float], bool],
+    clock: Callable[[], float] = time.monotonic,
+) -> float:
     """Waits as described at `REST`. `wakeup`: seconds until the core has work by itself, 0.0 or less = now.
     `unsent_for`: seconds for which the oldest commit has been waiting to be sent; the last value is returned.
-    `await_command`: waits up to so many seconds, returns whether a command has arrived or the term ends."""
-    until = time.monotonic() + max(SHORT_REST, min(REST, wakeup))
+    `await_command`: waits up to so many seconds, returns whether a command has arrived or the term ends.
+    `clock`: seconds that never go back."""
+    until = clock() + max(SHORT_REST, min(REST, wakeup))
     unsent = unsent_for()
-    while is_crowded(unsent) and time.monotonic() < until and not await_command(SHORT_REST):
+    while is_crowded(unsent) and clock() < until and not await_command(SHORT_REST):
         unsent = unsent_for()
     return unsent
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -138,16 +137,16 @@ def test_a_rest_ends_when_the_store_has_caught_up_or_a_command_arrives() -> None
 
         def await_command(timeout: float) -> bool:
             waits.append(timeout)
-            time.sleep(timeout)
             return len(waits) >= commands
 
         values = iter(unsent)
-        return rest(wakeup, lambda: next(values, 9.0), await_command), len(waits)
+        # Each wait lasts SHORT_REST; the product, unlike a sum, is exact.
+        return rest(wakeup, lambda: next(values, 9.0), await_command, lambda: len(waits) * SHORT_REST), len(waits)
 
     assert rests([1.0, 1.0, 0.1], wakeup=60.0) == (0.1, 2)
     assert rests([], wakeup=60.0, commands=3) == (9.0, 3)
     assert rests([0.0], wakeup=60.0) == (0.0, 0)
-    assert 1 <= rests([], wakeup=60.0)[1] <= REST / SHORT_REST
+    assert rests([], wakeup=60.0)[1] == REST / SHORT_REST
     assert rests([], wakeup=-1.0)[1] == 1, "the core has work to do"
     assert set(waits) == {SHORT_REST}
 

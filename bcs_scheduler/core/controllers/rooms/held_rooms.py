@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.rooms.ending import lose, report
+from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups
 from bcs_scheduler.core.interface.leased import Decline
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.leased.holds import HOLD_SECONDS, LEAVE_SECONDS
@@ -48,15 +49,13 @@ class HeldRooms:
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows new taskgroups of placeholders, and ends the holds of unwanted ones."""
-        groups = self._turn.state.taskgroups
-        for kind, key in changed:
-            if kind != "taskgroup":
-                continue
-            group = groups.get(key)
-            if group is None or group.ended:
-                self._forget(key)
-            elif key in self._holds or self._is_held(group):
-                self._follow(group)
+        follow_taskgroups(
+            self._turn.state.taskgroups,
+            changed,
+            lambda group: group.id in self._holds or self._is_held(group),
+            self._follow,
+            self._forget,
+        )
 
     def tick(self) -> None:
         """Follows offers and time."""

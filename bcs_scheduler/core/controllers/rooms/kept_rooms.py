@@ -14,6 +14,7 @@ from collections.abc import Iterable
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.rooms.ending import lose, report
+from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.leased import GiveUpRooms
 from offers.leased.rooms import Site, parts_of
@@ -59,15 +60,13 @@ class KeptRooms:
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows new taskgroups of placeholders, and opens the rooms of unwanted ones."""
-        groups = self._turn.state.taskgroups
-        for kind, key in changed:
-            if kind != "taskgroup":
-                continue
-            group = groups.get(key)
-            if group is None or group.ended:
-                self._forget(key)
-            elif key in self._live or self._is_kept(group):
-                self._follow(group)
+        follow_taskgroups(
+            self._turn.state.taskgroups,
+            changed,
+            lambda group: group.id in self._live or self._is_kept(group),
+            self._follow,
+            self._forget,
+        )
 
     def tick(self) -> None:
         """Follows offers, lists of agents and time."""

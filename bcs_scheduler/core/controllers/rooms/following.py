@@ -1,0 +1,26 @@
+"""The changes of taskgroups that concern kept and held rooms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from store.records import TaskGroup
+
+
+def follow_taskgroups(
+    groups: Mapping[str, TaskGroup],
+    changed: Iterable[tuple[str, str]],
+    concerns: Callable[[TaskGroup], bool],
+    follow: Callable[[TaskGroup], None],
+    forget: Callable[[str], None],
+) -> None:
+    """Calls `follow` for each changed taskgroup that is alive and for which `concerns` is true, and `forget` for the id
+    of each that has ended or is gone. `changed`: kind and key, as for `Controller.notice`."""
+    for kind, key in changed:
+        if kind != "taskgroup":
+            continue
+        group = groups.get(key)
+        if group is None or group.ended:
+            forget(key)
+        elif concerns(group):
+            follow(group)
