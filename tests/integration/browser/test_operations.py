@@ -121,6 +121,31 @@ def test_events_follow_and_filters_are_in_the_address(console: Console) -> None:
     console.sign_out()
 
 
+def test_a_narrow_window_shows_the_filters_of_events_on_request(console: Console) -> None:
+    browser = console.browser
+    create(console, "web")
+    console.sign_in("viewer")
+    height = "return document.querySelector('.filters').offsetHeight"
+    browser.resize(360)
+    browser.open(f"{console.api.url}/#/events")
+    browser.shows("TransactionStarted")
+    assert browser.run(height) < 60
+    browser.click(".filters > summary")
+    browser.write("#reason", "TransactionStarted")
+    browser.shows("Filters (1)", "--reason TransactionStarted")
+    browser.open("about:blank")
+    browser.open(f"{console.api.url}/#/events?reason=NoSuchReason")
+    browser.shows("Filters (1)", "There are no events of this kind.")
+    assert browser.run(height) > 60, "filters in effect are shown"
+    browser.resize(1280)
+    browser.open("about:blank")
+    browser.open(f"{console.api.url}/#/events")
+    browser.shows("TransactionStarted")
+    assert "Filters" not in browser.text()
+    assert browser.run("return document.querySelector('#reason').offsetHeight") > 0
+    console.sign_out()
+
+
 def test_queues_show_what_is_guaranteed_and_who_waits(console: Console) -> None:
     browser = console.browser
     offer(console)

@@ -3,7 +3,7 @@
 import { follow, get, part } from "../api.js";
 import { here, keep, to } from "../address.js";
 import { badge, command, counted, h, quoted, renew, table } from "../dom.js";
-import { calm, select, text } from "../parts/forms.js";
+import { calm, filters, select, text } from "../parts/forms.js";
 import { levelTone } from "../parts/rows.js";
 
 const KEPT = 500;
@@ -12,6 +12,7 @@ const TYPED = 400;
 const AGAIN = 2000;
 const POLL = 5000;
 const KINDS = ["application", "deployment", "daemonset", "taskgroup", "task", "transaction", "agent", "service"];
+const FILTERS = ["level", "kind", "namespace", "owner", "name", "reason", "text"];
 const ASKED = ["kind", "owner", "name", "reason", "level", "transaction"];
 
 export function events(place, { rights }) {
@@ -27,16 +28,14 @@ export function events(place, { rights }) {
   const change = (name) => (value) => {
     set[name] = value;
     keep({ [name]: value });
+    fields.count();
     if (name === "text") show();
     else restart();
   };
   const field = (name, label, hint) => text(name, label, set[name], change(name), hint);
   const choice = (name, label, all, found) => select(name, label, [["", all], ...[...new Set([...found, set[name]].filter(Boolean))].map((one) => [one, one])], set[name], change(name));
-  place.append(
-    h("h1", {}, "Events"),
-    h(
-      "div",
-      { class: "fields" },
+  const fields = filters(
+    [
       choice("level", "Level", "all", ["warning", "error"]),
       choice("kind", "Kind", "all", KINDS),
       rights.namespaces === null ? field("namespace", "Namespace", "all") : choice("namespace", "Namespace", "all", rights.namespaces),
@@ -44,7 +43,12 @@ export function events(place, { rights }) {
       field("name", "Object", "exact name or key"),
       field("reason", "Reason", "TaskGroupFailed, TaskGroupLost"),
       field("text", "Text", "words in the message"),
-    ),
+    ],
+    () => FILTERS.filter((name) => set[name]).length,
+  );
+  place.append(
+    h("h1", {}, "Events"),
+    fields.box,
     set.transaction ? h("p", {}, "Only events of the transaction ", h("code", {}, set.transaction), " ", h("button", { type: "button", class: "small", onclick: (event) => {
       event.target.parentElement.remove();
       change("transaction")("");
@@ -122,6 +126,7 @@ export function events(place, { rights }) {
   const update = () => {};
   update.leave = () => {
     stopping?.abort();
+    fields.leave();
     draw.stop();
     restart.stop();
   };

@@ -20,6 +20,20 @@ export function tick(id, label, on, change) {
   return h("div", { class: "field tick" }, field, h("label", { for: id }, label));
 }
 
+// Fields of filters. A narrow window shows them behind a line with the number of filters in effect, because they would fill the
+// first page. `active` gives that number; call the result after each change of a filter.
+export function filters(fields, active) {
+  const line = h("summary", {}, "");
+  const box = h("details", { class: "filters" }, line, h("div", { class: "fields" }, fields));
+  const wide = window.matchMedia("(min-width: 641px)");
+  const count = () => (line.textContent = active() ? `Filters (${active()})` : "Filters");
+  const fit = () => (box.open = wide.matches || active() > 0);
+  wide.addEventListener("change", fit);
+  count();
+  fit();
+  return { box, count, leave: () => wide.removeEventListener("change", fit) };
+}
+
 // Calls a function at most once in a time, the last time for sure. `stop` of the result forgets a call that waits.
 export function calm(act, pause) {
   let timer = 0;
