@@ -75,6 +75,15 @@ class Census:
                     self._known[found.identity] = task
         return [item for item in pids.values() if not item.dead]
 
+    def memory(self, task: str) -> int:
+        """Bytes that the processes of the task use. A child of the executor that is about to become a program of the
+        task is in the control group of the task already. It still has the memory of the executor, which is more than a
+        small task may use, and is not counted."""
+        members = self.members(task)
+        return process_tree.own_memory(
+            item.pid for item in members if not (item.forked and item.parent == self._executor)
+        )
+
     def kill(self, task: str) -> bool:
         """SIGKILL for all of it. True = there was nothing left."""
         members = self.members(task)

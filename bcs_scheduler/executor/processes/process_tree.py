@@ -10,6 +10,9 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+FORKED = 0x40
+"""PF_FORKNOEXEC of the kernel (include/linux/sched.h), a flag of a process that has not called exec(2) since it was
+forked."""
 
 
 class Process(NamedTuple):
@@ -22,6 +25,8 @@ class Process(NamedTuple):
     state: str
     started: int
     name: str
+    forked: bool = False
+    """The process still runs the program of its parent, and its memory is a copy of that of its parent."""
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -46,7 +51,8 @@ def process(pid: int) -> Process | None:
     if len(rest) < 20:
         return None
     name = text[opening + 1 : closing].decode(errors="replace")
-    return Process(pid, int(rest[1]), int(rest[2]), int(rest[3]), rest[0].decode(), int(rest[19]), name)
+    parent, group, session, forked = int(rest[1]), int(rest[2]), int(rest[3]), bool(int(rest[6]) & FORKED)
+    return Process(pid, parent, group, session, rest[0].decode(), int(rest[19]), name, forked)
 
 
 def every() -> Iterator[Process]:

@@ -242,7 +242,7 @@ class ProcessRuntime:
             return False
         if self._enforcement.path and not self._enforcement.watched:
             return False
-        used = process_tree.own_memory(item.pid for item in self._host.census.members(self._task.id))
+        used = self._host.census.memory(self._task.id)
         if self._enforcement.exceeded(used):
             limit = self._enforcement.words
             self._exceeded = True
@@ -392,7 +392,7 @@ class ProcessRuntime:
 
     def limit(self, cpus: int, mem: int) -> str:
         self._running()
-        used = process_tree.own_memory(item.pid for item in self._host.census.members(self._task.id)) if mem else 0
+        used = self._host.census.memory(self._task.id) if mem else 0
         return self._enforcement.change(Amounts(cpus, mem), used)
 
     def commit(self, target: str, user: str, password: str, timeout: float) -> str:

@@ -115,3 +115,36 @@ def test_orphans_of_unknown_descent_are_those_of_the_last_task(started: list[sub
     wait_for(lambda: getattr(process_tree.process(orphan), "dead", True))
     wait_for(lambda: census.leave("b"))
     assert supervisor.poll() is None
+
+
+def test_the_memory_of_a_child_of_the_executor_is_counted_when_it_has_become_a_program() -> None:
+    census = Census(os.getpid(), "run-1")
+    census.join("a", "")
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(reading, 1)
+        os.execv("/bin/sleep", ["sleep", "60"])
+    try:
+        census.leader("a", pid)
+        assert pids(census, "a") == {pid}
+        assert process_tree.own_memory([pid]) > 5_000_000  # that of this program
+        assert census.memory("a") == 0
+        os.write(writing, b"1")
+        wait_for(lambda: census.memory("a"))
+        assert census.memory("a") < 2_000_000
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os.close(reading)
+        os.close(writing)
+
+
+def test_the_memory_of_all_children_of_a_task_is_counted(started: list[subprocess.Popen[bytes]]) -> None:
+    census = Census(os.getpid(), "run-1")
+    census.join("a", "")
+    program = "import os, signal; os.fork(); signal.pause()"
+    started.append(subprocess.Popen([sys.executable, "-ISc", program]))
+    census.leader("a", started[-1].pid)
+    wait_for(lambda: len(pids(census, "a")) == 2)
+    assert census.memory("a") == process_tree.own_memory(pids(census, "a")) > 2_000_000
