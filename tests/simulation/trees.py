@@ -171,14 +171,19 @@ def small(world: World) -> dict[str, Any]:
     }
 
 
+Held = tuple[str, str]
+"""A role, and an application with room of this role. An update may give an application another role, and with the role
+another policy."""
+
+
 class _Before(NamedTuple):
     """The state of a term after a turn."""
 
-    planned: set[str]
+    planned: set[Held]
     """Applications with placements that were not launched."""
     known: set[str]
     """Taskgroups."""
-    running: set[str]
+    running: set[Held]
     """Applications with taskgroups or placements."""
 
 
@@ -194,7 +199,7 @@ class TreeRules:
     def leading(self, term: Term) -> None:
         """A term begins."""
         groups = term.core.state.taskgroups.values()
-        running = {group.application_key for group in groups if not group.ended}
+        running = {(group.role, group.application_key) for group in groups if not group.ended}
         self._terms[term.epoch] = _Before(set(), {group.id for group in groups}, running)
 
     # --- I54 --------------------------------------------------------------------------------------------------
@@ -282,24 +287,24 @@ class TreeRules:
             return
         placing, state, before = _pass(term), term.core.state, self._terms[term.epoch]
         self._tree_is_stored(term)
-        planned: dict[str, Counter[str]] = {}
-        running: set[str] = set()
+        planned: dict[Held, Counter[str]] = {}
+        running: set[Held] = set()
         for demand, _ in placing._launcher.placements():
             amounts = {"cpus": demand.request.cpus, "mem": demand.request.mem}
-            planned.setdefault(demand.application, Counter()).update(amounts)
-        fresh = {name for name in planned if name not in before.planned}
+            planned.setdefault((demand.role, demand.application), Counter()).update(amounts)
+        fresh = {held for held in planned if held not in before.planned}
         for group in state.taskgroups.values():
             if not group.ended:
-                running.add(group.application_key)
-                if group.id not in before.known and group.application_key not in before.planned:
-                    fresh.add(group.application_key)
-        fresh = {name for name in fresh if not self._is_daemonset(term, name)}
-        if fresh:
-            for role, tree_of in placing.trees.roles.items():
-                self._bounds_hold(term, role, tree_of, fresh, planned)
-        started = {name for name in fresh if name not in before.running}
-        for name in fresh:
-            self._is_not_halted(term, name, is_new=name in started)
+                held = (group.role, group.application_key)
+                running.add(held)
+                if group.id not in before.known and held not in before.planned:
+                    fresh.add(held)
+        for role, tree_of in placing.trees.roles.items():
+            names = {name for of, name in fresh if of == role and not self._is_daemonset(term, name)}
+            if names:
+                self._bounds_hold(term, role, tree_of, names, planned)
+            for name in names:
+                self._is_not_halted(term, tree_of.tree, name, is_new=(role, name) not in before.running)
         for tree_of in placing.trees.roles.values():
             self._sums_are_true(tree_of)
         self._terms[term.epoch] = _Before(set(planned), set(state.taskgroups), running | set(planned))
@@ -321,18 +326,19 @@ class TreeRules:
     # --- I52, I53 ---------------------------------------------------------------------------------------------
 
     def _bounds_hold(
-        self, term: Term, role: str, tree_of: RoleTree, fresh: set[str], planned: dict[str, Counter[str]]
+        self, term: Term, role: str, tree_of: RoleTree, fresh: set[str], planned: dict[Held, Counter[str]]
     ) -> None:
         tree, state = tree_of.tree, term.core.state
         used: dict[str, Counter[str]] = {}
-        placed = {demand.application for demand, _ in _pass(term)._launcher.placements() if demand.role == role}
+        here = {name: amounts for (of, name), amounts in planned.items() if of == role}
+        placed = set(here)
         for group in state.taskgroups.values():
             if group.role == role and not (group.ended or group.killing_since or group.unreachable_since):
                 used.setdefault(group.application_key, Counter()).update(_amounts(group))
                 if group.id not in self._terms[term.epoch].known:
                     placed.add(group.application_key)
-        for name in planned.keys() & placed:
-            used.setdefault(name, Counter()).update(planned[name])
+        for name, amounts in here.items():
+            used.setdefault(name, Counter()).update(amounts)
         touched = {queue.name for name in fresh & placed for queue in _path(tree, name)}
         sums: dict[str, Counter[str]] = {}
         users: dict[tuple[str, str], Counter[str]] = {}
@@ -366,19 +372,18 @@ class TreeRules:
 
     # --- I56 --------------------------------------------------------------------------------------------------
 
-    def _is_not_halted(self, term: Term, name: str, *, is_new: bool) -> None:
+    def _is_not_halted(self, term: Term, tree: Tree, name: str, *, is_new: bool) -> None:
         newest = present_tree(term.core.state)
         halts = {halt.queue: halt for halt in newest.halts} if newest is not None else {}
         application = term.core.state.applications[name]
-        for tree_of in _pass(term).trees.roles.values():
-            for queue in _path(tree_of.tree, name):
-                halt = halts.get(queue.name)
-                if halt is None or halt.since >= term.core.turn_context.now:
-                    continue
-                if halt.state == "Stopped":
-                    raise Violation("I56", f"{name} is placed in the stopped queue {queue.name}", name)
-                if is_new and application.created_at > halt.since:
-                    raise Violation("I56", f"{name} begins in the draining queue {queue.name}", name)
+        for queue in _path(tree, name):
+            halt = halts.get(queue.name)
+            if halt is None or halt.since >= term.core.turn_context.now:
+                continue
+            if halt.state == "Stopped":
+                raise Violation("I56", f"{name} is placed in the stopped queue {queue.name}", name)
+            if is_new and application.created_at > halt.since:
+                raise Violation("I56", f"{name} begins in the draining queue {queue.name}", name)
 
     # --- I55 --------------------------------------------------------------------------------------------------
 
