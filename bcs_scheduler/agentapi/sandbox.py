@@ -18,9 +18,10 @@ import json
 import stat
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import requests
+if TYPE_CHECKING:
+    import requests
 
 CONNECT_TIMEOUT, READ_TIMEOUT = 3.0, 5.0
 TOTAL_TIMEOUT = 10.0
@@ -205,6 +206,8 @@ class Folder:
         return bytes(found)
 
     def _open(self, what: str, query: dict[str, Any], path: str) -> requests.Response:
+        import requests
+
         url = f"http://{self._address}/files/{what}"
         session = self._shared or _session()
         try:
@@ -221,6 +224,8 @@ class Folder:
         raise _refusal(404 if renamed else response.status_code, self._address, path)
 
     def _chunks(self, response: requests.Response) -> Iterator[bytes]:
+        import requests
+
         try:
             yield from response.iter_content(PIECE)
         except requests.RequestException as error:
@@ -230,6 +235,9 @@ class Folder:
 
 
 def _session() -> requests.Session:
+    # Loaded when a file is read first: it is a tenth of all that the start of a scheduler would load.
+    import requests
+
     session = requests.Session()
     session.trust_env = False  # no proxy stands between a scheduler and its agents
     return session
@@ -247,6 +255,8 @@ def _refusal(status: int, address: str, path: str) -> SandboxError:
 
 
 def _reason(error: requests.RequestException) -> str:
+    import requests
+
     if isinstance(error, requests.ConnectTimeout):
         return f"no connection within {CONNECT_TIMEOUT:g} s"
     if isinstance(error, requests.Timeout):

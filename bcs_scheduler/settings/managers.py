@@ -6,8 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from bcs_scheduler.appmanagers.installed import BadManager, enabled_managers
 from bcs_scheduler.settings.sections import ConfigError, reason
 from offers.policy.applications.interface import AppManager
@@ -28,6 +26,8 @@ def manager_settings(names: Sequence[str], path: str) -> Mapping[str, Mapping[st
     if not path:
         given: object = {}
     else:
+        import yaml
+
         try:
             given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:

@@ -11,8 +11,6 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import yaml
-
 from bcs_scheduler.settings.sections import ConfigError
 from offers.policy.hierarchy import BadQueues, Partition, partition_of
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
@@ -58,6 +56,8 @@ def read_policy(path: Path, registry: Registry | None = None) -> Policy:
 
 def contents(path: Path) -> Any:
     """The contents of a YAML file. Raises BadPolicy."""
+    import yaml
+
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -1,16 +1,17 @@
-"""The few questions we ask a master about itself. They are rare, so they go through requests."""
+"""The few questions we ask a master about itself, each over a connection of its own."""
 
 from __future__ import annotations
 
+import json
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-import requests
 from google.protobuf.message import DecodeError
 
 from bcs_scheduler.mesos.errors import CallRefused, ConnectionBroken
 from bcs_scheduler.mesos.proto import master_pb2
 from bcs_scheduler.mesos.transport.http import PROTOBUF, Master
+from bcs_scheduler.mesos.transport.question import Answer, ask
 
 TIMEOUT = 15.0
 SOON = 5.0
@@ -24,10 +25,10 @@ def cluster_name(master: Master, headers: dict[str, str]) -> str:
 
     The flags are some kilobytes; the state, which has it as well, can be hundreds of megabytes.
     """
-    flags = _get_json(f"{master.url}/flags", headers)
+    flags = _get_json(master, "/flags", headers)
     if flags is not None:
         return str(flags.get("flags", {}).get("cluster", ""))
-    state = _get_json(f"{master.url}/state", headers)
+    state = _get_json(master, "/state", headers)
     return str(state.get("cluster", "")) if state is not None else ""
 
 
@@ -50,7 +51,7 @@ COUNTERS = frozenset(
 
 def agent_counters(master: Master, headers: dict[str, str]) -> dict[str, float] | None:
     """The metrics of COUNTERS that the master has; None if it hides them. Raises ConnectionBroken, CallRefused."""
-    found = _get_json(f"{master.url}/metrics/snapshot", headers, SOON)
+    found = _get_json(master, "/metrics/snapshot", headers, SOON)
     return None if found is None else {name: value for name, value in found.items() if name in COUNTERS}
 
 
@@ -59,37 +60,31 @@ def get_agents(master: Master, headers: dict[str, str]) -> tuple[master_pb2.Resp
     ConnectionBroken, CallRefused."""
     call = master_pb2.Call(type=master_pb2.Call.GET_AGENTS)
     types = {"Content-Type": PROTOBUF, "Accept": PROTOBUF}
+    answer = ask(master, "/api/v1", {**headers, **types}, timeout=TIMEOUT, body=call.SerializeToString())
+    if answer.status != 200:
+        raise CallRefused(answer.status, answer.reason)
     try:
-        answer = requests.post(
-            f"{master.url}/api/v1", call.SerializeToString(), headers={**_present(headers), **types}, timeout=TIMEOUT
-        )
-        if answer.status_code != 200:
-            raise CallRefused(answer.status_code, answer.text)
-        return master_pb2.Response.FromString(answer.content), _date(answer)
-    except (requests.RequestException, DecodeError) as error:
+        return master_pb2.Response.FromString(answer.body), _date(answer)
+    except DecodeError as error:
         raise ConnectionBroken(f"GET_AGENTS at {master}: {error}") from error
 
 
-def _date(answer: requests.Response) -> float:
+def _date(answer: Answer) -> float:
     try:
         return parsedate_to_datetime(answer.headers["Date"]).timestamp()
-    except (KeyError, ValueError):
+    except (KeyError, TypeError, ValueError):
         return 0.0
 
 
-def _get_json(url: str, headers: dict[str, str], timeout: float = TIMEOUT) -> dict[str, Any] | None:
+def _get_json(master: Master, path: str, headers: dict[str, str], timeout: float = TIMEOUT) -> dict[str, Any] | None:
     """The document, or None if the master hides it."""
+    answer = ask(master, path, headers, timeout=timeout)
+    if answer.status in HIDDEN:
+        return None
+    if answer.status != 200:
+        raise CallRefused(answer.status, answer.reason)
     try:
-        answer = requests.get(url, headers=_present(headers), timeout=timeout)
-        if answer.status_code in HIDDEN:
-            return None
-        if answer.status_code != 200:
-            raise CallRefused(answer.status_code, answer.text)
-        document = answer.json()
-    except requests.RequestException as error:
-        raise ConnectionBroken(f"{url}: {error}") from error
+        document = json.loads(answer.body)
+    except ValueError as error:
+        raise ConnectionBroken(f"{master.url}{path}: {error}") from error
     return document if isinstance(document, dict) else {}
-
-
-def _present(headers: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in headers.items() if value}

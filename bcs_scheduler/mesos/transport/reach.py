@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import time
 
-import requests
-
 from bcs_scheduler.mesos.errors import DetectionError, MesosError
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.mesos.transport.detect import make_detector
 from bcs_scheduler.mesos.transport.http import Master, redirect_target
+from bcs_scheduler.mesos.transport.question import ask
 
 DETECTION = 5.0
 """Seconds the detection of the leading master may take."""
 ANSWER = 3.0
 """Seconds a master may take to connect, and again to answer."""
 LOOK_AGAIN = 0.1
+REDIRECTS = (301, 302, 303, 307, 308)
 
 
 def reaches_master(settings: MesosSettings) -> bool:
     """True if the leading master answers HTTP. Whether it would accept a subscription is not tried: that would take the
     framework from the leader. Takes up to about DETECTION + 6 * ANSWER seconds."""
     detector = make_detector(settings.master)
-    headers = {name: value for name, value in settings.headers().items() if value}
+    headers = settings.headers()
     detector.start(lambda: None)
     try:
         deadline = time.monotonic() + DETECTION
@@ -57,11 +57,9 @@ def _ask(master: Master, path: str, headers: dict[str, str]) -> str | None:
     """Returns the address that the master redirects to, empty if it does not redirect; None if it does not answer, or
     answers with an error."""
     try:
-        with requests.Session() as session:
-            session.trust_env = False
-            answer = session.get(f"{master.url}{path}", headers=headers, timeout=ANSWER, allow_redirects=False)
-    except requests.RequestException:
+        answer = ask(master, path, headers, timeout=ANSWER)
+    except MesosError:
         return None
-    if answer.status_code >= 500:
+    if answer.status >= 500:
         return None
-    return answer.headers.get("Location", "") if answer.is_redirect else ""
+    return answer.headers.get("Location", "") if answer.status in REDIRECTS else ""
