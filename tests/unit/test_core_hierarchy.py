@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,8 @@ from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, Hi
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.records import Namespace, Queue
+from store.records.definition import Amounts as Resources
+from store.records.definition import Container
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
 
@@ -226,14 +229,21 @@ def figures(tree_of: RoleTree) -> Any:
     )
 
 
+@pytest.mark.parametrize("portion", (hierarchy_pass.PORTION, 2))
 @pytest.mark.parametrize("seed", check_few(range(12), 3))
-def test_the_kept_tree_equals_one_that_is_made_from_nothing(seed: int) -> None:
+def test_the_kept_tree_equals_one_that_is_made_from_nothing(
+    monkeypatch: pytest.MonkeyPatch, seed: int, portion: int
+) -> None:
     import random
 
     from tests.unit.test_core_session_snapshots import Steps
 
+    monkeypatch.setattr(hierarchy_pass, "PORTION", portion)
     steps = Steps(random.Random(seed), options())
     for _ in range(40):
+        if portion == 2:  # several changes within one decision
+            for _ in range(steps.chance.randint(0, 4)):
+                steps.chance.choice(steps.steps)()
         steps()
         placing = steps.lab.core._offer_manager.placing
         assert isinstance(placing, HierarchyPass)
@@ -288,3 +298,82 @@ def test_a_gang_is_decided_whole_in_a_decision_of_portions(
     monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
     assert len(launches(Lab(options()), 8, min_available=8)) == 16
     assert 8 <= max(portions) < 16
+
+
+@pytest.fixture
+def follows(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An entry for each time that a tree has followed the records."""
+    found: list[str] = []
+    honest = RoleTree.follow
+
+    def spied(tree: RoleTree, *arguments: Any) -> int:
+        found.append("follow")
+        return honest(tree, *arguments)
+
+    monkeypatch.setattr(RoleTree, "follow", spied)
+    monkeypatch.setattr(hierarchy_pass, "FOLLOWED", float("inf"))
+    return found
+
+
+def crowd(lab: Lab, *, cpus: int = 900, **fields: Any) -> None:
+    """Two applications of eight, of which one portion has been decided on four agents."""
+    create(lab, "batch", 8, **fields)
+    create(lab, "online", 8)
+    first, *rest = agents(4)
+    offers = [lab.make_offer(first, cpus=cpus), *(lab.make_offer(agent, cpus=900) for agent in rest)]
+    lab.turn(leased.OffersArrived(offers=tuple(offers)))
+    while not lab.core._offer_manager.placing.planning:
+        lab.wait(max(lab.core.next_wakeup(lab.now) - lab.now, 0.001))
+    assert not lab.core.state.taskgroups
+
+
+def test_portions_follow_the_records_once(monkeypatch: pytest.MonkeyPatch, follows: list[str]) -> None:
+    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    lab = Lab(options())
+    crowd(lab)
+    follows.clear()
+    lab.wait(0.1)
+    assert len(lab.core.state.taskgroups) == 16
+    assert not follows
+
+
+def test_portions_know_the_resources_that_queues_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, follows: list[str]
+) -> None:
+    monkeypatch.setattr(hierarchy_pass, "PORTION", 1)
+    lab = Lab(options())
+    container = Container(command="serve", requests=Resources(cpus=100, mem=32_000, disk=30_000_000))
+    crowd(lab, cpus=16_000, containers=(container,))  # disk for two on each; the first agent has the most cores
+    follows.clear()
+    lab.wait(0.1)
+    assert len(lab.core.state.taskgroups) == 16
+    assert not follows
+    assert sorted(Counter(group.agent_id for group in groups(lab, "batch")).values()) == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("change", ("application", "offer", "rescinded", "deleted", "queue"))
+def test_portions_follow_a_change_in_between(monkeypatch: pytest.MonkeyPatch, follows: list[str], change: str) -> None:
+    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    lab = Lab(options(), [Queue(name="default"), Queue(name="few")])
+    crowd(lab)
+    follows.clear()
+    wanted = 16
+    match change:
+        case "application":
+            create(lab, "default", 2)
+            wanted += 2
+        case "offer":
+            lab.offer("agent-9", cpus=900)
+        case "rescinded":
+            lab.turn(leased.OfferRescinded(offer_id="o1"))
+            wanted -= 1  # the slot that was planned there waits for other offers
+        case "deleted":
+            lab.turn(requests.DeleteApplication(namespace="batch", name="web", enforce=True))
+            wanted -= 8
+        case _:
+            assert not lab.ask(requests.PutNamespace(namespace=Namespace(name="batch", queue="few"))).error
+    lab.wait(3.0)
+    assert follows
+    alive = [group for group in lab.core.state.taskgroups.values() if not group.ended]
+    assert len(alive) == wanted
+    assert all(group.agent_id != agents(4)[0] for group in alive) or change != "rescinded"

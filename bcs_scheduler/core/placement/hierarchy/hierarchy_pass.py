@@ -6,7 +6,7 @@ finds the exact places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
+from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
@@ -25,7 +26,7 @@ from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.dimensions import Amounts, amounts
-from offers.model import Demand, HeldBack
+from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_of, maintain
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.hierarchy.preemption.quota import give_back
@@ -84,6 +85,10 @@ class HierarchyPass(SessionPass):
         """Records have changed since then."""
         self._unfinished = False
         """The latest decision has found as many places as it may, and continues in the next turn."""
+        self._rest: dict[str, Continuation] = {}
+        """Decisions that continue in the next turn, by role."""
+        self._continued: Continuation | None = None
+        """The decision of which a portion is being carried out; None for the first portion."""
         self._unsettled: dict[str, Demand[Slot]] = {}
         """Demands whose launches wait for the end of a decision, by id: an agent takes all its launches at once."""
         self._looked_at = 0
@@ -151,6 +156,7 @@ class HierarchyPass(SessionPass):
     def _change(self) -> None:
         """Takes over the stored tree; taskgroups that wait, and queues above a lowered maximum, are looked at."""
         if self.trees.load():
+            self._rest.clear()
             self._outdated = True
             self._followed_at = 0.0
             self._waiting = self._waiting or self._has_demands()
@@ -173,9 +179,33 @@ class HierarchyPass(SessionPass):
         super().void()
         self._again = 0.0
         self._unsettled.clear()
+        self._rest.clear()
+
+    def _session(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
+        rest = self._rest.pop(role, None)
+        if rest is None or caps or not rest.holds(role, demands, self._snapshots):
+            self._continued = None
+            return super()._session(role, demands, caps)
+        self._continued = rest
+        tree_of = self.trees.roles[role]
+        tree_of.admits = self._admits(rest.found, rest.taken)
+        tree_of.tree.allowance = self._remaining(tree_of.tree)
+        return rest.found, self._run(role, rest.found, tree_of)
+
+    def _carry_out(self, chosen: Chosen) -> list[Placement[Slot]]:
+        placements = super()._carry_out(chosen)
+        for role in {demand.role for demand in chosen.demands.values()} if self._unfinished else ():
+            left = [demand for demand in self._deciding() if demand.role == role]
+            rest = continuation(self._continued, chosen, placements, left)
+            if rest is not None and self.trees.roles[role].unfinished:
+                self._snapshots.mark(role)
+                self._rest[role] = rest
+        return placements
 
     def _decided(self, role: str, found: SessionInput) -> Decisions:
-        tree_of = self._follow(role, found)
+        return self._run(role, found, self._follow(role, found))
+
+    def _run(self, role: str, found: SessionInput, tree_of: RoleTree) -> Decisions:
         tree = tree_of.tree
         grouped = any(demand.group for demand in self._deciding())  # their members are decided together
         binds = tree_of.run(found.missing, None if grouped else PORTION)
@@ -224,6 +254,7 @@ class HierarchyPass(SessionPass):
 
     def _follow(self, role: str, found: SessionInput) -> RoleTree:
         """The tree of a role, as the state is now."""
+        self._rest.pop(role, None)
         is_new = role not in self.trees.roles
         tree_of, snapshot = self.trees.of(role), found.snapshot
         agents, jobs = (snapshot.rank, snapshot.jobs) if is_new else (found.agents, found.jobs)
@@ -233,14 +264,18 @@ class HierarchyPass(SessionPass):
         found.jobs.clear()
         return tree_of
 
-    def _admits(self, found: SessionInput) -> Admits:
-        """The tests of the matcher, and the resources that queues do not count."""
+    def _admits(self, found: SessionInput, taken: Sequence[Array] = ()) -> Admits:
+        """The tests of the matcher, and the resources that queues do not count. `taken`: amounts by dimension and rank
+        that the snapshot has as idle and that are not; empty = there are none."""
         snapshot = found.snapshot
         tests = AgentTests(self._turn.placer.tests(), found.numbers, found.tests, lambda _: 0)
 
         def mask(template: Template) -> Array:
             accepted = tests.accepted(template).copy()
-            idle, total = snapshot.columns.mirrors.idle, snapshot.columns.total_arrays
+            idle: Sequence[Array] = snapshot.columns.mirrors.idle
+            total = snapshot.columns.total_arrays
+            if taken:
+                idle = [there - used for there, used in zip(idle, taken, strict=True)]
             full = (idle[0] <= 0) | (idle[1] <= 0)
             for name, amount in template.request:
                 if name not in COUNTED and amount:

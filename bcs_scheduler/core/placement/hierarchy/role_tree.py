@@ -61,7 +61,7 @@ class RoleTree:
     ) -> None:
         """`submission`: the properties of an application, by its key, that placement rules and limits look at."""
         self._partition, self._halts, self._submission_of = partition, halts, submission
-        self._admits: Admits = lambda template, agent: True
+        self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
         self._set_states()
         self.unplaced: dict[str, Refusal] = {}
@@ -80,7 +80,7 @@ class RoleTree:
         self.unfinished = False  # see `run`
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
-        return not isinstance(constraint, Template) or self._admits(constraint, node)
+        return not isinstance(constraint, Template) or self.admits(constraint, node)
 
     def frozen(self) -> Callable[[Hashable, str], bool]:
         """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
@@ -91,7 +91,7 @@ class RoleTree:
             if not isinstance(constraint, Template):
                 return True
             if constraint not in known:
-                admits = self._admits
+                admits = self.admits
                 known[constraint] = admits.names(constraint) if isinstance(admits, Admission) else None
             names = known[constraint]
             return names is None or node in names
@@ -125,7 +125,7 @@ class RoleTree:
     def follow(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits) -> int:
         """Takes over agents and jobs that may have changed. Returns the number of agents and tasks that were looked at.
         `admits` judges the conditions of a template on an agent, until the next call."""
-        self._admits = admits
+        self.admits = admits
         agents = list(agents)
         known, rank = self._agents, snapshot.rank
         moved = [name for name in agents if (name in known) is not (name in rank) or self._resized(snapshot, name)]

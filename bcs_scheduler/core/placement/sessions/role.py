@@ -90,6 +90,8 @@ class RoleSnapshot:
         self.held = HeldTasks(state, role, plain=plain)
         self._touched: set[str] = set(pool.totals).union(row.agent_id for row in pool.rows_in(role))
         """Agents of which something has changed."""
+        self._since: set[str] = set()
+        """The same since the latest `mark`."""
         self._changed: set[str] = set(state.applications)
         """Applications of which a record other than a taskgroup has changed."""
         self.queues_changed = True
@@ -123,10 +125,20 @@ class RoleSnapshot:
     def touch(self, agent: str) -> None:
         """Something about an agent has changed, or the agent is gone."""
         pool = self._pool
+        self._since.add(agent)
         if agent in self._snapshot.rank or agent in pool.totals or pool.row(agent, self._role) is not None:
             self._touched.add(agent)
         else:
             self._touched.discard(agent)
+
+    def mark(self) -> None:
+        """See `Snapshots.mark`."""
+        self._since.clear()
+
+    @property
+    def unchanged(self) -> bool:
+        """See `Snapshots.unchanged`."""
+        return not (self._changed or self.queues_changed or self._since)
 
     def take(self, moving: Moving, now: float) -> SessionInput:
         """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""

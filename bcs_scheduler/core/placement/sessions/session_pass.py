@@ -190,8 +190,7 @@ class SessionPass(PlacementPass):
 
     def _decide_role(self, role: str, demands: list[Demand[Slot]]) -> Decisions:
         """Runs the session, and carries its decisions out."""
-        turn = self._turn
-        clock = turn.options.session_clock
+        turn, clock = self._turn, self._turn.options.session_clock
         began = clock() if clock is not None else 0.0
         chosen = self._choose(role, demands, self._session)
         found, decisions = chosen.found, chosen.decisions
@@ -332,9 +331,10 @@ class SessionPass(PlacementPass):
                 rows[demand_of(bind.task)].append(row)
         return [Assignment(chosen.demands[identity], of_demand) for identity, of_demand in rows.items()]
 
-    def _carry_out(self, chosen: Chosen) -> None:
+    def _carry_out(self, chosen: Chosen) -> list[Placement[Slot]]:
         placements = self._turn.placer.assign(self._assignments(chosen), chosen.found.missing, chosen.lacking)
         self._plan_all(chosen.demands, placements)
+        return placements
 
     def _plan_all(self, demands: dict[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
         counts: dict[str, int] = defaultdict(int)

@@ -69,6 +69,18 @@ class Snapshots:
             found = self._roles[role] = RoleSnapshot(self._state, self._pool, role, plain=plain)
         return found.take(self.moving(role, demands, most, planned, promises), now)
 
+    def mark(self, role: str) -> None:
+        """Has `unchanged` look at changes from now on."""
+        self.drain()
+        if role in self._roles:
+            self._roles[role].mark()
+
+    def unchanged(self, role: str) -> bool:
+        """True if nothing that decides about new work has changed since the latest `take` for a role, and no agent
+        since the latest `mark`. Changes of taskgroups that were launched before do not count."""
+        self.drain()
+        return role in self._roles and self._roles[role].unchanged
+
     def forget(self) -> None:
         """Drops the snapshots; the next ones are made anew."""
         self._roles.clear()
