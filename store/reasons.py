@@ -34,7 +34,8 @@ EventReason = Literal[
     "QueueTreeUpdated", "QueueHalted", "QueueStarted", "QueueTreeFileIgnored", "QueueTreeUnreadable",
     "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted",
     "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted",
-    "ReservationStarted", "ReservationComplete", "ReservationTimedOut", "ReservationRejected",
+    "ReservationStarted", "ReservationComplete", "ReservationTimedOut", "ReservationRejected", "ReservationEnded",
+    "GroupReservationStarted", "GroupReservationComplete", "GroupReservationEnded",
     "PlaceholderIncompatible", "ManagedApplicationChanged", "ManagedSumsWrong", "NoOutstandingApplications",
     "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "SecretCreated", "SecretUpdated", "SecretDeleted",
     "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "CustomKindRegistered", "CustomKindDeleted",
@@ -164,11 +165,7 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("TaskGroupKilling", "Its tasks are being killed.", "Killing"),
         ("TaskGroupReplaced", "The record of the new taskgroup replaces the old one.", "replaced"),
         ("TaskGroupRemoved", "The record was removed.", "removed"),
-        (
-            "TaskGroupNotWanted",
-            "An executor reported a taskgroup without a record; the executor is shut down.",
-            "unknown",
-        ),
+        ("TaskGroupNotWanted", "An executor reported a taskgroup without a record and is shut down.", "unknown"),
     )
     yield from _logged(
         "task",
@@ -186,6 +183,7 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("ReservationStarted", "Placeholders are launched, which hold room for the application.", ""),
         ("ReservationComplete", "All placeholders hold room, and the taskgroups take their places.", ""),
         ("ReservationTimedOut", "The placeholders of the application did not find their room in time.", "", "warning"),
+        ("ReservationEnded", "The reservation has ended before all placeholders of its group had room.", "", "warning"),
         ("ReservationRejected", "The queue cannot take a reservation of this size.", "", "warning"),
         ("PlaceholderIncompatible", "A placeholder cannot be used for the taskgroups of its group.", "", "warning"),
         ("ManagedApplicationChanged", "The state of an application of a manager has changed.", ""),
@@ -224,18 +222,19 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("QueueTreeUpdated", "The tree of queues has another revision, which counts from now on.", ""),
         ("QueueHalted", "A queue of the tree was stopped, or drains.", ""),
         ("QueueStarted", "A queue of the tree takes applications again.", ""),
-        (
-            "QueueTreeFileIgnored",
-            "The stored tree counts, and the file of the settings differs from it.",
-            "",
-            "warning",
-        ),
+        ("QueueTreeFileIgnored", "The stored tree counts; the file of the settings differs from it.", "", "warning"),
         ("QueueTreeUnreadable", "A stored revision of the tree cannot be read by this version.", "", "error"),
     )
     yield from _kept(
         "priorityclass", "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted", "The priority class"
     )
     yield from _kept("podgroup", "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted", "The pod group")
+    yield from _of(
+        "podgroup",
+        ("GroupReservationStarted", "Placeholders are launched, which hold room for the members of the group.", ""),
+        ("GroupReservationComplete", "All placeholders of the group hold room, and its members start.", ""),
+        ("GroupReservationEnded", "The reservation has ended without all its room, or begins anew.", "", "warning"),
+    )
     yield from _kept("configmap", "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "The configmap")
     yield from _kept("secret", "SecretCreated", "SecretUpdated", "SecretDeleted", "The secret")
     yield from _kept("webhook", "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "The admission webhook")

@@ -40,7 +40,8 @@ def test_a_gang_is_shown_with_its_placeholders_and_then_with_its_tasks() -> None
         "ManagedApplication", "batch", "gang",
     )  # fmt: skip
     assert found["spec"] == {
-        "manager": "m", "queue": "root.q", "user": "nobody", "owner": "", "style": "Soft", "timeoutSeconds": 60.0,
+        "manager": "m", "podGroup": "", "queue": "root.q", "user": "nobody", "owner": "", "style": "Soft",
+        "timeoutSeconds": 60.0,
     }  # fmt: skip
     assert found["status"] == {
         "state": "Reserving", "queueState": "Accepted", "wanted": "", "reason": "", "waiting": 2,

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 STRICT = {"fieldValidation": "Strict"}
 GROUPS = "/namespaces/shop/podgroups"
 ANNOTATION = "scheduling.k8s.io/group-name"
+RESERVATION = "yunikorn.apache.org/schedulingPolicyParameters"
 
 
 def status(response: Any) -> tuple[int, str]:
@@ -79,6 +80,40 @@ def test_bad_groups_are_refused_with_every_path(api: Api, gateway: CoreGateway, 
     response = api.call("POST", GROUPS, json=group(**spec), params=STRICT)
     assert status(response) == (422, "invalid") and found <= paths(response)
     assert not gateway.core.state.pod_groups
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "found"),
+    [
+        ({"minMember": 3}, "", {"$.spec.minTaskMember"}),
+        ({"minMember": 4, "minTaskMember": {"web": 3}}, "", {"$.spec.minMember"}),
+        ({"minTaskMember": {"a": 300, "b": 201}}, "", {"$.spec.minTaskMember"}),
+        (
+            {"minTaskMember": {"web": 1}},
+            "placeholderTimeoutInSeconds=soon",
+            {f'$.metadata.annotations["{RESERVATION}"]'},
+        ),
+    ],
+)
+def test_a_group_with_a_reservation_names_the_number_of_each_member(
+    api: Api, gateway: CoreGateway, spec: Json, text: str, found: set[str]
+) -> None:
+    body = group(**spec)
+    body["metadata"]["annotations"] = {RESERVATION: text}
+    response = api.call("POST", GROUPS, json=body, params=STRICT)
+    assert status(response) == (422, "invalid") and paths(response) == found
+    assert not gateway.core.state.pod_groups
+
+
+def test_a_reservation_without_effect_is_named(api: Api) -> None:
+    """A group asks for the reservation of its members, and a gang needs a minimum."""
+    assert status(api.call("POST", GROUPS, json=group(minMember=2))) == (200, "")
+    for number, body in enumerate((document(), within(document()))):
+        body["metadata"]["name"] = f"web-{number}"
+        body["metadata"].setdefault("annotations", {})[RESERVATION] = ""
+        answer = api.call("POST", "/namespaces/shop/applications", json=body)
+        assert status(answer) == (202, "")
+        assert [one["path"] for one in answer.json()["warnings"]] == [f'$.metadata.annotations["{RESERVATION}"]']
 
 
 def test_the_minimum_of_a_deployment_is_at_most_its_size(api: Api) -> None:

@@ -178,6 +178,36 @@ def test_a_reservation_that_does_not_find_its_room_ends_by_its_style(style: str,
         assert (lab.application.status, lab.application.instances) == ("Stopped", 0)
 
 
+@pytest.mark.parametrize(("style", "launched"), [("Soft", 2), ("Hard", 0)])
+def test_a_reservation_ends_by_its_style_if_a_placeholder_has_a_place_and_never_runs(style: str, launched: int) -> None:
+    lab = GangLab()
+    lab.gang(2, 2, f"placeholderTimeoutInSeconds=60 gangSchedulingStyle={style}")
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    lab.offer("b", cpus=WHOLE)
+    lab.wait(61.0)
+    lab.stop_ending()
+    lab.wait(1.0)
+    assert not (lab.holders or lab.core.state.placeholders)
+    for agent in ("c", "d"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == launched
+    assert lab.transaction("LAUNCH").status == ("FINISH" if launched else "FAIL")
+
+
+def test_the_placeholders_of_two_reservations_of_one_application_have_different_names() -> None:
+    """More placeholders than one slice of deletions: one that ends must not be taken for a new one."""
+    lab = GangLab()
+    lab.gang(30, 30)
+    before = {one.name for one in lab.holders}
+    lab.delete()
+    lab.gang(30, 30)
+    lab.wait(1.0)
+    after = {one.name for one in lab.holders}
+    assert (len(before), len(after), before & after) == (30, 30, set())
+
+
 def test_a_placeholder_that_ends_by_itself_is_replaced() -> None:
     lab = GangLab()
     lab.gang(2, 2)

@@ -11,11 +11,13 @@ from bcs_scheduler.api.documents.parts.constraints import check_constraint
 from bcs_scheduler.api.documents.parts.containers import check_tasks
 from bcs_scheduler.api.documents.parts.ports import check_network
 from bcs_scheduler.api.http.errors import invalid
+from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, Metadata
 from bcs_scheduler.wire.documents.pod import PodSpec
 from bcs_scheduler.wire.problems import Problems, member
-from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER
+from offers.policy.applications.metadata import parameters_of
+from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER, GROUP_ANNOTATION
 
 KINDS = ("application", "process")
 POD = "$.spec.template.spec"
@@ -52,6 +54,8 @@ def read_application(
 def check_application(document: ApplicationDocument, default_executor: str, problems: Problems) -> None:
     """Checks the meaning of a document, beyond its shape."""
     check_metadata(document.metadata, problems)
+    if PARAMETERS in document.metadata.annotations:
+        _check_own_reservation(document, problems)
     template = document.spec.template
     at = "$.spec.template.metadata"
     names.check_labels(template.metadata.labels, member(at, "labels"), problems)
@@ -78,6 +82,13 @@ def check_metadata(metadata: Metadata, problems: Problems) -> None:
     for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER):
         if key in metadata.annotations:
             problems.add(member("$.metadata.annotations", key), "only the scheduler sets this annotation")
+
+
+def check_reservation(metadata: Metadata, problems: Problems) -> None:
+    """Warns of parameters of a reservation that have no effect."""
+    _, warnings = parameters_of(metadata.annotations.get(PARAMETERS, ""))
+    if warnings:
+        problems.warn(member("$.metadata.annotations", PARAMETERS), "; ".join(warnings))
 
 
 def check_kind(raw: object, kinds: tuple[str, ...], problems: Problems) -> None:
@@ -119,6 +130,15 @@ def check_identity(given: Metadata, namespace: str, name: str | None, problems: 
         problems.add("$.metadata.namespace", f'is "{given.namespace}", but the path says "{namespace}"')
     if name is not None and given.name != name:
         problems.add("$.metadata.name", f'is "{given.name}", but the path says "{name}"')
+
+
+def _check_own_reservation(document: ApplicationDocument, problems: Problems) -> None:
+    at = member("$.metadata.annotations", PARAMETERS)
+    if GROUP_ANNOTATION in document.metadata.annotations:
+        problems.warn(at, "has no effect beside a pod group: the annotation of the group asks for a reservation")
+    elif document.spec.min_available < 2:
+        problems.warn(at, "has no effect without spec.minAvailable: room is reserved for a gang")
+    check_reservation(document.metadata, problems)
 
 
 def _check_gang(spec: ApplicationSpec, problems: Problems) -> None:

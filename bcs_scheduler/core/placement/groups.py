@@ -27,10 +27,11 @@ class Groups:
         return gangs.shortage(self._turn.state, record, self._planned) if record is not None else None
 
     def demands(self, group: str) -> list[Demand[Slot]]:
-        """The open demands of a group, in the order of their opening."""
+        """The open demands of a group, in the order of their opening. Demands for which room was freed are left out:
+        each of their slots is placed by itself, on the agent of its placeholder."""
         engine = self._turn.engine
         found = (engine.demands[identity] for identity in engine.by_group.get(group, ()))
-        return [demand for demand in found if self._covers(demand.role)]
+        return [demand for demand in found if not demand.promised and self._covers(demand.role)]
 
     def incomplete(self, demands: Iterable[Demand[Slot]]) -> dict[str, Shortage]:
         """The groups of these demands that lack taskgroups."""

@@ -65,6 +65,9 @@ class AppState(StrEnum):
     KILLED = "Killed"
 
 
+UNDECIDED = (AppState.NEW, AppState.SUBMITTED, AppState.RECOVERING, AppState.ACCEPTED, AppState.RESERVING)
+"""States of an application before its tasks may start."""
+
 APPLICATION = Table(
     "application",
     AppState.NEW,

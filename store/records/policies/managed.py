@@ -48,6 +48,9 @@ class ManagedApplication(Record, frozen=True, kw_only=True):
     manager: str = ""
     """Name of the application manager; empty: a reservation for the application with the same key."""
     queue: str = ""
+    pod_group: str = ""
+    """Name of the group (PodGroup) whose reservations end at one moment, with all their room or without it; empty =
+    none."""
     user: str = ""
     groups: tuple[str, ...] = ()
     """Groups of the user."""
@@ -80,6 +83,11 @@ class ManagedApplication(Record, frozen=True, kw_only=True):
     def key(self) -> str:
         """The key: ``namespace/name``."""
         return object_key(self.namespace, self.name)
+
+    @property
+    def pod_group_key(self) -> str:
+        """Key of the group; empty = none."""
+        return object_key(self.namespace, self.pod_group) if self.pod_group else ""
 
 
 class ManagedTask(Record, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.views.base import KeptMeta, show_meta
+from bcs_scheduler.api.views.workloads.managed import GroupReservationView, show_group_reservation
 from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
 from store.records import Application, PodGroup
 from store.state.reader import StateReader
@@ -30,12 +31,14 @@ class PodGroupMemberView(msgspec.Struct, frozen=True, kw_only=True):
 
 class PodGroupStatusView(msgspec.Struct, frozen=True, kw_only=True):
     """`phase`: Pending below the minimum, Running above it. `running`: taskgroups that count for the minimum.
-    `reason`: why the group is below its minimum, in words; empty if it is not."""
+    `reason`: why the group is below its minimum, in words; empty if it is not. `reservation`: null while no room is
+    reserved for the members."""
 
     phase: str
     reason: str
     running: int
     members: list[PodGroupMemberView]
+    reservation: GroupReservationView | None
 
 
 class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -72,6 +75,7 @@ def show_pod_group(state: StateReader, record: PodGroup, diagnose: Diagnose) -> 
                 PodGroupMemberView(application=one.name, running=running[one.key], wanted=one.instances)
                 for one in applications
             ],
+            reservation=show_group_reservation(state, record.key),
         ),
     )
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import msgspec
 
+from bcs_scheduler.api.views.workloads.managed import gathered, reserved_in
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from offers.model import DecidedBy, Diagnosis, GroupGap, HeldBack
-from offers.policy.applications.metadata import PLACEHOLDER_SECONDS
 from store.ids import taskgroup_name
 from store.records import Application, Placeholder, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
@@ -104,13 +104,18 @@ class Placing(msgspec.Struct, frozen=True, kw_only=True):
 class ReservationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The room that placeholders gather for the application. `state` is that of the reservation; `needed`: placeholders
     that are to hold room at the same time, `holding`: of these, `waiting`: reason of the first one without a place,
-    empty if all have places; `leftSeconds`: until it times out, null before the first placeholder has a place."""
+    empty if all have places; `leftSeconds`: until it times out, null before the first placeholder has a place. `group`:
+    the pod group whose reservations are complete together, with the numbers of all its members in `groupNeeded` and
+    `groupHolding`; empty and 0 if there is none."""
 
     state: str
     needed: int
     holding: int
     waiting: str
     left_seconds: float | None
+    group: str = ""
+    group_needed: int = 0
+    group_holding: int = 0
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -196,14 +201,17 @@ def _reservation(
     holders = [holder for key in keys if (holder := state.placeholders.get(key)) is not None]
     asking = [operation.id for holder in holders if not holder.node for operation in _operations(state, holder)]
     found = next((one for identity in asking if (one := diagnosis(identity)) is not None), None)
+    own = gathered(state, [record])
+    whole = gathered(state, reserved_in(state, record.pod_group_key)) if record.pod_group else own
     return ReservationState(
         state=record.state,
-        needed=sum(group.min_member for group in record.task_groups),
-        holding=sum(holder.state == "Bound" for holder in holders),
+        needed=own.needed,
+        holding=own.holding,
         waiting=explain.reasons(found) if found is not None else "",
-        left_seconds=round(max(0.0, record.timer + (record.timeout or PLACEHOLDER_SECONDS) - now), 1)
-        if record.timer
-        else None,
+        left_seconds=round(max(0.0, whole.until - now), 1) if whole.until is not None else None,
+        group=record.pod_group,
+        group_needed=whole.needed if record.pod_group else 0,
+        group_holding=whole.holding if record.pod_group else 0,
     )
 
 
@@ -213,10 +221,15 @@ def _operations(state: StateReader, holder: Placeholder) -> list[Transaction]:
 
 def _reserved(found: ReservationState | None) -> list[str]:
     """Sentences about a reservation that is not complete."""
-    if found is None or found.holding >= found.needed or found.state != "Reserving":
+    if found is None or found.state != "Reserving":
+        return []
+    holding, needed = (found.group_holding, found.group_needed) if found.group else (found.holding, found.needed)
+    if holding >= needed:
         return []
     left = f", {duration(found.left_seconds)} left" if found.left_seconds is not None else ""
-    lines = [f"reservation: {found.holding} of {counted(found.needed, 'placeholder')} hold room{left}"]
+    whose = f"reservation of group {found.group}" if found.group else "reservation"
+    own = f"; of this application {found.holding} of {found.needed}" if found.group else ""
+    lines = [f"{whose}: {holding} of {counted(needed, 'placeholder')} hold room{left}{own}"]
     return [*lines, f"the next placeholder has no place: {found.waiting}"] if found.waiting else lines
 
 

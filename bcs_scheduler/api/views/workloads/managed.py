@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta
 from bcs_scheduler.wire.times import rfc3339
 from offers.names import name_of
-from offers.policy.applications.tables import PlaceholderState, TaskState
+from offers.policy.applications.metadata import PLACEHOLDER_SECONDS
+from offers.policy.applications.tables import UNDECIDED, PlaceholderState, TaskState
 from store.ids import object_key
 from store.records import (
     ANNOTATION_OF_PLACEHOLDER,
@@ -32,10 +34,11 @@ WAITING = (TaskState.NEW, TaskState.PENDING, TaskState.SCHEDULING)
 
 class ManagedSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`manager`: name of the application manager; empty for a reservation of the application with the same name.
-    `owner`: name of the task that owns the others. `style`: Soft or Hard. `timeoutSeconds`: time of a reservation; 0
-    for the default."""
+    `podGroup`: the pod group whose reservations are complete together; empty for none. `owner`: name of the task that
+    owns the others. `style`: Soft or Hard. `timeoutSeconds`: time of a reservation; 0 for the default."""
 
     manager: str
+    pod_group: str
     queue: str
     user: str
     owner: str
@@ -63,6 +66,18 @@ class ManagedApplicationView(msgspec.Struct, frozen=True, kw_only=True, rename="
     metadata: Meta
     spec: ManagedSpecView
     status: ManagedStatusView
+
+
+class GroupReservationView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The room that placeholders gather for the members of a pod group. `state`: Reserving, until all placeholders hold
+    room or the reservation has ended; then Starting, until the launches end. `needed`: placeholders that
+    are to hold room at the same time; `holding`: of these. `timesOut`: empty before the first placeholder has a
+    place."""
+
+    state: str
+    needed: int
+    holding: int
+    times_out: str
 
 
 class StateChangeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,6 +149,44 @@ class ManagedApplicationDetail(ManagedApplicationView, frozen=True, kw_only=True
     orphans: list[OrphanView]
 
 
+class Gathered(NamedTuple):
+    """The reservations of one application, or of the members of a group. `until`: Unix seconds of the time-out; None
+    before the first placeholder has a place."""
+
+    needed: int
+    holding: int
+    until: float | None
+
+
+def gathered(state: StateReader, records: Iterable[ManagedApplication]) -> Gathered:
+    """Sums over these reservations."""
+    records = list(records)
+    holders = [holder for record in records for holder in _placeholders_of(state, record)]
+    times = [one.timer + (one.timeout or PLACEHOLDER_SECONDS) for one in records if one.timer]
+    needed = sum(group.min_member for one in records for group in one.task_groups)
+    return Gathered(needed, sum(holder.state == PlaceholderState.BOUND for holder in holders), min(times, default=None))
+
+
+def reserved_in(state: StateReader, group: str) -> list[ManagedApplication]:
+    """The reservations of the members of a pod group (``namespace/name``)."""
+    found = (state.managed_applications.get(key) for key in list(state.indexes.applications_in(group)))
+    return [record for record in found if record is not None and record.pod_group_key == group]
+
+
+def show_group_reservation(state: StateReader, group: str) -> GroupReservationView | None:
+    """The reservation of a pod group (``namespace/name``); None: there is none."""
+    records = reserved_in(state, group)
+    if not records:
+        return None
+    found = gathered(state, records)
+    return GroupReservationView(
+        state="Reserving" if any(one.state in ("", *UNDECIDED) for one in records) else "Starting",
+        needed=found.needed,
+        holding=found.holding,
+        times_out=rfc3339(found.until) if found.until is not None else "",
+    )
+
+
 def show_managed(state: StateReader, record: ManagedApplication) -> ManagedApplicationView:
     return ManagedApplicationView(
         metadata=_meta(record),
@@ -166,6 +219,7 @@ def _meta(record: ManagedApplication) -> Meta:
 def _spec(record: ManagedApplication) -> ManagedSpecView:
     return ManagedSpecView(
         manager=record.manager,
+        pod_group=record.pod_group,
         queue=record.queue,
         user=record.user,
         owner=record.owner,

@@ -9,7 +9,7 @@ from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
-from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.output.text import counted, pairs, when
 from bcs_scheduler.cli.session import Session
 
 
@@ -23,6 +23,14 @@ def _by_member(found: Json) -> str:
 
 def _members(found: Json) -> str:
     return ", ".join(f"{m['application']} {m['running']}/{m['wanted']}" for m in found["status"]["members"])
+
+
+def _reservation(found: Json | None) -> str:
+    """The placeholders of the group; empty if there is no reservation."""
+    if not found:
+        return ""
+    until = f", until {when(found['timesOut'])}" if found["timesOut"] and found["state"] == "Reserving" else ""
+    return f"{found['state']}: {found['holding']} of {counted(found['needed'], 'placeholder')} hold room{until}"
 
 
 POD_GROUP_COLUMNS = (
@@ -82,6 +90,7 @@ def describe_pod_group(session: Session, name: str, events: str, form: str) -> N
                 ("Minimum by member", _by_member(found) or "none"),
                 ("Priority class", spec["priorityClassName"] or "none"),
                 ("Members", _members(found) or "none"),
+                ("Reservation", _reservation(found["status"].get("reservation"))),
             ]
         )
     )

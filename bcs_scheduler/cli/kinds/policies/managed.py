@@ -111,6 +111,7 @@ def describe_managed(session: Session, name: str, events: str, form: str) -> Non
                 ("Name", head["name"]),
                 ("Namespace", head["namespace"]),
                 ("Manager", spec["manager"] or "none, the reservation of an application"),
+                ("Pod group", spec.get("podGroup", "")),
                 ("Queue", spec["queue"]),
                 ("User", spec["user"]),
                 ("Owner", spec["owner"]),

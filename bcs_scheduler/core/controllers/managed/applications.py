@@ -14,22 +14,25 @@ from functools import partial
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import conversion
 from bcs_scheduler.core.controllers.managed.carrying import Carrying
-from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
+from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit, reserved_in
 from bcs_scheduler.core.controllers.managed.gate import SlotGate
 from bcs_scheduler.core.controllers.managed.observing import Observing
-from bcs_scheduler.core.controllers.managed.reservations import Reservations
+from bcs_scheduler.core.controllers.managed.reservations import Reservations, is_same, why
 from bcs_scheduler.core.controllers.managed.sums import SumsCheck
 from bcs_scheduler.core.controllers.rooms.held_rooms import HeldRooms
 from bcs_scheduler.core.controllers.rooms.kept_rooms import KeptRooms
+from bcs_scheduler.core.requests.policies.managed import is_reserved_by_group
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.gangs.groups import settle_together
 from offers.policy.applications.lifecycle.outstanding import OutstandingApplications
-from offers.policy.applications.tables import TERMINATED, AppState, CoreState
+from offers.policy.applications.tables import TERMINATED, UNDECIDED, AppState, CoreState
 from store import ids
 from store.ids import part_key
 from store.reasons import EventReason
-from store.records import ManagedApplication, ManagedTask, Placeholder
+from store.records import ManagedApplication, ManagedTask, Placeholder, PodGroup
+from transactions.text import counted
 
 AFTER_FAILURE = 5.0
 """Seconds until a managed application is looked at again after an unexpected error."""
@@ -38,7 +41,10 @@ NOTICES: dict[NoticeCode, EventReason] = {
     NoticeCode.RESERVATION_TIMEOUT: "ReservationTimedOut",
     NoticeCode.APPLICATION_REJECTED: "ReservationRejected",
     NoticeCode.CREATION_FAILED: "PlaceholderIncompatible",
+    NoticeCode.MEMBER_MISSING: "ReservationEnded",
 }
+ENDS = (NoticeCode.RESERVATION_TIMEOUT, NoticeCode.MEMBER_MISSING)
+"""Notices about the end of a reservation without all its room."""
 MANAGED = frozenset({ManagedApplication.kind, ManagedTask.kind, Placeholder.kind})
 
 
@@ -55,6 +61,12 @@ class ManagedApplications:
         self._sums = SumsCheck(turn)
         self._rooms = (KeptRooms(turn), HeldRooms(turn))
         self._work = WorkQueue()
+        self._groups = WorkQueue()
+        """Groups of applications whose reservations are compared with their members."""
+        self._unseen: list[str] = []
+        """Keys of applications whose reservations the leader before may not have begun."""
+        self._looked: dict[str, tuple[ManagedApplication, bool]] = {}
+        """The managed applications of the present look, and whether they were just loaded."""
         self._touched: dict[str, dict[tuple[Unit, int], None]] = {}
         """Units whose taskgroups have changed, with the index of the taskgroup, by managed application."""
         self._tasks: dict[str, dict[str, None]] = {}
@@ -75,6 +87,8 @@ class ManagedApplications:
         for key, record in self._turn.state.managed_applications.items():
             self._gangs.follow(record)
             self._work.mark(key)
+        self._groups.mark(*self._reservations.groups())
+        self._unseen = self._reservations.unseen()
         self._carrying.recover()
         for rooms in self._rooms:
             rooms.recover()
@@ -84,7 +98,7 @@ class ManagedApplications:
         times = [rooms.next_timer() for rooms in self._rooms]
         if self._idle:
             return min((at for at in times if at is not None), default=None)
-        times += [self._work.first(), self._turn.now if self._carrying.busy else None]
+        times += [self._work.first(), self._groups.first(), self._turn.now if self._carrying.busy else None]
         if self._turn.state.managed_applications:
             times += [self._outstanding.next_wake, self._sums.next_wake]
         return min((at for at in times if at is not None), default=None)
@@ -97,6 +111,11 @@ class ManagedApplications:
             return
         self._work.mark(*self._carrying.go_on())
         self._work.mark_due(self._turn.now)
+        self._groups.mark_due(self._turn.now)
+        unseen, self._unseen = self._unseen, []
+        for key in unseen:
+            self._reservations.consider(key)
+        self._look_at_groups()
         self._look_at_marked()
         self._look_for_work()
         self._sums.go_on()
@@ -115,6 +134,7 @@ class ManagedApplications:
                     self._touch(unit, ids.index_of(key))
             elif kind == "application":
                 self._reservations.consider(key)
+                self._groups.mark(*filter(None, (self._reservations.group_of(key),)))
                 self._carrying.discard_if_surplus(key)
                 unit = units_.get(key)
                 if unit is not None:
@@ -126,8 +146,11 @@ class ManagedApplications:
                 unit = units_.get(transaction.application_key) if transaction is not None else None
                 if unit is not None:
                     self._touch(unit, 0)
+            elif kind == PodGroup.kind:
+                self._groups.mark(key)
             elif kind in MANAGED:
                 self._changed(kind, key)
+        self._look_at_groups()
         self._look_at_marked()
         if self._carrying.busy and not self._turn.context.time_is_up():
             self._work.mark(*self._carrying.go_on())
@@ -154,20 +177,35 @@ class ManagedApplications:
 
     def _look_at_marked(self) -> None:
         for key in list(self._work.ready(self._turn.now)):
+            self._looked = {}
             failure = self._turn.attempt("application", key, partial(self._look, key))
             if failure:
-                self._gangs.unload(key)
-                self._work.put(key, self._turn.now + AFTER_FAILURE)
+                self._failed(key)
                 continue
             self._turn.cut()
+
+    def _failed(self, *keys: str) -> None:
+        """The changes of a look are undone: its gangs are made from their records later."""
+        for key in dict.fromkeys((*keys, *self._looked)):
+            self._gangs.unload(key)
+            self._work.put(key, self._turn.now + AFTER_FAILURE)
 
     def _look(self, key: str) -> None:
         record = self._turn.state.managed_applications.get(key)
         if record is None or not self._reservations.wanted(record):
             self._end(key, record)
             return
+        gang = self._facts(record)
+        if record.pod_group:
+            self._settle_group(record, gang)
+        self._write_looked()
+
+    def _facts(self, record: ManagedApplication) -> Gang:
+        """The gang of the record with all facts about it. `_write_looked` writes its changes."""
+        key = record.key
         gang = self._gangs.loaded.get(key)
         fresh = gang is None
+        self._looked[key] = (record, fresh)
         if gang is None:
             gang = self._gangs.load(record)
         self._take_tasks(record, gang)
@@ -175,7 +213,14 @@ class ManagedApplications:
         touched = self._touched.pop(key, {})
         self._observing.all_of(gang) if fresh else self._observing.some_of(gang, touched)
         gang.tick(self._turn.now)
-        before = record.state
+        return gang
+
+    def _write_looked(self) -> None:
+        for key, (record, fresh) in self._looked.items():
+            self._write(record, self._gangs.loaded[key], fresh)
+
+    def _write(self, record: ManagedApplication, gang: Gang, fresh: bool) -> None:
+        key, before = record.key, record.state
         changes = self._gangs.save(record, gang)
         self._tell(record, before, gang)
         self._carrying.all_of(record, gang) if fresh else self._carrying.some_of(record, gang, changes)
@@ -214,7 +259,9 @@ class ManagedApplications:
     def _tell(self, record: ManagedApplication, before: str, gang: Gang) -> None:
         turn, after = self._turn, str(gang.record.manager.state)
         for notice in gang.take_notices():
-            turn.record_event("application", record.key, NOTICES[notice.code], notice.message)
+            reserves = not record.manager and notice.code in ENDS
+            words = why(record, notice.code) if reserves else notice.message
+            turn.record_event("application", record.key, NOTICES[notice.code], words)
         if before == after:
             return
         if after == AppState.RESERVING:
@@ -252,10 +299,88 @@ class ManagedApplications:
             turn.uow.delete(record)
             if not record.manager:
                 turn.engine.queue_steps(state.active_of(key))
+            if record.pod_group and _is_undecided(record):
+                self._groups.mark(record.pod_group_key)
         self._gangs.forget(key)
         self._work.forget(key)
         self._touched.pop(key, None)
         self._tasks.pop(key, None)
+
+    # --- the reservations of a group --------------------------------------------------------------------------
+
+    def _settle_group(self, record: ManagedApplication, gang: Gang) -> None:
+        """The reservations of a group leave their first state together: all of them are complete, or one has ended. The
+        others are looked at only then."""
+        if not (_is_undecided(record) and (gang.reserved or not gang.reserving)):
+            return
+        others = [one for one in reserved_in(self._turn.state, record.pod_group_key) if one.key != record.key]
+        if gang.reserved and not all(map(self._is_reserved, others)):
+            return
+        gangs = [gang, *(self._facts(one) for one in others)]
+        settle_together(gangs, self._turn.now)
+        if gang.reserving:
+            return
+        if gang.record.cause:
+            self._tell_group(record.pod_group_key, "GroupReservationEnded", why(record, gang.record.cause))
+        else:
+            words = f"{counted(sum(len(one.placeholders) for one in gangs), 'placeholder')} hold room"
+            self._tell_group(record.pod_group_key, "GroupReservationComplete", words)
+
+    def _is_reserved(self, record: ManagedApplication) -> bool:
+        """True if every placeholder holds its room. One that was not looked at yet is looked at later."""
+        gang = self._gangs.loaded.get(record.key)
+        return gang is not None and gang.reserved and self._reservations.wanted(record)
+
+    def _look_at_groups(self) -> None:
+        for group in list(self._groups.ready(self._turn.now)):
+            self._looked = {}
+            failure = self._turn.attempt("podgroup", group, partial(self._align, group))
+            if failure:
+                self._failed()
+                self._groups.put(group, self._turn.now + AFTER_FAILURE)
+                continue
+            self._turn.cut()
+
+    def _align(self, group: str) -> None:
+        """Begins the reservations of a group, or ends them if the group or its members are others now."""
+        turn = self._turn
+        present = reserved_in(turn.state, group)
+        waits = any(map(_is_undecided, present))
+        if not waits and (present or turn.options.placeholders == "off"):
+            self._reservations.follow_group(group, waits=False)
+            return
+        wanted = self._reservations.of_group(group)
+        if not present and wanted:
+            self._reservations.begin_group(wanted)
+            number = sum(one.task_groups[0].min_member for one in wanted.values())
+            words = f"{counted(number, 'placeholder')} for {counted(len(wanted), 'application')}"
+            self._tell_group(group, "GroupReservationStarted", words)
+        elif present and not is_same(present, wanted):
+            self._end_group(group, present, wanted)
+            return
+        self._reservations.follow_group(group, waits=bool(wanted))
+
+    def _end_group(self, group: str, present: list[ManagedApplication], wanted: dict[str, ManagedApplication]) -> None:
+        """The reservations cannot continue. A group that still asks for them begins anew when it can. With style Hard
+        the launches fail if it cannot now."""
+        if present[0].style == "Hard" and not wanted and is_reserved_by_group(self._turn.state, group):
+            for record in filter(_is_undecided, present):
+                if self._reservations.wanted(record):
+                    self._facts(record).give_up(NoticeCode.MEMBER_MISSING, self._turn.now)
+                else:
+                    self._end(record.key, record)
+            self._write_looked()
+            words = why(present[0], NoticeCode.MEMBER_MISSING)
+        else:
+            for record in present:
+                self._end(record.key, record)
+            words = "the group or its members have changed"
+        self._tell_group(group, "GroupReservationEnded", words)
+        self._groups.mark(group)
+
+    def _tell_group(self, group: str, reason: EventReason, words: str) -> None:
+        if group in self._turn.state.pod_groups:
+            self._turn.record_event("podgroup", group, reason, words)
 
     # --- all of them ------------------------------------------------------------------------------------------
 
@@ -263,3 +388,8 @@ class ManagedApplications:
         words = self._outstanding.look(self._turn.now)
         if words is not None and self._turn.state.managed_applications:
             self._turn.record_event("framework", self._turn.state.framework.id, "NoOutstandingApplications", words)
+
+
+def _is_undecided(record: ManagedApplication) -> bool:
+    """True until the tasks of a reservation may start, with their room or without it."""
+    return not record.state or record.state in UNDECIDED

@@ -61,6 +61,7 @@ def gang_of(record: ManagedApplication) -> GangRecord:
         completing=record.completing or None,
         ended=record.ended or None,
         cause=record.cause,
+        group=record.pod_group_key,
     )
 
 

@@ -13,12 +13,13 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import conversion
 from bcs_scheduler.core.placement.placer import WhatIf
 from offers.dimensions import Amounts
-from offers.policy.amounts import Vector
+from offers.policy.amounts import Vector, added
 from offers.policy.applications.gangs.effects import Traits
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import GangRecord, MemberRecord, PlaceholderRecord, Record
 from store.ids import namespace_of, object_key, part_key
 from store.records import ManagedApplication, ManagedTask, Queue, TaskGroup, Version
+from store.state import State
 from transactions.base import Slot, Step
 from transactions.resources import resource_request
 from transactions.rules.queues import queue_of
@@ -51,11 +52,19 @@ class CoreEngine:
         if queue and queue != actual:
             return f"the namespace {namespace_of(application)} belongs to queue {actual}, not to {queue}"
         record: Queue | None = self._turn.state.queues.get(actual)
-        for name, amount in placeholder_ask.items():
+        for name, amount in self._with_group(application, placeholder_ask).items():
             most = getattr(record.capability, name, None) if record is not None else None
             if most is not None and amount > most:
                 return f"the capability of queue {actual} is smaller than the gang: {name}"
         return None
+
+    def _with_group(self, application: str, placeholder_ask: Vector) -> Vector:
+        """The room of the placeholders of all reservations that must be complete together."""
+        state = self._turn.state
+        record: ManagedApplication | None = state.managed_applications.get(application)
+        if record is None or not record.pod_group:
+            return placeholder_ask
+        return added(*(conversion.metadata_of(one).placeholder_ask for one in reserved_in(state, record.pod_group_key)))
 
     def _role(self, application: str) -> str:
         record = self._turn.state.applications.get(application)
@@ -108,6 +117,12 @@ class CoreEngine:
         options = turn.options
         demand = resource_request.demand("swap", version, step, options.transactions.role, options.traits.overhead)
         return bool(turn.placer.plan([demand], WhatIf(gone)).placements)
+
+
+def reserved_in(state: State, group: str) -> list[ManagedApplication]:
+    """The reservations of the members of a group (``namespace/name``)."""
+    found = (state.managed_applications.get(key) for key in state.indexes.applications_in(group))
+    return [record for record in found if record is not None and record.pod_group_key == group]
 
 
 class Gangs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
-from bcs_scheduler.core.requests.policies.managed import is_admitted
+from bcs_scheduler.core.requests.policies.managed import is_admitted, is_reserved_by_group
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
@@ -47,8 +47,11 @@ class SlotGate:
         """Replacements of taskgroups that ran are always placed."""
         if self._turn.options.unmanaged != "wait":
             return step
-        application = self._turn.state.applications.get(transaction.application_key)
+        state = self._turn.state
+        application = state.applications.get(transaction.application_key)
         if application is None or bound_to_agents(application) or is_admitted(application.annotations):
+            return step
+        if is_reserved_by_group(state, application.group):
             return step
         slots = tuple(slot for slot in step.slots if slot.replaces)
         return step._replace(slots=slots) if slots else _held(step, UNMANAGED)

@@ -2,16 +2,23 @@
 
 The reservation begins with the launch and ends with it: from then on the application is like any other. Its tasks are
 the taskgroups of the application, by index.
+
+A group of applications asks for the reservations of its members. They begin together when all members are there, and
+each of them is a record of its own (docs/decisions/0072-reservations-of-groups.md).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import msgspec
+
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
-from offers.policy.applications.metadata import parameters_of
-from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, Transaction, Version
+from bcs_scheduler.core.requests.policies.managed import PARAMETERS, is_reserved_by_group
+from offers.policy.applications.metadata import SchedulingPolicyParameters, parameters_of
+from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, PodGroup, Transaction, Version
 from transactions.kinds.registry import kind_of
 from transactions.text import duration
 
@@ -20,7 +27,10 @@ MOST = 500
 CAUSES = {
     "ResourceReservationTimeout": "the room of the gang was not found within {timeout}",
     "ApplicationRejected": "the queue cannot take the gang",
+    "GroupMemberMissing": "a member of the group is not there, is stopped, or wants fewer taskgroups than its minimum",
 }
+STEP = 0.001
+"""Seconds between two reservations that begin at one moment, so that the names of their placeholders differ."""
 
 
 class Reservations:
@@ -28,6 +38,18 @@ class Reservations:
 
     def __init__(self, turn: TurnContext, gangs: Gangs) -> None:
         self._turn, self._gangs = turn, gangs
+        self._latest = 0.0
+        """Unix seconds of the latest reservation of this term."""
+        self._group_of: dict[str, str] = {}
+        """The group by the key of its application, of groups whose reservations are not complete."""
+        self._members: dict[str, tuple[str, ...]] = {}
+        """The same by group."""
+
+    def unseen(self) -> list[str]:
+        """Keys of the applications that may ask for a reservation, without those of groups: the leader before may have
+        ended between their creation and their reservation."""
+        applications = self._turn.state.applications.items()
+        return [key for key, one in applications if PARAMETERS in one.annotations and not one.group]
 
     def consider(self, key: str) -> None:
         """Begins the reservation of an application (``namespace/name``) that has just been created and asks for it."""
@@ -45,16 +67,19 @@ class Reservations:
     def wanted(self, record: ManagedApplication) -> bool:
         """True while the launch of the application of a reservation is in progress, and for applications of managers
         always."""
-        return bool(record.manager) or self._launch(record.key) is not None
+        if record.manager:
+            return True
+        application = self._turn.state.applications.get(record.key)
+        if application is None or (record.pod_group and application.group != record.pod_group_key):
+            return False
+        return self._launch(record.key) is not None
 
     def fail(self, record: ManagedApplication, cause: str) -> None:
         """Ends the launch. The application keeps its definition, and is stopped."""
         turn, launch = self._turn, self._launch(record.key)
         if launch is None:
             return
-        timeout = duration(parameters_timeout(record))
-        words = CAUSES.get(cause, cause).format(timeout=timeout)
-        turn.engine.end(turn.context, launch, "FAIL", f"{cause}: {words}")
+        turn.engine.end(turn.context, launch, "FAIL", why(record, cause))
         kind_of(turn.state, launch).cancelled(turn.context, launch)
 
     def _launch(self, key: str) -> Transaction | None:
@@ -62,32 +87,139 @@ class Reservations:
         return next((one for one in state.active_of(key).values() if kind_of(state, one).reserves), None)
 
     def _begin(self, application: Application, version: Version) -> None:
-        turn = self._turn
         parameters, _ = parameters_of(application.annotations[PARAMETERS])
-        request = units.request_of(version)
-        group = MemberGroup(name=application.name, min_member=version.min_available, request=request)
-        record = ManagedApplication(
-            namespace=application.namespace,
-            name=application.name,
-            task_groups=(group,),
-            timeout=parameters.placeholder_timeout,
-            style=parameters.style.value,
-            created_at=turn.now,
-        )
+        self._put(_reservation(application, version, version.min_available, parameters), version, self._moment())
+
+    def _moment(self) -> float:
+        self._latest = max(self._turn.now, self._latest + STEP)
+        return self._latest
+
+    def _put(self, record: ManagedApplication, version: Version, now: float) -> None:
+        turn = self._turn
+        record = msgspec.structs.replace(record, created_at=now)
         turn.uow.put(record)
         for index in range(version.instances):
             turn.uow.put(
                 ManagedTask(
-                    namespace=application.namespace,
-                    application=application.name,
+                    namespace=record.namespace,
+                    application=record.name,
                     name=str(index),
                     index=index,
-                    group=group.name,
-                    request=request,
-                    created_at=turn.now + index * 1e-6,
+                    group=record.task_groups[0].name,
+                    request=record.task_groups[0].request,
+                    created_at=now + index * 1e-6,
                 )
             )
         self._gangs.follow(record)
+
+    # --- groups of applications -------------------------------------------------------------------------------
+
+    def groups(self) -> list[str]:
+        """Keys of the groups that ask for reservations."""
+        return [key for key in self._turn.state.pod_groups if is_reserved_by_group(self._turn.state, key)]
+
+    def group_of(self, key: str) -> str:
+        """The group whose reservations a change of the application (``namespace/name``) may begin or end; empty: none.
+        The cost does not depend on the number of members."""
+        state = self._turn.state
+        if key in self._group_of:
+            return self._group_of[key]
+        application = state.applications.get(key)
+        group = application.group if application is not None else ""
+        if not is_reserved_by_group(state, group) or key in state.managed_applications:
+            return ""
+        enough = len(state.indexes.applications_in(group)) >= len(state.pod_groups[group].min_task_member)
+        return group if enough and self._launch(key) is not None and not state.groups_of(key) else ""
+
+    def follow_group(self, group: str, waits: bool) -> None:
+        """Changes of all members of a group count while its reservations are not complete (`waits`)."""
+        for key in self._members.pop(group, ()):
+            self._group_of.pop(key, None)
+        if waits:
+            self._members[group] = tuple(self._turn.state.indexes.applications_in(group))
+            self._group_of.update(dict.fromkeys(self._members[group], group))
+
+    def of_group(self, group: str) -> dict[str, ManagedApplication]:
+        """The reservations that the members of a group (``namespace/name``) should have now, by application, as if they
+        were new. Empty: the group asks for none, or cannot come together now, because a member is missing or stopped,
+        or wants fewer taskgroups than its minimum.
+
+        Members whose taskgroups exist need no reservation: a restart does not wait for others."""
+        state = self._turn.state
+        record = state.pod_groups.get(group)
+        if record is None or PARAMETERS not in record.annotations:
+            return {}
+        of_member: dict[str, list[Application]] = {}
+        for key in list(state.indexes.applications_in(group)):
+            application = state.applications[key]
+            of_member.setdefault(application.member, []).append(application)
+        found: dict[str, ManagedApplication] = {}
+        tasks = 0
+        for name, least in record.min_task_member.items():
+            members = of_member.get(name, [])
+            if sum(len(state.indexes_of(one.key)) for one in members) >= least:
+                continue
+            version = self._reservable(members)
+            if version is None or version.instances < least:
+                return {}
+            found[members[0].key] = _of_member(record, members[0], version, least)
+            tasks += version.instances
+        return found if tasks <= MOST else {}
+
+    def _reservable(self, members: list[Application]) -> Version | None:
+        """The definition of the only application of a member, whose launch has no taskgroup yet; None: it is not so."""
+        state = self._turn.state
+        if len(members) != 1 or members[0].rolling or self._launch(members[0].key) is None:
+            return None
+        if state.groups_of(members[0].key):
+            return None
+        return state.version(members[0].key, members[0].version)
+
+    def begin_group(self, wanted: dict[str, ManagedApplication]) -> None:
+        """Begins these reservations, at one moment."""
+        state, now = self._turn.state, self._moment()
+        for key, record in wanted.items():
+            version = state.version(key, state.applications[key].version)
+            if version is not None:
+                self._put(record, version, now)
+
+
+def is_same(present: Iterable[ManagedApplication], wanted: dict[str, ManagedApplication]) -> bool:
+    """True if the reservations of a group are those that it should have."""
+    return {one.key: _terms(one) for one in present} == {key: _terms(one) for key, one in wanted.items()}
+
+
+def why(record: ManagedApplication, cause: str) -> str:
+    """The end of a reservation in words. `cause`: a code of the gang."""
+    words = CAUSES.get(cause, "").format(timeout=duration(parameters_timeout(record)))
+    group = f" (pod group {record.pod_group_key})" if record.pod_group else ""
+    return f"{cause}: {words}{group}" if words else cause
+
+
+def _terms(record: ManagedApplication) -> tuple[object, ...]:
+    groups = [(one.name, one.min_member, one.request) for one in record.task_groups]
+    return groups, record.timeout, record.style
+
+
+def _of_member(group: PodGroup, application: Application, version: Version, least: int) -> ManagedApplication:
+    """A member with a minimum of its own (`minAvailable`) starts with this minimum."""
+    parameters, _ = parameters_of(group.annotations[PARAMETERS])
+    own = version.min_available if version.min_available > 1 else 0
+    return _reservation(application, version, max(least, own), parameters, group.name)
+
+
+def _reservation(
+    application: Application, version: Version, least: int, parameters: SchedulingPolicyParameters, group: str = ""
+) -> ManagedApplication:
+    member = MemberGroup(name=application.name, min_member=least, request=units.request_of(version))
+    return ManagedApplication(
+        namespace=application.namespace,
+        name=application.name,
+        pod_group=group,
+        task_groups=(member,),
+        timeout=parameters.placeholder_timeout,
+        style=parameters.style.value,
+    )
 
 
 def parameters_timeout(record: ManagedApplication) -> float:

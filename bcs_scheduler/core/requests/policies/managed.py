@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.requests.answers import refuse_oversized
 from offers.policy.applications.tables import TERMINATED
 from store.ids import object_key, part_key
-from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, ManagedApplication
+from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, GROUP_ANNOTATION, ManagedApplication
 from store.state import State
 from transactions import injection
 from transactions.base import Refused
@@ -30,13 +30,22 @@ def is_admitted(annotations: Mapping[str, str]) -> bool:
     return any(key in annotations for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, PARAMETERS))
 
 
+def is_reserved_by_group(state: State, group: str) -> bool:
+    """True if the group (``namespace/name``, empty = none) asks for a reservation for its members."""
+    record = state.pod_groups.get(group) if group else None
+    return record is not None and PARAMETERS in record.annotations
+
+
 def refuse_unmanaged(turn: TurnContext, command: requests.Request) -> None:
     """Raises Refused for new work that nothing admits, if the setting says so."""
     if turn.options.unmanaged != "refuse":
         return
     creates = isinstance(command, requests.CreateApplication | requests.CreateDeployment)
     version = command.version if isinstance(command, requests.CreateApplication | requests.CreateDeployment) else None
-    if creates and version is not None and not is_admitted(version.annotations):
+    if not creates or version is None or is_admitted(version.annotations):
+        return
+    name = version.annotations.get(GROUP_ANNOTATION, "")
+    if not (name and is_reserved_by_group(turn.state, object_key(version.namespace, name))):
         words = "work without a managed application or a reservation is refused (scheduler.unmanaged)"
         raise Refused("conflict", words)
 

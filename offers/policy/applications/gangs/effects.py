@@ -58,6 +58,7 @@ class NoticeCode(StrEnum):
     RESERVATION_TIMEOUT = "ResourceReservationTimeout"
     APPLICATION_REJECTED = "ApplicationRejected"
     CREATION_FAILED = "PlaceholderCreationFailed"
+    MEMBER_MISSING = "GroupMemberMissing"
 
 
 class Notice(NamedTuple):

@@ -30,15 +30,23 @@ from offers.policy.applications.gangs.records import (
     Way,
 )
 from offers.policy.applications.gangs.recovery import Existing, compare
-from offers.policy.applications.gangs.settling import COMPLETING_SECONDS, placeholder_gone, settle
+from offers.policy.applications.gangs.settling import (
+    COMPLETING_SECONDS,
+    end_reservation,
+    is_complete,
+    let_start,
+    placeholder_gone,
+    settle,
+)
 from offers.policy.applications.gangs.state import GangState
-from offers.policy.applications.metadata import ApplicationMetadata, Style, TaskMetadata, check_groups
+from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata, check_groups
 from offers.policy.applications.tables import (
     APPLICATION,
     CORE_APPLICATION,
     PLACEHOLDER,
     TASK,
     TERMINATED,
+    UNDECIDED,
     AppState,
     CoreState,
     PlaceholderState,
@@ -84,14 +92,10 @@ class Gang:
     def continued(cls, records: Iterable[Record], engine: Engine, traits: Traits) -> Gang:
         """The gang of these records, for a caller that reports itself which placeholders exist. Raises ValueError
         without the record of the application."""
-        headers, holders, members = [], [], []
-        for record in records:
-            if isinstance(record, GangRecord):
-                headers.append(record)
-            elif isinstance(record, PlaceholderRecord):
-                holders.append(record)
-            else:
-                members.append(record)
+        found = list(records)
+        headers = [one for one in found if isinstance(one, GangRecord)]
+        holders = [one for one in found if isinstance(one, PlaceholderRecord)]
+        members = [one for one in found if isinstance(one, MemberRecord)]
         if len(headers) != 1:
             raise ValueError(f"{len(headers)} records of an application in place of one")
         return cls(GangState(headers[0], engine, traits, holders, members))
@@ -276,7 +280,8 @@ class Gang:
             state.turn(holder._replace(node=node), "Allocate", now)
             if self.record.timer is None and self.record.core.state == CoreState.ACCEPTED:
                 state.put(state.header._replace(timer=now))
-            if not state.placeholders.any(PlaceholderState.ASKED) and self.record.core.state == CoreState.ACCEPTED:
+            accepted = self.record.core.state == CoreState.ACCEPTED and not self.record.group
+            if accepted and not state.placeholders.any(PlaceholderState.ASKED):
                 state.core("run", now)
         elif member is not None and member.life.state == TaskState.SCHEDULING and member.way is Way.ORDINARY:
             state.task(member._replace(node=node), now, "TaskAllocated")
@@ -352,8 +357,7 @@ class Gang:
         state.task(cleared, now, "TaskKilled" if killed else "CompleteTask")
         if APPLICATION.allows(self.record.manager, "AppTaskCompleted"):
             state.manager("AppTaskCompleted", now)
-        idle = not state.members.any(*OPEN)
-        if idle and self.record.core.state in (CoreState.ACCEPTED, CoreState.RUNNING):
+        if not state.members.any(*OPEN) and self.record.core.state in (CoreState.ACCEPTED, CoreState.RUNNING):
             state.core("complete", now)
         settle(state, now)
 
@@ -362,24 +366,35 @@ class Gang:
     def tick(self, now: float) -> None:
         """Time has passed: placeholders time out, applications complete and expire."""
         state, record = self._state, self.record
-        timeout = record.metadata.parameters.timeout
-        if record.timer is not None and now >= record.timer + timeout and state.placeholders.any(*ALIVE):
-            if record.core.state == CoreState.ACCEPTED:
-                self._reservation_failed(now)
+        late = record.timer is not None and now >= record.timer + record.metadata.parameters.timeout
+        if late and state.placeholders.any(*ALIVE):
+            if record.core.state == CoreState.ACCEPTED or record.manager.state == AppState.RESERVING:
+                self.give_up(NoticeCode.RESERVATION_TIMEOUT, now)
             else:
                 state.give_up_all(now)
         if record.ended is not None and now >= record.ended + RETENTION_SECONDS:
             state.core("expire", now)
         settle(state, now)
 
-    def _reservation_failed(self, now: float) -> None:
-        """The gang did not come together in time."""
-        state, hard = self._state, self.record.metadata.parameters.style is Style.HARD
-        state.notice(NoticeCode.RESERVATION_TIMEOUT, self.record.key, NoticeCode.RESERVATION_TIMEOUT)
-        state.put(state.header._replace(cause=NoticeCode.RESERVATION_TIMEOUT))
-        state.core("fail" if hard else "resume", now)
-        if self.record.manager.state == AppState.RESERVING:
-            state.manager("Fail" if hard else "Resuming", now)
-        state.give_up_all(now)
-        if hard:
-            state.fail_unallocated(NoticeCode.RESERVATION_TIMEOUT, now)
+    # --- gangs that start together (groups) -------------------------------------------------------------------
+
+    @property
+    def reserving(self) -> bool:
+        """True until the tasks may start, with their room or without it."""
+        return self.record.manager.state in UNDECIDED
+
+    @property
+    def reserved(self) -> bool:
+        """True while every placeholder holds its room and no task may start yet."""
+        return is_complete(self._state)
+
+    def start(self, now: float) -> None:
+        """The gangs of the group are complete: tasks take over their room."""
+        let_start(self._state, now)
+        settle(self._state, now)
+
+    def give_up(self, cause: NoticeCode, now: float) -> None:
+        """The gang, or another one of its group, does not come together: the reservation ends by its style."""
+        self._state.notice(cause, self.record.key, cause)
+        end_reservation(self._state, cause, now)
+        settle(self._state, now)

@@ -66,6 +66,8 @@ class GangRecord(NamedTuple):
     completing: float | None = None
     ended: float | None = None
     cause: str = ""
+    group: str = ""
+    """The name of the gangs that start together with this one (`groups.settle_together`); empty: it starts alone."""
 
     @property
     def key(self) -> str:
@@ -105,11 +107,14 @@ class MemberRecord(NamedTuple):
 Record = GangRecord | PlaceholderRecord | MemberRecord
 
 
-def placeholder_name(application: str, group: str, number: int) -> str:
+def placeholder_name(application: str, group: str, number: int, created: float = 0.0) -> str:
     """The name of a placeholder: parts of application and group to read, and ten characters that make the name unique.
     The same number gives the same name, so that a creation that is repeated after a crash makes no second one. Of an
-    application with a namespace (``namespace/name``) the name alone is shown."""
-    full = "\0".join((application, group, str(number))).encode()
+    application with a namespace (``namespace/name``) the name alone is shown.
+
+    `created`: Unix seconds at which the gang was made. A gang that follows another one of the same application has
+    other names, because placeholders of the first may still be ending; 0.0 = nothing is added to the name."""
+    full = "\0".join((application, group, str(number), *([repr(created)] if created else []))).encode()
     shown = application.rpartition("/")[2]
     return f"tg-{shown[:28]}-{group[:20]}-{blake2b(full, digest_size=5).hexdigest()}"
 

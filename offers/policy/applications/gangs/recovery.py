@@ -61,5 +61,6 @@ def _adopt(state: GangState, one: Existing, now: float) -> None:
     state.turn(placed, "Bind", now)
     if state.header.timer is None:
         state.put(state.header._replace(timer=now))
-    if not state.placeholders.any(PlaceholderState.ASKED) and state.header.core.state == CoreState.ACCEPTED:
+    accepted = state.header.core.state == CoreState.ACCEPTED and not state.header.group
+    if accepted and not state.placeholders.any(PlaceholderState.ASKED):
         state.core("run", now)

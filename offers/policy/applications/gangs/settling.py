@@ -8,6 +8,7 @@ from __future__ import annotations
 from offers.policy.applications.gangs.records import PlaceholderRecord, ReleaseType, Way
 from offers.policy.applications.gangs.state import GangState
 from offers.policy.applications.gangs.swap import replaced, swap_all
+from offers.policy.applications.metadata import Style
 from offers.policy.applications.tables import APPLICATION, AppState, CoreState, PlaceholderState, TaskState
 
 COMPLETING_SECONDS = 30.0
@@ -21,9 +22,8 @@ def settle(state: GangState, now: float) -> None:
     _end_fallback(state, now)
     if state.header.manager.state == AppState.ACCEPTED:
         _reserve(state, now)
-    if state.header.manager.state == AppState.RESERVING and _all_bound(state):
-        state.manager("UpdateReservation", now)
-        state.manager("Run", now)
+    if is_complete(state) and not state.header.group:
+        let_start(state, now)
     if state.header.manager.state == AppState.RUNNING:
         _send(state, now)
     swap_all(state, now)
@@ -38,6 +38,39 @@ def is_reserving(state: GangState) -> bool:
     """True while the gang is to come together."""
     ready = state.header.core.state in (CoreState.ACCEPTED, CoreState.RUNNING)
     return ready and state.header.manager.state == AppState.RESERVING
+
+
+def is_complete(state: GangState) -> bool:
+    """True if the gang is being reserved and every placeholder holds its room."""
+    return state.header.manager.state == AppState.RESERVING and all(
+        state.placeholders.count(group.name, PlaceholderState.BOUND) >= group.min_member
+        for group in state.groups.values()
+    )
+
+
+def let_start(state: GangState, now: float) -> None:
+    """The reservation is complete: tasks take over the room of placeholders."""
+    if state.header.core.state == CoreState.ACCEPTED:
+        state.core("run", now)
+    state.manager("UpdateReservation", now)
+    state.manager("Run", now)
+
+
+def end_reservation(state: GangState, cause: str, now: float) -> None:
+    """Ends a reservation without all its room, by the style of the gang. `cause`: a code."""
+    hard = state.header.metadata.parameters.style is Style.HARD
+    allocated = state.header.core.state == CoreState.RUNNING
+    state.put(state.header._replace(cause=cause))
+    if hard or not allocated:
+        state.core("fail" if hard else "resume", now)
+    if hard:
+        state.manager("Fail", now)
+    elif state.header.manager.state == AppState.RESERVING:
+        # A gang whose placeholders all have a node runs for its queue already, and does not resume.
+        state.manager("Run" if allocated else "Resuming", now)
+    state.give_up_all(now)
+    if hard:
+        state.fail_unallocated(cause, now)
 
 
 def placeholder_gone(state: GangState, holder: PlaceholderRecord, now: float) -> None:
@@ -80,13 +113,6 @@ def _reserve(state: GangState, now: float) -> None:
         state.count(group.name, total=missing)
         for _ in range(missing):
             state.ask_placeholder(group, now)
-
-
-def _all_bound(state: GangState) -> bool:
-    return all(
-        state.placeholders.count(group.name, PlaceholderState.BOUND) >= group.min_member
-        for group in state.groups.values()
-    )
 
 
 def _send(state: GangState, now: float) -> None:

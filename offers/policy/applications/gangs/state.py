@@ -183,7 +183,7 @@ class GangState:
         """Asks for room for one more placeholder; `now` in Unix seconds."""
         number = self.header.issued
         self.put(self.header._replace(issued=number + 1))
-        key = placeholder_name(self.header.key, group.name, number)
+        key = placeholder_name(self.header.key, group.name, number, self.header.metadata.created)
         self.put(PlaceholderRecord(key, group.name, number, group.min_resource, PLACEHOLDER.born(key)))
         self.engine.ask(self.header.key, key, group.min_resource, now)
 

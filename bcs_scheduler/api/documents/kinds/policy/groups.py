@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from bcs_scheduler.api.documents.parts import names
-from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
+from bcs_scheduler.api.documents.validate import (
+    check_identity,
+    check_kind,
+    check_metadata,
+    check_reservation,
+    with_namespace,
+)
 from bcs_scheduler.api.http.errors import invalid
+from bcs_scheduler.core.requests.policies.managed import MOST_MEMBERS, PARAMETERS
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.policy.groups import PodGroupDocument
 from bcs_scheduler.wire.problems import Problems, member
@@ -26,6 +33,7 @@ def read_pod_group(raw: object, namespace: str, name: str | None, problems: Prob
     for field, value in (("queue", spec.queue), ("priorityClassName", spec.priority_class_name)):
         if value:
             names.check_name(value, member("$.spec", field), problems)
+    _check_reservation(document, problems)
     if problems:
         raise invalid(problems.listed())
     return PodGroup(
@@ -38,3 +46,21 @@ def read_pod_group(raw: object, namespace: str, name: str | None, problems: Prob
         queue=spec.queue,
         priority_class=spec.priority_class_name,
     )
+
+
+def _check_reservation(document: PodGroupDocument, problems: Problems) -> None:
+    """A reservation launches placeholders for each member, so it needs the number of each member."""
+    spec = document.spec
+    if PARAMETERS not in document.metadata.annotations:
+        return
+    check_reservation(document.metadata, problems)
+    reserved = sum(spec.min_task_member.values())
+    if not spec.min_task_member:
+        words = "is required for a reservation: the number of taskgroups of each member that start together"
+        problems.add("$.spec.minTaskMember", words)
+    elif spec.min_member > reserved:
+        words = f"must be at most the sum of minTaskMember ({reserved}), for which room is reserved"
+        problems.add("$.spec.minMember", words)
+    if reserved > MOST_MEMBERS:
+        words = f"has the sum {reserved}; a reservation has {MOST_MEMBERS} taskgroups at most"
+        problems.add("$.spec.minTaskMember", words)

@@ -19,6 +19,7 @@ POLICY = frozenset(
         "ReservationStarted",
         "ReservationComplete",
         "ReservationTimedOut",
+        "ReservationEnded",
         "ReservationRejected",
     }
 )
