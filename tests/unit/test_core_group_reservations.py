@@ -97,7 +97,7 @@ def test_no_member_starts_before_all_placeholders_of_the_group_hold_their_room()
     found = explain_application(
         lab.core.state, lab.core.state.applications["default/worker"], lab.core.diagnosis, lab.now
     )
-    words = "reservation of group train: 2 of 3 placeholders hold room, 14 min 29 s left; of this application 1 of 2"
+    words = "reservation of group train: 2 of 3 placeholders hold room, 14m29s left; of this application 1 of 2"
     assert words in found.text
     shown = show_pod_group(lab.core.state, lab.core.state.pod_groups[GROUP], lab.core.diagnosis).status.reservation
     assert shown is not None and (shown.state, shown.holding, shown.needed) == ("Reserving", 2, 3)
