@@ -26,15 +26,14 @@ def manager_settings(names: Sequence[str], path: str) -> Mapping[str, Mapping[st
     if not path:
         given: object = {}
     else:
-        import yaml
+        from bcs_scheduler.wire.yamltext import BadYaml, document_of
 
         try:
-            given = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+            given = document_of(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError(f"scheduler.app_managers_file: cannot read {path}: {reason(error)}") from None
-        except yaml.YAMLError as error:
-            words = " ".join(str(error).split())
-            raise ConfigError(f"scheduler.app_managers_file: {path}: not YAML: {words}") from None
+        except BadYaml as error:
+            raise ConfigError(f"scheduler.app_managers_file: {path}: not YAML: {error}") from None
     return {name: _settings_of(name, given, names, path) for name in names}
 
 

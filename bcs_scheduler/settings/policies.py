@@ -56,16 +56,16 @@ def read_policy(path: Path, registry: Registry | None = None) -> Policy:
 
 def contents(path: Path) -> Any:
     """The contents of a YAML file. Raises BadPolicy."""
-    import yaml
+    from bcs_scheduler.wire.yamltext import BadYaml, document_of
 
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return document_of(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadPolicy([Problem(str(path), error.strerror or str(error))]) from None
     except UnicodeDecodeError:
         raise BadPolicy([Problem(str(path), "not UTF-8")]) from None
-    except yaml.YAMLError as error:
-        raise BadPolicy([Problem(str(path), f"not YAML: {' '.join(str(error).split())}")]) from None
+    except BadYaml as error:
+        raise BadPolicy([Problem(str(path), f"not YAML: {error}")]) from None
 
 
 class TreeOfSettings(NamedTuple):
@@ -81,7 +81,10 @@ def queues_of_settings(kind: Kind, path: str) -> TreeOfSettings | None:
     if kind != "hierarchical":
         return None
     try:
-        return tree_of(contents(Path(path)) if path else None)
+        found = contents(Path(path)) if path else None
+        if path and found is None:
+            raise BadPolicy([Problem("queues", "the file is empty")])
+        return tree_of(found)
     except (BadQueues, BadPolicy) as error:
         problems = "\n".join(f"  {problem}" for problem in error.problems)
         raise ConfigError(f"scheduler.policy_file: {path} is refused:\n{problems}") from None

@@ -15,6 +15,7 @@ Four ways to compare and compute with a name that is missing:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
@@ -27,17 +28,42 @@ Vector = Mapping[str, int]
 THOUSAND = 1000
 
 
+_DECIMAL = re.compile(r"[+-]?(?:\d{1,64}(?:\.\d{0,64})?|\.\d{1,64})(?:[eE][+-]?\d{1,3})?\Z", re.ASCII)
+"""Decimal numbers of documents. The bounds of their digits bound the work: 1e99999999 would take minutes to compute."""
+_SHOWN = 60
+
+
+def decimal(number: object) -> Fraction:
+    """The exact value of a number or a text. Raises ValueError for anything else: not finite, not a decimal number,
+    more than 64 digits, an exponent beyond 999. A float counts as the shortest decimal number that names it."""
+    if isinstance(number, bool) or not isinstance(number, int | float | str):
+        raise ValueError(f"not a number: {shown(number)}")
+    try:
+        text = str(number).strip()
+    except ValueError:  # Python turns integers of more than 4300 digits into no text
+        text = ""
+    if not _DECIMAL.match(text):
+        raise ValueError(f"not a number: {shown(number)}")
+    return Fraction(text)
+
+
+def shown(value: object) -> str:
+    """A value for a message, at most 60 characters long."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return "a number of more than 4300 digits"
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
 def thousandths(number: int | float | str) -> int:
     """A decimal number with at most three decimals, in thousandths. Raises ValueError for anything else: more decimals,
-    not finite, not a number. A float counts as the shortest decimal number that names it."""
-    if isinstance(number, bool):
-        raise ValueError(f"not a number: {number}")
-    try:
-        exact = Fraction(str(number)) * THOUSAND
-    except (ValueError, ZeroDivisionError):
-        raise ValueError(f"not a number: {number!r}") from None
+    and each refusal of `decimal`."""
+    if type(number) is int:
+        return number * THOUSAND
+    exact = decimal(number) * THOUSAND
     if exact.denominator != 1:
-        raise ValueError(f"more than three decimals: {number}")
+        raise ValueError(f"more than three decimals: {shown(number)}")
     return exact.numerator
 
 

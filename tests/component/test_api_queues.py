@@ -86,6 +86,14 @@ def test_bad_queues_are_refused_with_every_path(api: Api, spec: Json, found: set
     assert status(response) == (422, "invalid") and paths(response) == found
 
 
+@pytest.mark.parametrize("validation", ["Warn", "Ignore"])
+def test_amounts_that_would_have_no_effect_are_refused_in_every_mode(api: Api, validation: str) -> None:
+    body = queue(guarantee={"nvidia.com/gpu": 2, "cpu": 1}, capability={"pods": 1, "memory": "1Gi"}, colour="red")
+    response = api.call("POST", "/queues", json=body, params={"fieldValidation": validation})
+    assert status(response) == (422, "invalid")
+    assert paths(response) == {'$.spec.guarantee["nvidia.com/gpu"]', "$.spec.capability.pods"}
+
+
 def test_bad_names_of_queues(api: Api) -> None:
     assert paths(api.call("POST", "/queues", json=queue("Ba.tch"))) == {"$.metadata.name"}
     assert paths(api.call("PUT", "/queues/other", json=queue())) == {"$.metadata.name"}

@@ -53,6 +53,40 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("actions: allocate\ntiers: []\nactions: preempt\n", "line 3, column 1: the key 'actions' is given twice"),
+        ("tiers: &a\n- plugins: *a\n", "line 2, column 12: the value &a contains itself"),
+        ("tiers: " + "[" * 3000, "nested too deeply"),
+        ("session: {pluginSeconds: " + "9" * 5000 + "}", "Exceeds the limit"),
+        ("actions: !!binary aGk=\n", "line 1, column 10: documents have no values of tag:yaml.org,2002:binary"),
+        ("actions: a\n---\nactions: b\n", "holds 2 documents in place of one"),
+    ],
+)
+def test_texts_that_readers_could_take_differently_are_refused(text: str, found: str, tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    (problem,) = problems(path)
+    assert problem.startswith(f"{path}: not YAML: {found}")
+
+
+def test_aliases_that_stand_for_billions_are_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    lines = ["a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    path.write_text("\n".join(lines))
+    (problem,) = problems(path)
+    assert "the aliases stand for more than 1000000 values" in problem
+
+
+def test_an_empty_file_is_no_tree_of_queues(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text("# nothing yet\n")
+    with pytest.raises(ConfigError, match="queues: the file is empty"):
+        queues_of_settings("hierarchical", str(path))
+
+
 def test_the_tree_of_queues_that_is_shipped_can_be_used() -> None:
     found = queues_of_settings("hierarchical", str(ROOT / "conf" / "queues.yaml"))
     assert found is not None and [queue.name for queue in found.partition.root.queues] == ["default", "batch", "online"]

@@ -152,3 +152,21 @@ def test_a_registry_refuses_what_is_no_plugin_and_names_that_are_taken() -> None
             Registry([plugin])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="`run`"):
         Registry(actions=[Tenth()])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("number", ["1e99999999", "9" * 5000, 10**400, "1e400", 2**31, float("nan"), float("inf")])
+def test_numbers_of_any_size_are_refused_at_once(number: Any) -> None:
+    document = {
+        **tiers({"name": "nodeorder", "arguments": {"leastrequested.weight": number}}),
+        "actions": "enqueue, allocate",
+        "configurations": [{"name": "enqueue", "arguments": {"overcommit-factor": number}}],
+        "session": {"pluginSeconds": number, "nominationSeconds": number},
+    }
+    found = problems(document)
+    assert [problem.split(": ")[0] for problem in found] == [
+        "session.pluginSeconds",
+        "session.nominationSeconds",
+        "configurations[0].arguments.overcommit-factor",
+        "tiers[0].plugins[0].arguments.leastrequested.weight",
+    ]
+    assert all(len(problem) < 150 for problem in found)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.configuration.document import MOST_LEVELS, MOST_QUEUES, partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import Fencing, NodeOrder, PreemptionPolicy, SortPolicy
 
@@ -202,3 +202,66 @@ def test_the_backoff_of_applications_has_no_effect_and_is_refused(name: str) -> 
     (found,) = problems(queues({"name": "q", "properties": {name: 3}})).items()
     assert found[0] == f"queues[0].properties.{name}" and "remove the setting" in found[1]
     partition_of(queues({"name": "q", "properties": {"application.unschedasks.backoff": 0}}), RESOURCES)
+
+
+DIGITS = "9" * 5000
+
+
+@pytest.mark.parametrize("number", ["1e99999999", DIGITS, 10**400, float("nan"), float("inf"), "1_000", "1/3", "0x10"])
+def test_numbers_of_any_size_are_refused_at_once(number: Any) -> None:
+    properties = {"priority.offset": number, "preemption.delay": number, "quota.preemption.delay": f"{DIGITS}h"}
+    limit = {"users": ["*"], "maxapplications": number, "maxresources": {"cpus": number}}
+    queue = {"name": "a", "maxapplications": number, "properties": properties, "limits": [limit]}
+    found = problems(queues({**queue, "resources": {"max": {"cpus": number, "mem": 1}, "guaranteed": {"mem": number}}}))
+    assert set(found) == {
+        "queues[0].maxapplications",
+        "queues[0].properties.priority.offset",
+        "queues[0].properties.preemption.delay",
+        "queues[0].properties.quota.preemption.delay",
+        "queues[0].limits[0].maxapplications",
+        "queues[0].limits[0].maxresources.cpus",
+        "queues[0].resources.max.cpus",
+        "queues[0].resources.guaranteed.mem",
+    }
+    assert all(len(text) < 120 for text in found.values())
+
+
+@pytest.mark.parametrize("number", [2**31, "1e300", -(2**40)])
+def test_numbers_beyond_their_range_are_refused(number: Any) -> None:
+    found = problems(queues({"name": "a", "properties": {"priority.offset": number, "preemption.delay": number}}))
+    assert set(found) == {"queues[0].properties.priority.offset", "queues[0].properties.preemption.delay"}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": "leaf"}
+    for level in range(levels - 1):
+        found = {"name": f"q{level}", "queues": [found]}
+    return queues(found)
+
+
+def test_the_number_of_queues_and_of_levels_is_bounded() -> None:
+    many = [{"name": f"q{position}"} for position in range(MOST_QUEUES)]
+    assert len(partition_of(queues(*many), RESOURCES).root.queues) == MOST_QUEUES
+    assert problems(queues(*many, {"name": "more"}, {"name": "again"})) == {"queues[1000]": "more than 1000 queues"}
+    partition_of(nested(MOST_LEVELS), RESOURCES)
+    for levels in (MOST_LEVELS + 1, 5000):
+        (text,) = problems(nested(levels)).values()
+        assert text == "more than 100 levels of queues"
+
+
+def test_references_that_stand_for_endless_queues_are_refused_at_once() -> None:
+    shared: list[Any] = [{"name": "leaf"}]
+    for _ in range(40):
+        shared = [{"name": "a", "queues": shared}, {"name": "b", "queues": shared}]
+    assert "more than 1000 queues" in problems({"queues": shared}).values()
+    itself: dict[str, Any] = {"name": "a"}
+    itself["queues"] = [itself]
+    assert problems(queues(itself)) == {"queues[0].queues[0]": "a queue contains itself"}
+
+
+def test_parents_of_rules_are_bounded() -> None:
+    rule: dict[str, Any] = {"name": "user"}
+    for _ in range(5000):
+        rule = {"name": "user", "parent": rule}
+    (text,) = problems({"queues": [{"name": "a"}], "placementrules": [rule]}).values()
+    assert text == "more than 100 parents of a rule"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from math import isfinite
 from typing import Any, TypeVar
 
 import click
@@ -320,6 +321,8 @@ def _number(amount: Any) -> Any:
     try:
         number = float(amount)
     except ValueError:
+        return amount
+    if not isfinite(number):
         return amount
     return int(number) if number.is_integer() else number
 

@@ -147,9 +147,9 @@ def start(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
 
 def _document(file: str) -> Json:
     """The tree in a file. Raises UsageError."""
-    from bcs_scheduler.cli.documents.loading import parsed, text_of
+    from bcs_scheduler.cli.documents.loading import bodies_of
 
-    bodies = parsed(file, text_of(file))
+    bodies = [body for _, body in bodies_of(file)]
     if len(bodies) != 1 or not isinstance(bodies[0], dict):
         raise UsageError(
             f"{file}: holds {len(bodies)} documents; one object with the field queues or partitions is needed"

@@ -10,23 +10,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.errors import Problem, UsageError
+from bcs_scheduler.wire.yamltext import BadYaml, documents_of
 
 SUFFIXES = (".json", ".yaml", ".yml")
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """YAML with the types of JSON: a time stamp remains text."""
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 class Loaded(NamedTuple):
@@ -51,7 +40,7 @@ def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: boo
             files += _files(path)
     for file in files:
         with _noted(problems):
-            bodies += _read(file)
+            bodies += bodies_of(file)
     for source, body in bodies:
         with _noted(problems):
             documents.append(checked(source, body, namespace, namespace_given))
@@ -84,8 +73,8 @@ def _files(path: str) -> list[str]:
     return found
 
 
-def _read(path: str) -> list[tuple[str, Any]]:
-    """(file and number of the document, content) of each document."""
+def bodies_of(path: str) -> list[tuple[str, Any]]:
+    """(file and number of the document, content) of each document. Raises UsageError."""
     text = text_of(path)
     source = "standard input" if path == "-" else path
     if path.endswith(".json") or (path == "-" and text.lstrip().startswith("{")):
@@ -109,24 +98,31 @@ def text_of(path: str) -> str:
 def parsed(source: str, given: str) -> list[Any]:
     """The documents of a YAML or JSON text. Raises UsageError."""
     try:
-        return [body for body in yaml.load_all(given, Loader=_PlainLoader) if body is not None]
-    except yaml.YAMLError as error:
-        raise UsageError(f"{source}: not YAML: {_yaml_reason(error)}") from None
+        return [body for body in documents_of(given) if body is not None]
+    except BadYaml as error:
+        raise UsageError(f"{source}: not YAML: {error}") from None
 
 
 def _parse_json(source: str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{source}: not JSON: line {error.lineno}, column {error.colno}: {error.msg.lower()}"
         ) from None
+    except RecursionError:
+        raise UsageError(f"{source}: not JSON: nested too deeply") from None
+    except ValueError as error:
+        raise UsageError(f"{source}: not JSON: {str(error)[:200]}") from None
 
 
-def _yaml_reason(error: yaml.YAMLError) -> str:
-    mark = getattr(error, "problem_mark", None)
-    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-    return place + str(getattr(error, "problem", None) or error).replace("\n", " ")
+def _object(pairs: list[tuple[str, Any]]) -> Json:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for position, name in enumerate(names) if name in names[:position])
+        raise ValueError(f"the key {twice[:80]!r} is given twice")
+    return found
 
 
 def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Document:

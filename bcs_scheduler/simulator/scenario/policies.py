@@ -8,12 +8,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import yaml
-
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.settings.policies import RESOURCES, policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.sections import ConfigError
 from bcs_scheduler.simulator.scenario.amounts import BadInput
+from bcs_scheduler.wire.yamltext import BadYaml, document_of
 from offers.policy.hierarchy import BadQueues, partition_of
 from offers.policy.hierarchy.configuration.document import canonical
 
@@ -55,9 +54,9 @@ def _of_dump(options: CoreOptions, tree: Mapping[str, Any]) -> CoreOptions:
 
 def _is_tree(file: Path) -> bool:
     try:
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        found = document_of(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadInput(f"--policy: {file}: {error.strerror or error}") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
+    except (UnicodeDecodeError, BadYaml) as error:
         raise BadInput(f"--policy: {file}: not YAML: {' '.join(str(error).split())}") from None
-    return isinstance(document, dict) and bool({"queues", "partitions"} & document.keys())
+    return isinstance(found, dict) and bool({"queues", "partitions"} & found.keys())

@@ -65,10 +65,37 @@ def test_the_tree_is_exported_changed_and_applied(bcs: Any, tmp_path: Path) -> N
     assert "one object with the field queues or partitions is needed" in bcs("queue", "apply", "-f", str(path)).err
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "found"),
+    [
+        ("a.yaml", "queues:\n- name: a\n  name: b\n", "not YAML: line 3, column 3: the key 'name' is given twice"),
+        (
+            "a.yaml",
+            "queues: &q\n- {name: a, queues: *q}\n",
+            "not YAML: line 2, column 21: the value &q contains itself",
+        ),
+        ("a.yaml", "queues: " + "[" * 3000, "not YAML: nested too deeply"),
+        ("a.json", '{"queues": [], "queues": []}', "not JSON: the key 'queues' is given twice"),
+        ("a.json", '{"queues": ' + "[" * 200_000, "not JSON: nested too deeply"),
+        ("a.json", '{"queues": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
+    ],
+)
+def test_files_that_could_be_taken_differently_are_refused(
+    bcs: Any, tmp_path: Path, name: str, text: str, found: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    for command in (("queue", "apply"), ("apply",), ("diff",)):
+        refused = bcs(*command, "-f", str(path))
+        assert refused.code != 0 and f"{path}: {found}" in refused.err, command
+    assert exported(bcs) == TREE
+
+
 def test_a_dry_run_prints_its_effect(bcs: Any) -> None:
     said = bcs("queue", "apply", "-f", str(QUEUES), "--dry-run", "-o", "text").out
-    assert "unchanged" in said
+    assert "queue/root unchanged (dry run)" in said
     said = bcs("queue", "stop", "batch", "--dry-run", "-o", "text").out
+    assert "queue/root.batch stopped (dry run)" in said
     assert "0 more taskgroups would wait" in said and "0 taskgroups would be preempted" in said
 
 

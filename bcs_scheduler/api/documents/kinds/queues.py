@@ -33,6 +33,7 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
     names.check_labels(metadata.annotations, "$.metadata.annotations", problems)
     guarantee = _read(spec.guarantee, "$.spec.guarantee", problems)
     capability = _read(spec.capability, "$.spec.capability", problems)
+    _refuse_unknown(raw, problems)
     for resource, amount in guarantee.items():
         if amount > capability.get(resource, amount):
             problems.add(member("$.spec.guarantee", resource), f"is more than spec.capability.{resource}")
@@ -47,6 +48,18 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
         capability=Limits(**capability),
         reclaimable=spec.reclaimable,
     )
+
+
+def _refuse_unknown(raw: object, problems: Problems) -> None:
+    """An amount of a resource that is not counted would limit nothing and guarantee nothing."""
+    spec = raw.get("spec") if isinstance(raw, dict) else None
+    known = {*READERS, *QueueAmounts.aliases}
+    for field in ("guarantee", "capability"):
+        amounts = spec.get(field) if isinstance(spec, dict) else None
+        for name in amounts if isinstance(amounts, dict) else ():
+            if name not in known:
+                path = member(f"$.spec.{field}", name)
+                problems.add(path, f"unknown resource; known: {', '.join(READERS)}")
 
 
 def _read(given: QueueAmounts, path: str, problems: Problems) -> dict[str, int]:

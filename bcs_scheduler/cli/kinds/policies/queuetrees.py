@@ -229,10 +229,11 @@ def report_tree(session: Session, name: str, done: str, answer: Accepted, dry_ru
     """Reports a change of the tree; with `dry_run`, its effect."""
     data = answer.data
     if data.get("unchanged"):
-        session.report("queue", name, "unchanged")
+        session.report("queue", name, "unchanged", "dry run" if dry_run else "")
         return
     revision = f"revision {data['revision']}" if "revision" in data else ""
-    session.report("queue", name, done, "" if dry_run else revision, **({"trial": data["trial"]} if dry_run else {}))
+    trial = {"dryRun": True, "trial": data["trial"]} if dry_run else {}
+    session.report("queue", name, done, "dry run" if dry_run else revision, **trial)
     if dry_run and session.change_format == "text":
         for line in trial_lines(data["trial"]):
             session.say(line)

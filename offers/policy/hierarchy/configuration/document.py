@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from offers.policy.amounts import thousandths
+from offers.policy.amounts import shown, thousandths
 from offers.policy.hierarchy.configuration.checks import check_tree
 from offers.policy.hierarchy.configuration.fields import BadQueues, Fields
 from offers.policy.hierarchy.configuration.partition import (
@@ -87,6 +87,9 @@ PROPERTIES = frozenset(
     }
 )
 
+MOST_QUEUES, MOST_LEVELS = 1000, 100
+"""Queues of a document, and levels of queues, or of parents of rules, below each other. Queues that placement rules
+create do not count."""
 NO_BACKOFF = (
     "applications are not backed off: requests without a place cause no work while they wait; remove the setting"
 )
@@ -117,11 +120,14 @@ class _Reader:
     def __init__(self, fields: Fields, tags: Collection[str] | None) -> None:
         self._fields, self._tags = fields, tags
         self._above: list[int] = []
+        self._number = 0
         self._paths: dict[str, str] = {}
 
     def read(self, document: object) -> Partition:
         given = self._partition(document)
         root = self._root(given.get("queues", []))
+        if self._number > MOST_QUEUES:
+            raise BadQueues(self._fields.problems)
         if "limits" in given:
             if root.limits:
                 self._fields.report("limits", "the queue root has limits, too: give one of them")
@@ -170,8 +176,16 @@ class _Reader:
 
     def _queues(self, path: str, entries: list[Any], above: str) -> tuple[QueueConfig, ...]:
         found: dict[str, QueueConfig] = {}
+        if entries and above.count(".") >= MOST_LEVELS:
+            self._fields.report(path, f"more than {MOST_LEVELS} levels of queues")
+            return ()
         for position, entry in enumerate(entries):
             place = f"{path}[{position}]"
+            self._number += 1
+            if self._number > MOST_QUEUES:
+                if self._number == MOST_QUEUES + 1:
+                    self._fields.report(place, f"more than {MOST_QUEUES} queues")
+                break
             if id(entry) in self._above:
                 self._fields.report(place, "a queue contains itself")
                 continue
@@ -190,7 +204,7 @@ class _Reader:
 
     def _name(self, path: str, value: object) -> str:
         if not isinstance(value, str) or not NAME.fullmatch(value):
-            self._fields.report(path, f"{value!r} is no name: 1 to 64 letters, digits and _ @ # / : -, no dot")
+            self._fields.report(path, f"{shown(value)} is no name: 1 to 64 letters, digits and _ @ # / : -, no dot")
             return f"?{path.replace('.', '/')}"
         return value.lower()
 
@@ -252,7 +266,7 @@ class _Reader:
                     found["sort_policy"] = fields.choice(place, one, SortPolicy, SortPolicy.FIFO)
                 case "application.sort.priority":
                     if one not in ("enabled", "disabled"):
-                        fields.report(place, f"{one!r} is none of enabled, disabled")
+                        fields.report(place, f"{shown(one)} is none of enabled, disabled")
                     found["sort_priority"] = one != "disabled"
                 case "priority.policy":
                     found["priority_policy"] = fields.choice(place, one, Fencing, Fencing.DEFAULT)
@@ -318,10 +332,13 @@ class _Reader:
         if id(value) in below:
             fields.report(path, "a rule is its own parent")
             return PlacementRule("provided")
+        if len(below) > MOST_LEVELS:
+            fields.report(path, f"more than {MOST_LEVELS} parents of a rule")
+            return PlacementRule("provided")
         given = fields.mapping(path, value, ("name", "value", "create", "filter", "parent"))
         kind = fields.text(f"{path}.name", given.get("name", ""))
         if kind not in RULES:
-            fields.report(f"{path}.name", f"unknown rule {kind!r}; known: {', '.join(sorted(RULES))}")
+            fields.report(f"{path}.name", f"unknown rule {shown(kind)}; known: {', '.join(sorted(RULES))}")
         wanted = kind in ("fixed", "tag")
         target = fields.text(f"{path}.value", given.get("value", ""))
         if wanted and not target:
@@ -343,7 +360,7 @@ class _Reader:
         given = self._fields.mapping(path, value, ("type", "users", "groups"))
         kind = given.get("type", "allow")
         if kind not in ("allow", "deny"):
-            self._fields.report(f"{path}.type", f"{kind!r} is none of allow, deny")
+            self._fields.report(f"{path}.type", f"{shown(kind)} is none of allow, deny")
         names = {each: self._fields.texts(f"{path}.{each}", given.get(each, [])) for each in ("users", "groups")}
         for each, listed in names.items():
             for position, name in enumerate(listed):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
-from offers.policy.amounts import thousandths
+from offers.policy.amounts import decimal, shown, thousandths
 from offers.policy.hierarchy.configuration.yunikorn import ALIASES, duration
 
 LARGEST = (1 << 63) - 1
 """The largest amount. Shares are compared as integers that are exact up to here."""
+LARGEST_NUMBER = (1 << 31) - 1
+"""The largest number of applications, offset of priorities (negative, too) and number of seconds."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -98,33 +101,39 @@ class Fields:
 
     def integer(self, path: str, value: object) -> int:
         """A whole number, also as a text."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if isinstance(value, str) and value.removeprefix("-").isdecimal():
-            return int(value)
-        self.report(path, f"not a whole number: {value!r}")
+        try:
+            number = decimal(value)
+        except ValueError:
+            number = Fraction(1, 2)
+        if number.denominator != 1 or isinstance(value, float):
+            self.report(path, f"not a whole number: {shown(value)}")
+        elif abs(number) > LARGEST_NUMBER:
+            self.report(path, f"too large: {shown(value)}")
+        else:
+            return number.numerator
         return 0
 
     def seconds(self, path: str, value: object, default: float) -> float:
         """A duration in seconds: a number, or a text such as 30s or 1h30m."""
+        found = duration(value) if isinstance(value, str) else None
         try:
-            if isinstance(value, bool) or not isinstance(value, int | float | str):
-                raise ValueError
-            long = duration(value) if isinstance(value, str) else None
-            found = float(value) if long is None else long
+            found = decimal(value) if found is None else found
         except ValueError:
-            self.report(path, f"not a duration: {value!r}")
+            self.report(path, f"not a duration: {shown(value)}")
             return default
-        if not 0 <= found < float("inf"):
-            self.report(path, f"not a duration of at least 0 s: {value!r}")
-            return default
-        return found
+        if found < 0:
+            self.report(path, f"not a duration of at least 0 s: {shown(value)}")
+        elif found > LARGEST_NUMBER:
+            self.report(path, f"too long: {shown(value)}")
+        else:
+            return float(found)
+        return default
 
     def choice(self, path: str, value: object, kind: type[Choice], default: Choice) -> Choice:
         """One of the values of an enumeration."""
         if isinstance(value, str) and value in {one.value for one in kind}:
             return kind(value)
-        self.report(path, f"{value!r} is none of {', '.join(kind)}")
+        self.report(path, f"{shown(value)} is none of {', '.join(kind)}")
         return default
 
     def amounts(self, path: str, value: object, *, weights: bool = False) -> dict[str, int]:
@@ -150,9 +159,9 @@ class Fields:
                 self.report(place, str(error))
                 continue
             if amount < 0:
-                self.report(place, f"negative: {given}")
+                self.report(place, f"negative: {shown(given)}")
             elif amount > LARGEST:
-                self.report(place, f"too large: {given}")
+                self.report(place, f"too large: {shown(given)}")
             else:
                 found[name] = amount
         return found

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from offers.policy.amounts import shown
+
 THOUSAND, MB = 1000, 2**20
 WITHOUT_EFFECT = ("statedumpfilepath",)
 """Fields of partitions that have no effect in YuniKorn any more, and none here."""
 _AMOUNT = re.compile(r"(?P<number>\d{1,18}(?:\.\d{1,9})?)(?P<unit>[A-Za-z]{0,2})\Z", re.ASCII)
-_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ns|us|µs|ms|s|m|h))+\Z")
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)")
+_DURATION = re.compile(r"(?:\d{1,18}(?:\.\d{1,18})?(?:ns|us|µs|ms|s|m|h)){1,16}\Z", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|ms|s|m|h)", re.ASCII)
 _SECONDS: Mapping[str, Fraction] = {
     "ns": Fraction(1, 10**9),
     "us": Fraction(1, 10**6),
@@ -42,7 +44,7 @@ def vcore(value: object) -> int:
         raise ValueError(f"unknown unit {unit!r}: cores are written 2 or 500m")
     amount = number if unit == "m" else number * THOUSAND
     if amount.denominator != 1:
-        raise ValueError(f"finer than a thousandth of a core: {value}")
+        raise ValueError(f"finer than a thousandth of a core: {shown(value)}")
     return amount.numerator
 
 
@@ -58,11 +60,11 @@ ALIASES: Mapping[str, tuple[str, Callable[[object], int]]] = {"vcore": ("cpus", 
 """Names of resources in these files, each with the name of the scheduler and the function that reads its amounts."""
 
 
-def duration(text: str) -> float | None:
+def duration(text: str) -> Fraction | None:
     """Seconds of a text such as 30s, 1h30m or 500ms; None if the text is no duration."""
     if not _DURATION.match(text):
         return None
-    return float(sum(Fraction(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    return sum((Fraction(number) * _SECONDS[unit] for number, unit in _PART.findall(text)), Fraction(0))
 
 
 def plain(document: object) -> object:
@@ -111,7 +113,11 @@ def _number(amount: Fraction) -> int | float:
 
 
 def _split(value: object, wanted: str) -> tuple[Fraction, str]:
-    found = _AMOUNT.match(str(value)) if isinstance(value, int | float | str) and not isinstance(value, bool) else None
+    try:
+        text = str(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else ""
+    except ValueError:  # an integer of more than 4300 digits
+        text = ""
+    found = _AMOUNT.match(text)
     if found is None:
-        raise ValueError(f"{value!r} is not {wanted}")
+        raise ValueError(f"{shown(value)} is not {wanted}")
     return Fraction(found["number"]), found["unit"]

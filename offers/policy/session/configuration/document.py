@@ -18,12 +18,15 @@ session:                      # our own
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any, NamedTuple
 
+from offers.policy.amounts import decimal, shown
 from offers.policy.session.configuration.policy import ActionChoice, PluginChoice, Policy
 from offers.policy.session.configuration.registry import ACTIONS, PLUGINS, Registry
 from offers.policy.session.plugins.interface import SWITCHES, Argument
+
+LARGEST = (1 << 31) - 1
+"""The largest number of an argument, and the largest number of seconds."""
 
 DEFAULT: Mapping[str, Any] = {
     "actions": "allocate, backfill",
@@ -96,7 +99,7 @@ class _Reader:
             path = f"actions[{position}]"
             action = self._registry.actions.get(name)
             if action is None:
-                self._report(path, f"unknown action {name!r}; known: {', '.join(sorted(self._registry.actions))}")
+                self._report(path, f"unknown action {shown(name)}; known: {', '.join(sorted(self._registry.actions))}")
             elif name in names[:position]:
                 self._report(path, f"the action {name} is named twice")
             else:
@@ -114,7 +117,7 @@ class _Reader:
             if not isinstance(name, str):
                 self._report(f"{path}.name", "is missing or no text")
             elif name not in actions:
-                self._report(f"{path}.name", f"the action {name!r} is not among the actions")
+                self._report(f"{path}.name", f"the action {shown(name)} is not among the actions")
             elif name in found:
                 self._report(f"{path}.name", f"the action {name} is configured twice")
             else:
@@ -146,7 +149,7 @@ class _Reader:
         plugin = self._registry.plugins.get(name)
         if plugin is None:
             self._report(
-                f"{path}.name", f"unknown plug-in {name!r}; known: {', '.join(sorted(self._registry.plugins))}"
+                f"{path}.name", f"unknown plug-in {shown(name)}; known: {', '.join(sorted(self._registry.plugins))}"
             )
             return None
         if name in seen:
@@ -177,7 +180,9 @@ class _Reader:
             if name in fields:
                 number = _read(Argument("decimal", 0), fields[name])
                 if number is None or number < 0:
-                    self._report(f"session.{name}", "not a number of seconds")
+                    self._report(f"session.{name}", f"{shown(fields[name])} is not a number of seconds")
+                elif number > LARGEST:
+                    self._report(f"session.{name}", f"{shown(fields[name])} is more than {LARGEST}")
                 else:
                     found[field] = float(number)
         return found
@@ -188,9 +193,11 @@ class _Reader:
             argument = known[name]
             read = _read(argument, given)
             if read is None:
-                self._report(f"{path}.{name}", f"{given!r} is no {argument.kind}")
+                self._report(f"{path}.{name}", f"{shown(given)} is no {argument.kind}")
             elif argument.least is not None and read < argument.least:
-                self._report(f"{path}.{name}", f"{given} is less than {argument.least}")
+                self._report(f"{path}.{name}", f"{shown(given)} is less than {argument.least}")
+            elif argument.kind in ("integer", "decimal") and abs(read) > LARGEST:
+                self._report(f"{path}.{name}", f"{shown(given)} is more than {LARGEST}")
             else:
                 found[name] = read
         return found
@@ -226,11 +233,9 @@ def _read(argument: Argument, value: object) -> Any:
         return value if isinstance(value, str) else None
     if argument.kind == "boolean":
         return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
     try:
-        number = Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
+        number = decimal(value)
+    except ValueError:
         return None
     if argument.kind == "integer":
         return int(number) if number.denominator == 1 else None
