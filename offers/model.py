@@ -180,10 +180,12 @@ class HeldBack(NamedTuple):
 
 
 class DecidedBy(NamedTuple):
-    """A policy, and the roles whose demands it decides about; ``*`` stands for all other roles."""
+    """A policy, and the roles whose demands it decides about; ``*`` stands for all other roles. `name`: that of the
+    partition of roles; empty: it has none."""
 
     policy: str
     roles: tuple[str, ...]
+    name: str = ""
 
 
 class GroupGap(NamedTuple):

@@ -8,10 +8,11 @@ from typing import Literal
 
 from bcs_scheduler.core.interface.cluster_manager import Traits
 from offers.matching.ranking import Scoring
+from offers.model import DecidedBy
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.guard import Watch
-from store.records import Executor
+from store.records import DEFAULT_PARTITION, Executor
 from transactions.base import Options
 
 PolicyKind = Literal["simple", "session", "hierarchical"]
@@ -31,6 +32,18 @@ class RolePartition:
     """The tree of queues that decides who gets room; None: another policy decides."""
     hierarchy_document: str = ""
     """The file of `hierarchy` as canonical JSON, which becomes the first stored revision; empty: there is no file."""
+    name: str = ""
+    """Name of the partition; empty: it has none, or, with a tree of queues, `DEFAULT_PARTITION`."""
+
+    @property
+    def title(self) -> str:
+        """The name of the partition; empty: it has none. A partition with a tree of queues always has a name."""
+        return self.name or (DEFAULT_PARTITION if self.hierarchy is not None else "")
+
+    @property
+    def decides(self) -> DecidedBy:
+        """The policy with the roles and the name of the partition."""
+        return DecidedBy(self.kind, self.roles, self.title)
 
     @property
     def kind(self) -> PolicyKind:

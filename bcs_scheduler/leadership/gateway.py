@@ -16,7 +16,7 @@ from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
-from offers.model import Diagnosis, Offer
+from offers.model import DecidedBy, Diagnosis, Offer
 from store.state import State
 
 Role = Literal["master", "slave", "unknown"]
@@ -82,8 +82,11 @@ class Gateway(Protocol):
     def queues(self) -> list[QueueFigures]:
         """Figures of all queues, by name; none on a slave."""
 
-    def queue_tree(self) -> TreeFigures | None:
-        """The tree of hierarchical queues; None with another policy, and on a slave."""
+    def partitions(self) -> list[DecidedBy]:
+        """The partitions of roles with their policies, in the order of the settings; none on a slave."""
+
+    def queue_tree(self, partition: str) -> TreeFigures | None:
+        """The tree of queues of a partition; None if the partition has none, and on a slave."""
 
     def mesos_master(self) -> str:
         """host:port of the Mesos master this scheduler has subscribed with; empty if there is none, and on a slave."""

@@ -19,7 +19,7 @@ from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.term import Term
 from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
-from offers.model import Diagnosis, Offer
+from offers.model import DecidedBy, Diagnosis, Offer
 from store.base import Store
 from store.state import State
 
@@ -105,9 +105,13 @@ class PresentRole:
         term = self._term
         return term.core.turn_context.queues.figures() if term is not None else []
 
-    def queue_tree(self) -> TreeFigures | None:
+    def partitions(self) -> list[DecidedBy]:
         term = self._term
-        return term.core.turn_context.queues.tree() if term is not None else None
+        return term.core.turn_context.queues.partitions() if term is not None else []
+
+    def queue_tree(self, partition: str) -> TreeFigures | None:
+        term = self._term
+        return term.core.turn_context.queues.tree(partition) if term is not None else None
 
     def mesos_master(self) -> str:
         term = self._term

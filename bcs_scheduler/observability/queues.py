@@ -49,29 +49,40 @@ class QueueSeries(Collector):
         if leading is None:
             return
         turn = leading.core.turn_context
-        tree, shares = turn.queues.tree(), any(part.policy is not None for part in turn.options.parts())
-        if tree is None and not shares:
+        shares = any(part.policy is not None for part in turn.options.parts())
+        trees = [tree for name in list(turn.queues.trees) if (tree := turn.queues.tree(name)) is not None]
+        if not trees and not shares:
             return
+        several = len(trees) > 1
         figures = turn.queues.figures() if shares else []
-        existing = {DEFAULT_QUEUE, *(each.queue.name for each in figures)} if shares else set()
-        yield from self._counters(existing | {each.name for each in (tree.queues if tree is not None else ())})
-        yield from _merged([*(tree_series(tree) if tree is not None else ()), *(_series(figures) if shares else ())])
+        existing = {("", each) for each in (DEFAULT_QUEUE, *(each.queue.name for each in figures)) if shares}
+        existing |= {(tree.name if several else "", each.name) for tree in trees for each in tree.queues}
+        yield from self._counters(existing, several=several)
+        of_trees = [family for tree in trees for family in tree_series(tree, named=several)]
+        yield from _merged([*of_trees, *(_series(figures) if shares else ())])
 
-    def _counters(self, existing: Collection[str]) -> Iterator[CounterMetricFamily]:
+    def _counters(self, existing: Collection[tuple[str, str]], *, several: bool) -> Iterator[CounterMetricFamily]:
+        """`existing`: partition and name of queues. `several`: counts have the label of the partition at their end."""
         with self._lock:
             for name, counts in self._counts.items():
-                for labels in [known for known in counts if not set(known[: QUEUES[name]]) <= set(existing)]:
+                for labels in [known for known in counts if not _exist(known, QUEUES[name], existing, several=several)]:
                     del counts[labels]
             decisions, evictions = (list(self._counts[name].items()) for name in QUEUES)
-        yield _counter(
-            "policy_decisions", "Decisions of sessions: launch, promise of room", ("queue", "decision"), decisions
-        )
+        more = ("partition",) if several else ()
+        words = "Decisions of sessions: launch, promise of room"
+        yield _counter("policy_decisions", words, ("queue", "decision", *more), decisions)
         words = "Taskgroups that were ended for others; preempt: of the same queue, reclaim: of another one"
-        yield _counter("queue_evictions", words, ("queue", "beneficiary", "action"), evictions)
+        yield _counter("queue_evictions", words, ("queue", "beneficiary", "action", *more), evictions)
+
+
+def _exist(labels: Labels, queues: int, existing: Collection[tuple[str, str]], *, several: bool) -> bool:
+    """True if all queues that the labels of a count name exist."""
+    partition = labels[-1] if several else ""
+    return all((partition, queue) in existing for queue in labels[:queues])
 
 
 def _merged(families: Iterable[GaugeMetricFamily]) -> Collection[GaugeMetricFamily]:
-    """One family for each name: with several partitions of roles, queues of sessions and of the tree share names."""
+    """One family for each name: with several partitions of roles, queues of sessions and of trees share names."""
     found: dict[str, GaugeMetricFamily] = {}
     for family in families:
         known = found.setdefault(family.name, family)

@@ -6,7 +6,7 @@ that sums count nothing twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
@@ -18,34 +18,56 @@ from offers.policy.hierarchy.configuration.partition import ROOT
 COUNTED = ("cpus", "mem")
 
 
-def tree_series(tree: TreeFigures) -> Iterator[GaugeMetricFamily]:
-    """All gauges of a tree."""
+class _Families:
+    """Makes families of gauges, and adds values to them."""
+
+    def __init__(self, partition: str | None) -> None:
+        """`partition`: value of the label `partition`; None = the families do not have the label."""
+        self._labels: tuple[str, ...] = () if partition is None else ("partition",)
+        self._values: tuple[str, ...] = () if partition is None else (partition,)
+
+    def family(self, name: str, documentation: str, *labels: str) -> GaugeMetricFamily:
+        return GaugeMetricFamily(PREFIX + name, documentation, labels=(*labels, *self._labels))
+
+    def add(self, family: GaugeMetricFamily, values: Iterable[str], number: float) -> None:
+        family.add_metric([*values, *self._values], number)
+
+    def add_amount(self, family: GaugeMetricFamily, values: Iterable[str], resource: str, amount: int) -> None:
+        """`amount`: thousandths."""
+        self.add(family, (*values, resource), recorded(resource).displayed(amount))
+
+
+def tree_series(tree: TreeFigures, *, named: bool = False) -> Iterator[GaugeMetricFamily]:
+    """All gauges of a tree. `named`: with the label `partition`, because queues of several trees may share names."""
+    made = _Families(tree.name if named else None)
     labels = ("queue", "role", "resource")
-    used = _family("queue_used", "Resources that the taskgroups of a queue hold", *labels)
-    wanted = _family("queue_wanted", "Resources of the taskgroups that wait for a place", *labels)
-    guarantee = _family("queue_guarantee", "Amounts towards which a queue may preempt", "queue", "resource")
-    most = _family("queue_capability", "The most that a queue may have; none: not limited", "queue", "resource")
-    groups = _family("queue_taskgroups", "Taskgroups of a queue that have not ended", "queue")
-    pending = _family("queue_pending_taskgroups", "Taskgroups that wait for a place, by the reason", "queue", "reason")
-    applications = _family("queue_running_applications", "Applications of a queue that have taskgroups", "queue")
-    halted = _family("queue_halted", "1 if an operator has stopped the queue or lets it drain, else 0", "queue")
+    used = made.family("queue_used", "Resources that the taskgroups of a queue hold", *labels)
+    wanted = made.family("queue_wanted", "Resources of the taskgroups that wait for a place", *labels)
+    guarantee = made.family("queue_guarantee", "Amounts towards which a queue may preempt", "queue", "resource")
+    most = made.family("queue_capability", "The most that a queue may have; none: not limited", "queue", "resource")
+    groups = made.family("queue_taskgroups", "Taskgroups of a queue that have not ended", "queue")
+    pending = made.family(
+        "queue_pending_taskgroups", "Taskgroups that wait for a place, by the reason", "queue", "reason"
+    )
+    applications = made.family("queue_running_applications", "Applications of a queue that have taskgroups", "queue")
+    halted = made.family("queue_halted", "1 if an operator has stopped the queue or lets it drain, else 0", "queue")
     for each in tree.queues:
         for role in each.used:
             for resource in COUNTED:
                 # A queue without taskgroups has nothing; without the series, rules could not compare.
-                _add(used, [each.name, role], resource, each.used[role].get(resource, 0))
-                _add(wanted, [each.name, role], resource, each.wanted[role].get(resource, 0))
+                made.add_amount(used, [each.name, role], resource, each.used[role].get(resource, 0))
+                made.add_amount(wanted, [each.name, role], resource, each.wanted[role].get(resource, 0))
         for family, amounts in ((guarantee, each.guaranteed), (most, each.max)):
             for resource, amount in amounts.items():
-                _add(family, [each.name], resource, amount)
-        halted.add_metric([each.name], int(each.state != "Active"))
+                made.add_amount(family, [each.name], resource, amount)
+        made.add(halted, [each.name], int(each.state != "Active"))
         if each.is_leaf:
-            groups.add_metric([each.name], each.taskgroups)
-            applications.add_metric([each.name], each.running)
+            made.add(groups, [each.name], each.taskgroups)
+            made.add(applications, [each.name], each.running)
         for reason, number in _own(each).items():
-            pending.add_metric([each.name, reason], number)
-    revision = _family("queue_tree_revision", "Revision of the tree of queues that counts; 0: nothing is stored")
-    revision.add_metric([], tree.revision.number if tree.revision is not None else 0)
+            made.add(pending, [each.name, reason], number)
+    revision = made.family("queue_tree_revision", "Revision of the tree of queues that counts; 0: nothing is stored")
+    made.add(revision, [], tree.revision.number if tree.revision is not None else 0)
     yield from (used, wanted, guarantee, most, groups, pending, applications, halted, revision)
 
 
@@ -54,11 +76,3 @@ def _own(queue: TreeQueueFigures) -> dict[str, int]:
     if queue.is_leaf:
         return dict(queue.pending)
     return {reason: number for reason, number in queue.pending.items() if queue.name == ROOT and reason == "no_queue"}
-
-
-def _add(family: GaugeMetricFamily, labels: list[str], resource: str, amount: int) -> None:
-    family.add_metric([*labels, resource], recorded(resource).displayed(amount))
-
-
-def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(PREFIX + name, documentation, labels=labels)

@@ -12,6 +12,8 @@ from store.records.version import PreemptionPolicy
 
 DEFAULT_QUEUE = "default"
 """Name of the queue of all namespaces that name no other queue."""
+DEFAULT_PARTITION = "default"
+"""Name of the partition of roles whose tree of queues names no other partition."""
 
 
 class Quota(Part, frozen=True, kw_only=True):
@@ -89,11 +91,14 @@ class QueueHalt(Part, frozen=True, kw_only=True):
 
 
 class QueueTree(Record, frozen=True, kw_only=True):
-    """A revision of the tree of queues of the policy `hierarchical`. The revision with the greatest number counts."""
+    """A revision of a tree of queues of the policy `hierarchical`. Of each partition, the revision with the greatest
+    number counts."""
 
     kind: ClassVar[str] = "queuetree"
 
     number: int
+    partition: str = ""
+    """Name of the partition of roles that the tree decides about; empty = `DEFAULT_PARTITION`."""
     document: str = ""
     """The tree as JSON, in the shape of YuniKorn's queue configuration."""
     halts: tuple[QueueHalt, ...] = ()
@@ -107,8 +112,9 @@ class QueueTree(Record, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """The number as a text."""
-        return str(self.number)
+        """The number as a text, after the name of a partition other than `DEFAULT_PARTITION`."""
+        number = str(self.number)
+        return object_key(self.partition, number) if self.partition else number
 
 
 class PriorityClass(Record, frozen=True, kw_only=True):

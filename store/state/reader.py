@@ -170,7 +170,7 @@ class StateReader(Protocol):
 
     @property
     def queue_trees(self) -> Mapping[Key, QueueTree]:
-        """Kept revisions of the tree of queues by number."""
+        """Kept revisions of the trees of queues by key."""
 
     @property
     def priority_classes(self) -> Mapping[Key, PriorityClass]:

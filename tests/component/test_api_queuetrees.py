@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from bcs_scheduler.core.interface.requests import CreateApplication, CreateDaemonset, CreateDeployment
+from bcs_scheduler.core.options import CoreOptions
 from tests.component.apiserver import Api
-from tests.component.cli.test_queue_trees import TREE, options
+from tests.component.cli.test_queue_trees import SMALL, TREE, options, two_trees
 from tests.unit.api_support import CoreGateway, document
 from tests.unit.deployment_support import deployment
 
 
 @pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway(options=options())
+def gateway(request: pytest.FixtureRequest) -> CoreGateway:
+    return CoreGateway(options=getattr(request, "param", None) or options())
 
 
 def data(response: Any) -> Any:
@@ -76,3 +78,79 @@ def test_a_namespace_names_a_queue_of_the_tree(api: Api) -> None:
         settings["spec"] = {"queue": wrong}
         refused = api.call("PUT", "/namespaces/nightly", json=settings)
         assert (refused.status_code, refused.json()["data"]["problems"][0]["path"]) == (422, "$.spec.queue")
+
+
+def unnamed() -> CoreOptions:
+    """Two trees, and none of the partition default."""
+    parts = (replace(part, name=part.name or "day") for part in two_trees().partitions)
+    return CoreOptions(strict=True, partitions=tuple(parts))
+
+
+@pytest.mark.parametrize("gateway", [two_trees()], indirect=True)
+def test_requests_name_one_of_several_partitions(api: Api, gateway: CoreGateway) -> None:
+    found = data(api.call("GET", "/queuetree/partitions"))
+    assert found == [
+        {"name": "default", "policy": "hierarchical", "roles": ["*"], "revision": 1},
+        {"name": "night", "policy": "hierarchical", "roles": ["batch"], "revision": 1},
+    ]
+    assert data(api.call("GET", "/queuetree"))["spec"] == TREE
+    night = data(api.call("GET", "/queuetree?partition=night"))
+    assert (night["partition"], night["spec"]) == ("night", SMALL)
+    assert [(part["name"], part["roles"]) for part in night["partitions"]] == [("default", ["*"]), ("night", ["batch"])]
+    assert data(api.call("GET", "/queuetree/queues/root.batch?partition=night"))["spec"]["max"] == {}
+    names = [(one["partition"], one["name"]) for one in data(api.call("GET", "/queuetree/queues"))]
+    assert names == sorted(names, key=lambda one: (one[0], one[1].replace(".", "\0"))) and len(names) == 9
+    first = api.call("GET", "/queuetree/queues?limit=7").json()
+    rest = api.call("GET", f"/queuetree/queues?continue={first['continue']}").json()
+    assert [(one["partition"], one["name"]) for one in (*first["data"], *rest["data"])] == names
+    assert len(data(api.call("GET", "/queuetree/queues?partition=night"))) == 3
+    put = data(api.call("PUT", "/queuetree?partition=night", json={"queues": [{"name": "only"}]}))
+    assert put == {"revision": 2, "partition": "night"}
+    assert data(api.call("GET", "/queuetree/revisions?partition=night"))[0]["metadata"]["revision"] == 2
+    assert [one["partition"] for one in data(api.call("GET", "/queuetree/revisions"))] == ["default"]
+    assert api.call("GET", "/queuetree/revisions/2").status_code == 404
+    assert data(api.call("GET", "/queuetree/revisions/2?partition=night"))["partition"] == "night"
+
+
+@pytest.mark.parametrize("gateway", [two_trees()], indirect=True)
+def test_a_document_of_yunikorn_changes_the_partition_that_it_names(api: Api) -> None:
+    def put(name: str, query: str = "") -> Any:
+        document = {"partitions": [{"name": name, "queues": [{"name": f"of-{name}"}]}]}
+        return data(api.call("PUT", f"/queuetree{query}", json=document))["partition"]
+
+    assert (put("night"), put("other"), put("night", "?partition=default")) == ("night", "default", "default")
+
+
+@pytest.mark.parametrize("gateway", [unnamed()], indirect=True)
+def test_without_a_default_partition_a_request_must_name_one(api: Api) -> None:
+    tree = {"queues": [{"name": "only"}]}
+    for method, path, body in (
+        ("GET", "/queuetree", None),
+        ("PUT", "/queuetree", tree),
+        ("POST", "/queuetree/rollback", None),
+        ("GET", "/queuetree/revisions", None),
+        ("GET", "/queuetree/queues/root", None),
+        ("POST", "/queuetree/queues/root.batch/stop", None),
+    ):
+        refused = api.call(method, path, json=body)
+        assert (refused.status_code, refused.json()["data"]["problems"][0]["path"]) == (400, "?partition"), path
+        assert "day, night" in refused.json()["message"]
+        unknown = api.call(method, f"{path}?partition=week", json=body)
+        assert unknown.status_code == 404 and "day, night" in unknown.json()["message"]
+    assert len(data(api.call("GET", "/queuetree/queues"))) == 9
+    assert data(api.call("PUT", "/queuetree?partition=day", json=tree)) == {"revision": 2, "partition": "day"}
+
+
+def test_one_policy_is_one_partition(api: Api) -> None:
+    assert data(api.call("GET", "/queuetree/partitions")) == [
+        {"name": "default", "policy": "hierarchical", "roles": ["*"], "revision": 1}
+    ]
+    assert data(api.call("GET", "/queuetree?partition=default"))["partition"] == "default"
+
+
+@pytest.mark.parametrize("gateway", [CoreOptions(strict=True)], indirect=True)
+def test_partitions_with_other_policies_have_no_tree(api: Api) -> None:
+    assert data(api.call("GET", "/queuetree/partitions")) == [
+        {"name": "", "policy": "simple", "roles": ["*"], "revision": None}
+    ]
+    assert api.call("GET", "/queuetree").status_code == 404

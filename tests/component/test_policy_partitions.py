@@ -43,7 +43,8 @@ def test_the_example_gives_each_role_its_policy() -> None:
         "batch": "hierarchical",
         "other": "hierarchical",
     }
-    tree = options.part_of("batch").hierarchy
+    assert [part.title for part in options.parts()] == ["", "batch", "default"]
+    tree = options.part_of("*").hierarchy
     assert tree is not None and [queue.name for queue in tree.root.queues] == ["default", "batch", "online"]
     assert options.session_clock is not None and options.plugin_watch is not None
 
@@ -83,7 +84,28 @@ def test_without_a_file_one_policy_is_for_all_roles() -> None:
         ),
         (
             'policies: [{roles: ["*"], policy: hierarchical}, {roles: [web], policy: hierarchical}]',
-            ["policies[1].policy: only one partition has a tree of queues"],
+            [
+                "policies[1].name: policies[0] has the name default, too; a tree of queues without a name has the "
+                "name default"
+            ],
+        ),
+        (
+            'policies: [{roles: ["*"], policy: hierarchical, name: a}, {roles: [web], policy: simple, name: a}]',
+            ["policies[1].name: policies[0] has the name a, too"],
+        ),
+        (
+            'policies: [{roles: [web], policy: fair}, {roles: ["*", web], policy: hierarchical, name: A.b}]',
+            [
+                "policies[0].policy: must be one of simple, session, hierarchical",
+                "policies[1].name: must be a DNS label: lower-case letters, digits and dashes",
+            ],
+        ),
+        (
+            'policies: [3, {roles: ["*", shop], policy: simple}]',
+            [
+                "policies[0]: must be a section with roles and policy",
+                "policies[1].roles[1]: role shop is not one of mesos.roles: *, prod, web, batch",
+            ],
         ),
         (
             'policies: [{roles: ["*"], policy: simple, file: x.yaml}]',
@@ -121,4 +143,29 @@ def test_the_decision_log_keeps_the_partitions_with_their_files(tmp_path: Path) 
     kept, text = recorded_settings(settings(EXAMPLE))
     begin = Begin(epoch=1, program="1", wall=0.0, elapsed=None, limit=1, sealed=False, settings=kept, policy=text)
     before, after = core_options(settings(EXAMPLE)), core_options(settings_of(begin, str(tmp_path)))
-    assert after.partitions == before.partitions and len(after.partitions) == 2
+    assert after.partitions == before.partitions and len(after.partitions) == 3
+
+
+TREES = """
+policies:
+  - {roles: [batch], policy: hierarchical, file: yunikorn.yaml}
+  - {roles: [web], policy: hierarchical, name: online, document: {queues: [{name: web}]}}
+  - {roles: [prod], policy: session, name: prod}
+  - {roles: ["*"], policy: hierarchical}
+"""
+
+
+def test_several_partitions_have_a_tree_each(tmp_path: Path) -> None:
+    path = tmp_path / "policies.yaml"
+    path.write_text(TREES)
+    (tmp_path / "yunikorn.yaml").write_text("partitions: [{name: gpu, queues: [{name: a}]}]")
+    options = core_options(settings(path))
+    assert [(part.title, part.kind) for part in options.parts()] == [
+        ("gpu", "hierarchical"),
+        ("online", "hierarchical"),
+        ("prod", "session"),
+        ("default", "hierarchical"),
+    ]
+    kept, text = recorded_settings(settings(path))
+    begin = Begin(epoch=1, program="1", wall=0.0, elapsed=None, limit=1, sealed=False, settings=kept, policy=text)
+    assert core_options(settings_of(begin, str(tmp_path))).partitions == options.partitions

@@ -29,6 +29,7 @@ OTHER_HOSTS = "needs other hosts: an ensemble of ZooKeeper and Mesos by name"
 ITSELF = "is the run of the tests itself"
 MEASUREMENT = "takes minutes: it measures"
 OWN_CLUSTER = "starts a cluster of its own; test_policies.py plays the example"
+OWN_PARTITIONS = "starts a cluster of its own; test_partition_trees.py plays the example"
 OWN_TREE = "starts a cluster of its own; tests/unit/test_core_hierarchy.py has the preemption towards a guarantee"
 RESERVING = "starts a cluster of its own; test_reservations.py and test_appmanagers.py have reservations"
 MANAGER = "installs a package beside the program; test_appmanagers.py has the manager of the example"
@@ -46,6 +47,7 @@ class Executed(NamedTuple):
     after: tuple[str, ...] = ()
 
 
+PARTITIONS = "BCS_SCHEDULER_POLICIES_FILE=conf/policies.yaml BCS_MESOS_ROLES='*,prod,web,batch' bcs-scheduler"
 HIERARCHICAL = "BCS_SCHEDULER_POLICY=hierarchical BCS_SCHEDULER_POLICY_FILE=conf/queues.yaml bcs-scheduler"
 WEB = Executed(("bcs apply -f conf/examples/web.json --wait",), ("bcs delete web --wait",))
 TABLE: dict[str, Excluded | Executed] = {
@@ -56,6 +58,7 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/api.md: S=http://127.0.0.1:8080/v4/scheduler/mesos": Executed((), ("bcs delete web -n default --wait",)),
     "docs/benchmarks.md: python -m benchmarks": Excluded(MEASUREMENT),
     "docs/benchmarks.md: python -m benchmarks.dumping": Excluded(MEASUREMENT),
+    "docs/benchmarks.md: python -m benchmarks.console": Excluded(MEASUREMENT),
     "docs/coming-from-bcs.md: bcs diff -n": Executed(),
     "docs/coming-from-bcs.md: bcs apply -n": Executed(),
     "docs/coming-from-bcs.md: bcs describe app": Executed(),
@@ -66,6 +69,7 @@ TABLE: dict[str, Excluded | Executed] = {
     'docs/policies.md: echo \'{"kind": "PriorityClass",': Executed((), ("bcs delete priorityclass online",)),
     "docs/policies.md: BCS_SCHEDULER_POLICY=session bcs-scheduler dev": Excluded(OWN_CLUSTER),
     f"docs/policies.md: {HIERARCHICAL}": Excluded(OWN_TREE),
+    f"docs/policies.md: {PARTITIONS}": Excluded(OWN_PARTITIONS),
     "docs/policies.md: BCS_SCHEDULER_POLICY=session BCS_SCHEDULER_POLICY_FILE=preempt.yaml bcs-scheduler": Excluded(
         OWN_CLUSTER
     ),

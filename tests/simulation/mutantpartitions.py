@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.partitions import Partitions
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.requests.policies import trees
 
 
 def place_without_the_tree(patch: pytest.MonkeyPatch) -> None:
@@ -50,8 +53,31 @@ def evict_in_every_role(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def change_the_other_tree(patch: pytest.MonkeyPatch) -> None:
+    """A change of one tree is applied to the tree of the other partition."""
+    patch.setattr(trees, "chosen_tree", lambda names, wanted: sorted(names)[0 if wanted != sorted(names)[0] else -1])
+
+
+def count_work_of_other_trees(patch: pytest.MonkeyPatch) -> None:
+    """The figures of a tree count the work that waits in all partitions."""
+    honest = QueueAccounts._waiting
+    patch.setattr(QueueAccounts, "_waiting", lambda self, covers: honest(self, lambda role: True))
+
+
+def share_the_stored_tree(patch: pytest.MonkeyPatch) -> None:
+    """The newest revision of any partition counts in all of them."""
+    patch.setattr(
+        Trees,
+        "_readable",
+        lambda self: max(self._turn.state.queue_trees.values(), key=lambda tree: tree.number, default=None),
+    )
+
+
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("place without the tree", place_without_the_tree, ("I52", "I53", "I56"), range(25, 73, 3)),
     ("decide about every role", decide_about_every_role, ("I65",), range(1, 41)),
     ("evict in every role", evict_in_every_role, ("I65",), range(1, 41)),
+    ("change the other tree", change_the_other_tree, ("I57",), range(4, 44, 4)),
+    ("count work of other trees", count_work_of_other_trees, ("I65",), range(4, 44, 4)),
+    ("share the stored tree", share_the_stored_tree, ("I57",), range(4, 44, 4)),
 )

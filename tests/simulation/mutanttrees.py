@@ -16,6 +16,7 @@ from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
 from store.records import QueueHalt
 from transactions.rules import evictions
+from transactions.rules.queues import revisions_of
 
 
 def exceed_maxima(patch: pytest.MonkeyPatch) -> None:
@@ -65,9 +66,7 @@ def keep_the_present_tree(patch: pytest.MonkeyPatch) -> None:
 
 def begin_with_the_oldest(patch: pytest.MonkeyPatch) -> None:
     """The oldest revision counts."""
-    patch.setattr(
-        trees, "present_tree", lambda state: min(state.queue_trees.values(), key=lambda one: one.number, default=None)
-    )
+    patch.setattr(trees.Trees, "_readable", lambda self: next(iter(revisions_of(self._turn.state, self.name)), None))
 
 
 def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:

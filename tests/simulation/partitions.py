@@ -1,7 +1,10 @@
 """Worlds in which the two roles have policies of their own (`simulate(..., mixed=True)`).
 
 I65  every role is decided about by the policy of its partition: no other pass knows the role, a role of the policy
-     `simple` loses no taskgroup by eviction, and an eviction makes room for work of the same partition
+     `simple` loses no taskgroup by eviction, an eviction makes room for work of the same partition, and the figures of
+     a tree count the roles of its partition
+
+In some of these worlds both roles have a tree of queues. Their operators change one tree at a time.
 
 The rules of sessions and of trees (tests.simulation.sessions, queues, trees) hold for the roles of their policy.
 """
@@ -17,14 +20,13 @@ from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.core.placement.partitions import Partitions
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from offers.model import Demand
-from offers.policy.hierarchy.configuration.document import canonical
 from store.ids import namespace_of
 from store.records import Record, TaskGroup, Version
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.queues import QueueOperators, beneficiary_of
 from tests.simulation.sessions import POLICY
-from tests.simulation.trees import CALM, TreeOperators
+from tests.simulation.trees import TreeOperators, calm
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.base import Slot
@@ -32,23 +34,27 @@ from transactions.base import Slot
 Records = dict[tuple[str, str], Record]
 KINDS = (("session", "hierarchical"), ("hierarchical", "simple"), ("simple", "session"))
 """Policies of the role `batch` and of the others, by the seed."""
+TREES = ("hierarchical", "hierarchical")
+EVERY_TREES = 4
+"""Of so many seeds, one has two trees."""
 
 
 def with_partitions(options: CoreOptions, seed: int) -> CoreOptions:
     """The options with the policies of a seed."""
-    batch, others = KINDS[seed % len(KINDS)]
-    return replace(options, partitions=(_part("batch", batch), _part("*", others)), session_period=0.5)
+    batch, others = TREES if seed % EVERY_TREES == 0 else KINDS[seed % len(KINDS)]
+    name = "batch" if batch == others else ""
+    return replace(options, partitions=(_part("batch", batch, name), _part("*", others)), session_period=0.5)
 
 
-def _part(role: str, kind: str) -> RolePartition:
+def _part(role: str, kind: str, name: str = "") -> RolePartition:
     if kind == "hierarchical":
-        text = canonical(CALM)
-        return RolePartition((role,), hierarchy=read_tree(text), hierarchy_document=text)
+        text = calm(name)
+        return RolePartition((role,), hierarchy=read_tree(text), hierarchy_document=text, name=name)
     return RolePartition((role,), policy=POLICY if kind == "session" else None)
 
 
 class MixedOperators(QueueOperators):
-    """Operators of the queues of sessions and of the tree, as far as the policies have them."""
+    """Operators of the queues of sessions and of the trees, as far as the policies have them."""
 
     def __init__(self, world: World, durable: Records, options: CoreOptions) -> None:
         super().__init__(world, durable)
@@ -56,8 +62,9 @@ class MixedOperators(QueueOperators):
         self._operators: list[QueueOperators] = []
         if "session" in kinds:
             self._operators.append(QueueOperators(world, durable))
-        if "hierarchical" in kinds:
-            self._operators.append(TreeOperators(world, durable))
+        for part in options.parts():
+            if part.kind == "hierarchical":
+                self._operators.append(TreeOperators(world, durable, part.name))
 
     def ask(self, token: int, dry: bool) -> requests.Request:
         """One command at random."""
@@ -113,7 +120,21 @@ class PartitionRules:
             foreign = [role for role in known if options.part_of(role) is not part]
             if foreign:
                 raise Violation("I65", f"the policy {part.kind} of {part.roles} decides about role {foreign[0]}")
+            if isinstance(one, HierarchyPass):
+                self._figures_are_own(term, part)
             self.world.count(f"turns of a partition with the policy {part.kind}")
+        if all(part.hierarchy is not None for part in options.parts()):
+            self.world.count("turns with two trees")
+
+    def _figures_are_own(self, term: Term, part: RolePartition) -> None:
+        """The taskgroups that wait and those that hold room are those of the roles of the partition."""
+        turn = term.core.turn_context
+        tree = turn.queues.tree(part.title)
+        root = next((queue for queue in tree.queues if queue.name == "root"), None) if tree is not None else None
+        waiting = sum(number for (role, _), number in turn.engine.wanted.items() if self._options.part_of(role) is part)
+        shown = sum(root.pending.values()) if root is not None else 0
+        if root is not None and shown != waiting:
+            raise Violation("I65", f"{shown} taskgroups wait in partition {part.title}, of its roles {waiting}")
 
 
 def _waits(placing: PlacementPass, demand: Demand[Slot]) -> bool:

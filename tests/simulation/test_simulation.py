@@ -249,13 +249,14 @@ def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
 
 def test_each_role_keeps_the_rules_of_its_policy() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(1, 10):
+    for seed in range(1, 13):
         result = simulate(seed, STEPS, mixed=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
     for policy in ("simple", "session", "hierarchical"):
         assert counts[f"turns of a partition with the policy {policy}"]
     assert counts["queues of the tree judged"] and counts["gangs planned"] and counts["snapshots compared"]
+    assert counts["turns with two trees"] and counts["turns with a changed tree"]
 
 
 @pytest.mark.parametrize("mutant", OF_PARTITIONS, ids=lambda mutant: mutant.name)

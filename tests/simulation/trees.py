@@ -5,7 +5,8 @@ I53  no launch takes a user above a limit
 I54  preemption leaves queues of others their guarantee, and lowered maxima leave every queue its guarantee
 I55  every application is in a queue or has no queue for a reason, and the figures of queues are sums
 I56  nothing is placed in a stopped queue, and a draining queue gets no applications that are younger
-I57  the tree of a leader is the newest revision that is stored, with its halted queues
+I57  each tree of a leader is the newest revision that is stored for its partition, with its halted queues, and was made
+     for this partition
 
 These worlds have seeds of their own (`simulate(..., trees=True)`).
 """
@@ -24,11 +25,12 @@ from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, read_tree
-from bcs_scheduler.core.placement.partitions import tree_pass
+from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, Trees, read_tree
+from bcs_scheduler.core.placement.partitions import tree_passes
+from offers.model import Demand, Placement
 from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.document import canonical
-from store.records import Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
+from store.records import DEFAULT_PARTITION, Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
 from store.records.definition import Amounts, Container
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
@@ -36,6 +38,7 @@ from tests.simulation.operators import NAMESPACES
 from tests.simulation.queues import QueueOperators
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
+from transactions.base import Slot
 from transactions.rules.queues import present_tree
 
 Records = dict[tuple[str, str], Record]
@@ -53,11 +56,23 @@ CALM: dict[str, Any] = {
     "placementrules": RULES,
 }
 """The tree without limits."""
+
+
+def calm(partition: str) -> str:
+    """The tree of a partition without limits; empty: the default partition."""
+    return canonical({**CALM, "queues": [*CALM["queues"], *_mark(partition)]})
+
+
+def _mark(partition: str) -> list[dict[str, Any]]:
+    """The queue by which the documents of a named partition are known."""
+    return [{"name": f"only-{partition}"}] if partition else []
+
+
 HALTED = ("root.work", *(f"root.work.{name}".lower() for name in NAMESPACES), "root.teams", "root.default")
 
 
 def with_trees(options: CoreOptions) -> CoreOptions:
-    text = canonical(CALM)
+    text = calm("")
     return replace(options, hierarchy=read_tree(text), hierarchy_document=text, session_period=0.5)
 
 
@@ -71,18 +86,24 @@ def created_by(command: requests.Request) -> requests.Request:
 
 
 class TreeOperators(QueueOperators):
-    """Operators of the tree."""
+    """Operators of the tree of a partition."""
+
+    def __init__(self, world: World, durable: Records, partition: str = "") -> None:
+        """`partition`: its name; empty = the default partition."""
+        super().__init__(world, durable)
+        self._partition = partition
 
     def ask(self, token: int, dry: bool) -> requests.Request:
         """One command at random."""
         world = self.world
         common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}", "author": "ops"}
+        common["partition"] = self._partition
         present = self._present()
         if world.chance(0.25):
             state: Literal["Stopped", "Draining", "Active"] = world.pick(("Stopped", "Draining", "Active", "Active"))
             return policies.SetQueueState(queue=world.pick(HALTED), state=state, **common)
         if world.chance(0.2):
-            kept = [number for kind, number in self._durable if kind == "queuetree"]
+            kept = [str(tree.number) for tree in self._revisions()]
             revision = int(world.pick(sorted(kept))) if kept and world.chance(0.7) else None
             return policies.RollbackQueueTree(revision=revision, **common)
         expected = present.number if present is not None and world.chance(0.5) else None
@@ -100,6 +121,7 @@ class TreeOperators(QueueOperators):
         queues = [work, teams]
         if world.chance(0.7):
             queues.append({"name": "default"})
+        queues += _mark(self._partition)
         return {"queues": queues, "placementrules": RULES if world.chance(0.8) else RULES[:1]}
 
     def _queue(self, name: str) -> dict[str, Any]:
@@ -123,20 +145,23 @@ class TreeOperators(QueueOperators):
             queue["maxapplications"] = 3
         return queue
 
+    def _revisions(self) -> list[QueueTree]:
+        found = (record for record in self._durable.values() if isinstance(record, QueueTree))
+        return [record for record in found if record.partition == self._partition]
+
     def _present(self) -> QueueTree | None:
-        found = [record for record in self._durable.values() if isinstance(record, QueueTree)]
-        return max(found, key=lambda record: record.number, default=None)
+        return max(self._revisions(), key=lambda record: record.number, default=None)
 
     def repair(self, token: int) -> requests.Request | None:
         """The next change towards the tree without limits; None if nothing is to be changed."""
-        common: dict[str, Any] = {"token": token, "cause": f"user-{token}"}
+        common: dict[str, Any] = {"token": token, "cause": f"user-{token}", "partition": self._partition}
         present = self._present()
         if present is None:
             return None
         if present.halts:
             return policies.SetQueueState(queue=present.halts[0].queue, state="Active", **common)
-        if present.document != canonical(CALM):
-            return policies.PutQueueTree(document=canonical(CALM), **common)
+        if present.document != calm(self._partition):
+            return policies.PutQueueTree(document=calm(self._partition), **common)
         return None
 
 
@@ -217,7 +242,7 @@ class TreeRules:
                 evicted.setdefault(old.role, []).append(old)
         changed = {change.key: change.record for change in unit.changes if change.kind == "transaction"}
         for role, groups in evicted.items():
-            tree_of = _pass(term).trees.roles.get(role)
+            tree_of = next((one.trees.roles[role] for one in _passes(term) if role in one.trees.roles), None)
             if tree_of is not None:
                 self.world.count("taskgroups evicted by queues")
                 coming = self._coming(term, before, role)
@@ -228,7 +253,7 @@ class TreeRules:
         """Application and amounts of each placement that is decided and not stored yet: the tree counts these."""
         found = [
             (demand.application, Counter(cpus=demand.request.cpus, mem=demand.request.mem))
-            for demand, _ in _pass(term)._launcher.placements()
+            for demand, _ in _placements(term)
             if demand.role == role
         ]
         found += [
@@ -285,11 +310,10 @@ class TreeRules:
     def turned(self, term: Term) -> None:
         if not self._asked:
             return
-        placing, state, before = _pass(term), term.core.state, self._terms[term.epoch]
-        self._tree_is_stored(term)
+        state, before = term.core.state, self._terms[term.epoch]
         planned: dict[Held, Counter[str]] = {}
         running: set[Held] = set()
-        for demand, _ in placing._launcher.placements():
+        for demand, _ in _placements(term):
             amounts = {"cpus": demand.request.cpus, "mem": demand.request.mem}
             planned.setdefault((demand.role, demand.application), Counter()).update(amounts)
         fresh = {held for held in planned if held not in before.planned}
@@ -299,14 +323,17 @@ class TreeRules:
                 running.add(held)
                 if group.id not in before.known and held not in before.planned:
                     fresh.add(held)
-        for role, tree_of in placing.trees.roles.items():
-            names = {name for of, name in fresh if of == role and not self._is_daemonset(term, name)}
-            if names:
-                self._bounds_hold(term, role, tree_of, names, planned)
-            for name in names:
-                self._is_not_halted(term, tree_of.tree, name, is_new=(role, name) not in before.running)
-        for tree_of in placing.trees.roles.values():
-            self._sums_are_true(tree_of)
+        for placing in _passes(term):
+            self._tree_is_stored(term, placing.trees)
+            for role, tree_of in placing.trees.roles.items():
+                names = {name for of, name in fresh if of == role and not self._is_daemonset(term, name)}
+                if names:
+                    self._bounds_hold(term, role, tree_of, names, planned)
+                for name in names:
+                    is_new = (role, name) not in before.running
+                    self._is_not_halted(term, placing.trees, tree_of.tree, name, is_new=is_new)
+            for tree_of in placing.trees.roles.values():
+                self._sums_are_true(tree_of)
         self._terms[term.epoch] = _Before(set(planned), set(state.taskgroups), running | set(planned))
 
     @staticmethod
@@ -316,10 +343,15 @@ class TreeRules:
 
     # --- I57 --------------------------------------------------------------------------------------------------
 
-    def _tree_is_stored(self, term: Term) -> None:
-        trees, newest = _pass(term).trees, present_tree(term.core.state)
+    def _tree_is_stored(self, term: Term, trees: Trees) -> None:
+        newest = present_tree(term.core.state, trees.name)
         if newest is not None and (trees.document, trees.halts) != (newest.document, newest.halts):
             raise Violation("I57", f"revision {newest.number} is stored, and another tree counts", newest.key)
+        made_for = [queue.name.removeprefix("only-") for queue in trees.partition.root.queues if "only-" in queue.name]
+        if made_for != ([] if trees.name == DEFAULT_PARTITION else [trees.name]):
+            raise Violation(
+                "I57", f"partition {trees.name} has the tree of {made_for or DEFAULT_PARTITION}", trees.name
+            )
         if newest is not None and newest.number > 1:
             self.world.count("turns with a changed tree")
 
@@ -372,8 +404,9 @@ class TreeRules:
 
     # --- I56 --------------------------------------------------------------------------------------------------
 
-    def _is_not_halted(self, term: Term, tree: Tree, name: str, *, is_new: bool) -> None:
-        newest = present_tree(term.core.state)
+    @staticmethod
+    def _is_not_halted(term: Term, trees: Trees, tree: Tree, name: str, *, is_new: bool) -> None:
+        newest = present_tree(term.core.state, trees.name)
         halts = {halt.queue: halt for halt in newest.halts} if newest is not None else {}
         application = term.core.state.applications[name]
         for queue in _path(tree, name):
@@ -409,10 +442,13 @@ class TreeRules:
         self.world.count("trees judged")
 
 
-def _pass(term: Term) -> HierarchyPass:
-    found = tree_pass(term.core._offer_manager.placing)
-    assert found is not None
-    return found
+def _passes(term: Term) -> list[HierarchyPass]:
+    return list(tree_passes(term.core._offer_manager.placing).values())
+
+
+def _placements(term: Term) -> Iterable[tuple[Demand[Slot], Placement[Slot]]]:
+    """All placements that are decided and not launched: partitions share one launcher."""
+    return term.core._offer_manager.placing._launcher.placements()
 
 
 def _path(tree: Tree, application: str) -> Iterable[Queue]:

@@ -23,7 +23,7 @@ from bcs_scheduler.leadership.gateway import Check, NotLeading, Role
 from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.leadership.watching.items import EVENTS, Item
 from offers.agents import ListedAgent
-from offers.model import Diagnosis, Offer, ResourceKey
+from offers.model import DecidedBy, Diagnosis, Offer, ResourceKey
 from store.records import Record
 from store.state import State
 from transactions.rules.taskgroups.task_states import TaskState
@@ -138,8 +138,11 @@ class CoreGateway:
     def awaits_agent(self, name: str) -> bool:
         return self.awaited is None or name in self.awaited
 
-    def queue_tree(self) -> TreeFigures | None:
-        return self.core.turn_context.queues.tree()
+    def partitions(self) -> list[DecidedBy]:
+        return self.core.turn_context.queues.partitions()
+
+    def queue_tree(self, partition: str) -> TreeFigures | None:
+        return self.core.turn_context.queues.tree(partition)
 
     def queues(self) -> list[QueueFigures]:
         return self.core.turn_context.queues.figures()

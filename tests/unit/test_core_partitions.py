@@ -93,7 +93,7 @@ def test_trials_name_the_partition() -> None:
     arrive(lab, 1, "batch")
     wanted = msgspec.structs.replace(version(4), namespace="trial", role="batch")
     create_it = requests.CreateApplication(version=wanted, token=1, dry_run=True)
-    named = {"policy": "hierarchical", "roles": ["batch"]}
+    named = {"policy": "hierarchical", "roles": ["batch"], "name": "default"}
     reply = lab.ask(create_it)
     assert reply.data is not None and reply.data["partition"] == named
     reply = lab.ask(plans.PlanRequests(requests=(create_it,)))
@@ -120,7 +120,7 @@ def test_the_tree_of_one_partition_changes_and_leaves_the_others_alone() -> None
     assert lab.ask(policies.PutQueueTree(document='{"queues": [{"name": "default"}]}', token=1)).error == ""
     lab.wait(2.0)
     assert count(lab, "night") == 4
-    tree = lab.core.turn_context.queues.tree()
+    tree = lab.core.turn_context.queues.tree("default")
     assert tree is not None and {role for queue in tree.queues for role in queue.used} == {"batch"}
 
 
@@ -138,7 +138,7 @@ def test_figures_of_queues_count_the_roles_of_sessions() -> None:
     figures = {each.queue.name: each for each in lab.core.turn_context.queues.figures()}
     assert figures["online"].taskgroups == 2 and set(figures["online"].used) == {"web"}
     assert figures["default"].taskgroups == 0, "the other roles have no queues of sessions"
-    tree = lab.core.turn_context.queues.tree()
+    tree = lab.core.turn_context.queues.tree("default")
     assert tree is not None
     leaf = next(queue for queue in tree.queues if queue.name == "root.default")
     assert (leaf.taskgroups, dict(leaf.pending)) == (2, {"queue_limit": 1})

@@ -73,8 +73,9 @@ def tree_names() -> set[str]:
     """The names of the series of hierarchical queues."""
     metrics, tree = Metrics(), {"queues": [{"name": "a", "resources": {"guaranteed": {"cpus": 1}, "max": {"cpus": 2}}}]}
     core = lead(metrics)
-    core.turn_context.queues.trees = Trees(core.turn_context, partition_of(tree))
-    core.turn_context.queues.trees.of("*")
+    trees = Trees(core.turn_context, partition_of(tree))
+    core.turn_context.queues.trees[trees.name] = trees
+    trees.of("*")
     return {name for name, _ in samples(metrics)}
 
 

@@ -1,8 +1,9 @@
-"""The queue that the work of a namespace belongs to, and the tree of queues that counts."""
+"""The queue that the work of a namespace belongs to, and the trees of queues that count."""
 
 from __future__ import annotations
 
-from store.records import DEFAULT_QUEUE, QueueTree
+from store.ids import owner_of
+from store.records import DEFAULT_PARTITION, DEFAULT_QUEUE, QueueTree
 from store.state.reader import StateReader
 
 
@@ -12,6 +13,18 @@ def queue_of(state: StateReader, namespace: str) -> str:
     return record.queue if record is not None and record.queue in state.queues else DEFAULT_QUEUE
 
 
-def present_tree(state: StateReader) -> QueueTree | None:
-    """The revision of the tree of queues that counts; None if no revision is stored."""
-    return max(list(state.queue_trees.values()), key=lambda tree: tree.number, default=None)
+def partition_of_revision(key: str) -> str:
+    """Name of the partition whose tree has the revision with this key."""
+    return owner_of(key) or DEFAULT_PARTITION
+
+
+def revisions_of(state: StateReader, partition: str) -> list[QueueTree]:
+    """The kept revisions of the tree of a partition, the oldest first."""
+    found = [tree for key, tree in list(state.queue_trees.items()) if partition_of_revision(key) == partition]
+    return sorted(found, key=lambda tree: tree.number)
+
+
+def present_tree(state: StateReader, partition: str) -> QueueTree | None:
+    """The revision of the tree of a partition that counts; None if no revision is stored."""
+    found = revisions_of(state, partition)
+    return found[-1] if found else None

@@ -11,7 +11,7 @@ import click
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import queue_names
-from bcs_scheduler.cli.commands.queuetree import COMMANDS
+from bcs_scheduler.cli.commands.queuetree import COMMANDS, listed_partition_option, partition_option
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.options import (
     WholeHelp,
@@ -74,7 +74,8 @@ def queue() -> None:
 
     With the policy `session`, queues share the cluster by weight. A namespace names its queue. With the policy
     `hierarchical`, the same commands show and change the tree of queues, by full names: root.batch.night. If roles have
-    different policies, names that begin with root are of the tree.
+    different policies, names that begin with root are of the tree. If several partitions of roles have a tree,
+    --partition names one; without it, changes concern the partition default.
     """
 
 
@@ -83,26 +84,27 @@ for command in COMMANDS:
 
 
 @queue.command("list", epilog=examples("bcs queue list", "bcs queue list -o wide"))
+@listed_partition_option
 @list_options
 @connection_options
 @pass_session
-def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool) -> None:
-    """List the queues, with their namespaces or, of the tree, with their amounts and their use."""
+def list_queues(session: Session, /, partition: str, output: Any, sort_by: str, no_headers: bool) -> None:
+    """List the queues, with their namespaces or, of trees, with their amounts and their use."""
     from bcs_scheduler.cli.commands.reading.lists import show
-    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, roles_of, shares_of, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, parts_of
     from bcs_scheduler.cli.listing import chosen_shape, print_list
 
-    tree = tree_of(session)
+    parts = parts_of(session)
     shape = chosen_shape(output=output, sort_by=sort_by, no_headers=no_headers)
-    both = bool(shares_of(tree)) and shape.form.name == "table"
-    if tree is not None:
+    both = bool(parts.shares) and shape.form.name == "table" and not partition
+    if parts.trees or partition:
         if both:
-            session.say(f"Roles {roles_of(tree)}: the tree of queues")
-        found = session.client.tree_queues()
-        print_list(session, shape, found, TREE_COLUMNS, lambda item: f"queue/{item['name']}")
+            session.say(f"Roles {parts.roles}: {'trees' if len(parts.trees) > 1 else 'the tree'} of queues")
+        found = session.client.tree_queues(partition)
+        print_list(session, shape, found, parts.columns(TREE_COLUMNS), lambda item: f"queue/{item['name']}")
         if not both:
             return
-        session.say(f"Roles {shares_of(tree)}: queues with shares")
+        session.say(f"Roles {parts.shares}: queues with shares")
     show(
         session,
         ("queues",),
@@ -119,19 +121,21 @@ def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool
 @queue.command("describe", epilog=examples("bcs queue describe batch", "bcs queue describe batch -o yaml"))
 @names_argument
 @click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), help="Output format. Default: text.")
+@partition_option
 @connection_options
 @pass_session
-def describe_queues(session: Session, names: tuple[str, ...], output: str | None) -> None:
+def describe_queues(session: Session, names: tuple[str, ...], output: str | None, partition: str) -> None:
     """Show queues in detail."""
     from bcs_scheduler.cli.kinds.policies.queues import describe_queue
-    from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, is_of_tree
+    from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, parts_of
 
+    parts = parts_of(session)
     form = output if output in ("json", "yaml") else ""
     for number, name in enumerate(names):
         if number and form != "json":
             session.say("---" if form else "")
-        if is_of_tree(session, name):
-            describe_tree_queue(session, name, form)
+        if parts.has(name, partition):
+            describe_tree_queue(session, name, form, partition, several=len(parts.trees) > 1)
         else:
             describe_queue(session, name, "", form)
 
@@ -139,10 +143,11 @@ def describe_queues(session: Session, names: tuple[str, ...], output: str | None
 @queue.command("top", epilog=examples("bcs queue top", "bcs queue top batch online -w", "bcs queue top -o json"))
 @click.argument("names", nargs=-1, metavar="[QUEUE...]", shell_complete=queue_names)
 @click.option("-w", "--watch", is_flag=True, help="Poll, and refresh the bars.")
+@listed_partition_option
 @list_options
 @connection_options
 @pass_session
-def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **listed: Any) -> None:
+def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, partition: str, **listed: Any) -> None:
     """Show used amounts, deserved shares and capabilities of queues as bars.
 
     A bar stands for the whole cluster: █ is used, ▓ is used above the deserved share, ░ is deserved and not used, | is
@@ -156,28 +161,28 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
         TREE_COLUMNS,
         bars_of,
         full_name,
-        is_of_tree,
-        roles_of,
-        shares_of,
-        tree_of,
+        parts_of,
     )
     from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 
-    shape, tree = chosen_shape(**listed), tree_of(session)
-    hierarchical = tree is not None and all(is_of_tree(session, name) for name in names)
-    if tree is not None and shares_of(tree) and shape.form.name == "table":
-        shown = (roles_of(tree), "the tree of queues") if hierarchical else (shares_of(tree), "queues with shares")
+    shape, parts = chosen_shape(**listed), parts_of(session)
+    hierarchical = bool(partition or parts.trees) and all(parts.has(name, partition) for name in names)
+    if parts.trees and parts.shares and not partition and shape.form.name == "table":
+        trees = f"{'trees' if len(parts.trees) > 1 else 'the tree'} of queues"
+        shown = (parts.roles, trees) if hierarchical else (parts.shares, "queues with shares")
         session.say("Roles {}: {}".format(*shown))
-    columns = TREE_COLUMNS if hierarchical else USAGE_COLUMNS
+    columns = parts.columns(TREE_COLUMNS) if hierarchical else USAGE_COLUMNS
 
     def look() -> list[Json]:
-        usage = session.client.tree_queues() if hierarchical else session.client.queue_usage()
-        found = {each["name"]: each for each in usage}
+        usage = session.client.tree_queues(partition) if hierarchical else session.client.queue_usage()
+        found: dict[str, list[Json]] = {}
+        for each in usage:
+            found.setdefault(each["name"], []).append(each)
         wanted = [full_name(name) if hierarchical else name for name in names]
         for name in wanted:
             if name not in found:
                 raise NotFound(f"queue {name} does not exist")
-        return sorted_by(shape, [found[name] for name in wanted or found], columns)
+        return sorted_by(shape, [each for name in wanted for each in found[name]] if wanted else usage, columns)
 
     def bars(found: list[Json]) -> Bars:
         if hierarchical:
@@ -206,20 +211,23 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
 )
 @click.argument("name", metavar="QUEUE")
 @setting_options
+@partition_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def create_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> None:
+def create_queue(session: Session, /, name: str, partition: str, dry_run: bool, **given: Any) -> None:
     """Create a queue. `bcs create namespace NAME --queue QUEUE` puts a namespace into the queue."""
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, created_queue, full_name, is_of_tree
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, created_queue, full_name, parts_of
 
-    if is_of_tree(session, name):
+    if parts_of(session).has(name, partition):
         settings: Json = {}
         _change_entry(settings, **given)
-        change_tree(
-            session, full_name(name), "created", lambda document: created_queue(document, name, settings), dry_run
-        )
+
+        def add(document: Json) -> None:
+            created_queue(document, name, settings)
+
+        change_tree(session, full_name(name), "created", add, dry_run, partition)
         return
     _put(session, {"kind": "queue", "metadata": {"name": name}, "spec": _changed({}, **given)}, True, dry_run)
 
@@ -230,22 +238,23 @@ def create_queue(session: Session, /, name: str, dry_run: bool, **given: Any) ->
 )
 @name_argument
 @setting_options
+@partition_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> None:
+def set_queue(session: Session, /, name: str, partition: str, dry_run: bool, **given: Any) -> None:
     """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
     if not any(value not in (None, ()) for value in given.values()):
         raise UsageError("give --weight, --guarantee, --capability or --reclaimable")
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, is_of_tree
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, parts_of
 
-    if is_of_tree(session, name):
+    if parts_of(session).has(name, partition):
 
         def change(document: Json) -> None:
             changed_queue(document, name, lambda entry: _change_entry(entry, **given))
 
-        change_tree(session, full_name(name), "updated", change, dry_run)
+        change_tree(session, full_name(name), "updated", change, dry_run, partition)
         return
     found = session.client.queue(name)
     head = {key: found["metadata"][key] for key in ("name", "labels", "annotations", "resourceVersion")}
@@ -254,18 +263,20 @@ def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> No
 
 @queue.command("delete", epilog=examples("bcs queue delete batch"))
 @names_argument
+@partition_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def delete_queues(session: Session, names: tuple[str, ...], dry_run: bool) -> None:
+def delete_queues(session: Session, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
     """Delete queues. A queue that namespaces belong to is not deleted; a queue of the tree with applications drains."""
     from bcs_scheduler.cli.kinds.policies.queues import QUEUE_OPERATIONS
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, full_name, is_of_tree, removed_queue
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, full_name, parts_of, removed_queue
 
+    parts = parts_of(session)
     for name in names:
-        if is_of_tree(session, name):
-            change_tree(session, full_name(name), "deleted", partial(removed_queue, name=name), dry_run)
+        if parts.has(name, partition):
+            change_tree(session, full_name(name), "deleted", partial(removed_queue, name=name), dry_run, partition)
             continue
         QUEUE_OPERATIONS.delete(session, session.namespace, name, False, dry_run)
 

@@ -1,4 +1,4 @@
-"""The commands of `bcs queue` for the tree of queues of the policy `hierarchical`."""
+"""The commands of `bcs queue` for the trees of queues of the policy `hierarchical`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import queue_names
+from bcs_scheduler.cli.commands.completing import partition_names, queue_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.options import (
     connection_options,
@@ -20,6 +20,22 @@ from bcs_scheduler.cli.options import (
 from bcs_scheduler.cli.session import Session
 
 names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
+partition_option = click.option(
+    "-P",
+    "--partition",
+    default="",
+    metavar="NAME",
+    shell_complete=partition_names,
+    help="Of trees: the partition of roles. Default: the only one with a tree, or default.",
+)
+listed_partition_option = click.option(
+    "-P",
+    "--partition",
+    default="",
+    metavar="NAME",
+    shell_complete=partition_names,
+    help="Of trees: the partition of roles. Default: all with a tree.",
+)
 expected_option = click.option(
     "--expected", type=click.IntRange(0), metavar="N", help="Refuse the change unless revision N counts at present."
 )
@@ -32,35 +48,38 @@ expected_option = click.option(
 @click.option(
     "-f", "--filename", "file", required=True, metavar="FILE", help="The tree, YAML or JSON; - is standard input."
 )
+@partition_option
 @expected_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def apply_tree(session: Session, /, file: str, expected: int | None, dry_run: bool) -> None:
+def apply_tree(session: Session, /, file: str, partition: str, expected: int | None, dry_run: bool) -> None:
     """Make a file the next revision of the tree of queues.
 
     The file has the shape of YuniKorn's queues.yaml. The whole file is validated, and takes effect without a restart.
+    If several partitions have a tree, a partition that the file names counts where --partition is not given.
     With --dry-run, the taskgroups that would wait and those that would be preempted are shown.
     """
     from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
 
-    answer = session.client.put_queue_tree(_document(file), expected=expected, dry_run=dry_run)
+    answer = session.client.put_queue_tree(_document(file), expected=expected, dry_run=dry_run, partition=partition)
     report_tree(session, "root", "applied", answer, dry_run)
 
 
 @click.command("rollback", epilog=examples("bcs queue rollback", "bcs queue rollback --to 3 --dry-run"))
 @click.option("--to", "revision", type=click.IntRange(1), metavar="N", help="Default: the one before the present.")
+@partition_option
 @expected_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def roll_back(session: Session, /, revision: int | None, expected: int | None, dry_run: bool) -> None:
+def roll_back(session: Session, /, revision: int | None, partition: str, expected: int | None, dry_run: bool) -> None:
     """Make the tree of an earlier revision the next revision."""
     from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
 
-    answer = session.client.roll_back_queue_tree(revision, expected=expected, dry_run=dry_run)
+    answer = session.client.roll_back_queue_tree(revision, expected=expected, dry_run=dry_run, partition=partition)
     report_tree(session, "root", "rolled back", answer, dry_run)
 
 
@@ -72,10 +91,13 @@ def roll_back(session: Session, /, revision: int | None, expected: int | None, d
 @click.option(
     "--diff", "compared", type=click.IntRange(1), nargs=2, metavar="N M", help="Show the changes from N to M."
 )
+@partition_option
 @list_options
 @connection_options
 @pass_session
-def history(session: Session, /, revision: int | None, compared: tuple[int, int] | None, **listed: Any) -> None:
+def history(
+    session: Session, /, revision: int | None, compared: tuple[int, int] | None, partition: str, **listed: Any
+) -> None:
     """List the kept revisions of the tree of queues. A * marks the present one."""
     from bcs_scheduler.cli.kinds.policies.queuetrees import REVISION_COLUMNS
     from bcs_scheduler.cli.listing import chosen_shape, print_list
@@ -84,65 +106,69 @@ def history(session: Session, /, revision: int | None, compared: tuple[int, int]
     if revision is not None and compared is not None:
         raise UsageError("give --revision or --diff, not both")
     if revision is not None:
-        print_data(session.out, session.client.tree_revision(revision)["spec"], "yaml")
+        print_data(session.out, session.client.tree_revision(revision, partition)["spec"], "yaml")
     elif compared is not None:
-        _show_difference(session, *compared)
+        _show_difference(session, *compared, partition)
     else:
-        found = session.client.tree_revisions()
+        found = session.client.tree_revisions(partition)
         shape = chosen_shape(**listed)
         print_list(session, shape, found, REVISION_COLUMNS, lambda one: f"revision/{one['metadata']['revision']}")
 
 
 @click.command("export", epilog=examples("bcs queue export > queues.yaml"))
 @click.option("-o", "--output", type=click.Choice(("yaml", "json")), default="yaml", help="Default: yaml.")
+@partition_option
 @connection_options
 @pass_session
-def export(session: Session, output: str) -> None:
+def export(session: Session, output: str, partition: str) -> None:
     """Print the tree of queues that counts, as `bcs queue apply` takes it."""
     from bcs_scheduler.cli.output.data import print_data
 
-    print_data(session.out, session.client.queue_tree()["spec"], output)
+    print_data(session.out, session.client.queue_tree(partition)["spec"], output)
 
 
-def _set(session: Session, names: tuple[str, ...], action: str, done: str, dry_run: bool) -> None:
+def _set(session: Session, names: tuple[str, ...], action: str, done: str, dry_run: bool, partition: str) -> None:
     from bcs_scheduler.cli.kinds.policies.queuetrees import full_name, report_tree
 
     for name in names:
-        answer = session.client.set_tree_queue(full_name(name), action, dry_run=dry_run)
+        answer = session.client.set_tree_queue(full_name(name), action, dry_run=dry_run, partition=partition)
         report_tree(session, full_name(name), done, answer, dry_run)
 
 
 @click.command("stop", epilog=examples("bcs queue stop root.batch", "bcs queue stop root.batch --dry-run"))
 @names_argument
+@partition_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def stop(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
+def stop(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
     """Stop queues of the tree: they place nothing and take no applications. Running taskgroups stay."""
-    _set(session, names, "stop", "stopped", dry_run)
+    _set(session, names, "stop", "stopped", dry_run, partition)
 
 
 @click.command("drain", epilog=examples("bcs queue drain root.batch"))
 @names_argument
+@partition_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def drain(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
+def drain(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
     """Let queues of the tree drain: they take no applications, and place those that they have."""
-    _set(session, names, "drain", "draining", dry_run)
+    _set(session, names, "drain", "draining", dry_run, partition)
 
 
 @click.command("start", epilog=examples("bcs queue start root.batch"))
 @names_argument
+@partition_option
 @dry_run_option
 @connection_options
 @pass_session
 @reporting
-def start(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
+def start(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
     """Start queues of the tree that are stopped or drain."""
-    _set(session, names, "start", "started", dry_run)
+    _set(session, names, "start", "started", dry_run, partition)
 
 
 def _document(file: str) -> Json:
@@ -158,7 +184,7 @@ def _document(file: str) -> Json:
     return found
 
 
-def _show_difference(session: Session, before: int, after: int) -> None:
+def _show_difference(session: Session, before: int, after: int, partition: str) -> None:
     import difflib
 
     import yaml
@@ -167,11 +193,26 @@ def _show_difference(session: Session, before: int, after: int) -> None:
     from bcs_scheduler.cli.output.terminal import Styled
 
     old, new = (
-        yaml.safe_dump(session.client.tree_revision(number)["spec"], sort_keys=False, allow_unicode=True).splitlines()
+        yaml.safe_dump(
+            session.client.tree_revision(number, partition)["spec"], sort_keys=False, allow_unicode=True
+        ).splitlines()
         for number in (before, after)
     )
     for line in difflib.unified_diff(old, new, f"revision {before}", f"revision {after}", lineterm=""):
         session.out.print(Styled(line, style=STYLES.get(line[:1], "")))
 
 
-COMMANDS = (apply_tree, roll_back, history, export, stop, drain, start)
+@click.command("partitions", epilog=examples("bcs queue partitions", "bcs queue list --partition batch"))
+@list_options
+@connection_options
+@pass_session
+def list_partitions(session: Session, /, **listed: Any) -> None:
+    """List the partitions of roles with their policies, and the revisions of their trees."""
+    from bcs_scheduler.cli.kinds.policies.queuetrees import PARTITION_COLUMNS
+    from bcs_scheduler.cli.listing import chosen_shape, print_list
+
+    found, shape = session.client.partitions(), chosen_shape(**listed)
+    print_list(session, shape, found, PARTITION_COLUMNS, lambda one: f"partition/{one['name']}")
+
+
+COMMANDS = (list_partitions, apply_tree, roll_back, history, export, stop, drain, start)

@@ -86,7 +86,22 @@ def service_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 def queue_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return _documents("queues", ctx, incomplete)
+    """Names of queues with shares, and full names of the queues of trees."""
+    of_trees = _suggest(incomplete, ctx, lambda client, s: _tree_queues(client, str(ctx.params.get("partition") or "")))
+    return [*_documents("queues", ctx, incomplete), *of_trees]
+
+
+def _tree_queues(client: Client, partition: str) -> Iterable[str]:
+    return dict.fromkeys(str(queue["name"]) for queue in client.tree_queues(partition))
+
+
+def partition_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of the partitions with a tree of queues."""
+    return _suggest(
+        incomplete,
+        ctx,
+        lambda client, s: (part["name"] for part in client.partitions() if part["policy"] == "hierarchical"),
+    )
 
 
 def kinds_and_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -34,10 +34,12 @@ class DeletePodGroup(Request, frozen=True, kw_only=True):
 
 
 class ChangeTree(Request, frozen=True, kw_only=True):
-    """A change of the tree of queues. `author`: name of the caller. `expected`: number of the revision that must count
-    at present; None = any."""
+    """A change of a tree of queues. `author`: name of the caller. `expected`: number of the revision that must count at
+    present; None = any. `partition`: name of the partition of roles with the tree; empty = the only one, or
+    `default`."""
 
     author: str = ""
+    partition: str = ""
     expected: int | None = None
 
 

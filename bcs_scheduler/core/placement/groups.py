@@ -95,5 +95,5 @@ def partitions_of(turn: TurnContext, group: str, beside: str = "") -> dict[str, 
 
 def apart(turn: TurnContext, group: str) -> tuple[DecidedBy, ...]:
     """The policies that decide about the members of a group (``namespace/name``), if there are several; else empty."""
-    found = {part.roles: DecidedBy(part.kind, part.roles) for part in partitions_of(turn, group).values()}
+    found = {part.roles: part.decides for part in partitions_of(turn, group).values()}
     return tuple(found.values()) if len(found) > 1 else ()

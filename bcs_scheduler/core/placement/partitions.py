@@ -19,7 +19,6 @@ from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, e
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import TimeBudget
-from offers.model import DecidedBy
 
 
 def placing_of(turn: TurnContext) -> PlacementPass:
@@ -43,18 +42,21 @@ def placing_of(turn: TurnContext) -> PlacementPass:
     passes = [_pass(turn, part, launcher, covers(number), snapshots) for number, part in enumerate(parts)]
     policies: list[Policy | None] = [one if isinstance(one, SessionPass) else None for one in passes]
     turn.placer.policy_of, turn.placer.has_policy = (lambda role: policies[number_of(role)]), any(policies)
-    named = [DecidedBy(part.kind, part.roles) for part in parts]
+    named = [part.decides for part in parts]
+    trees = sum(isinstance(one, HierarchyPass) for one in passes)
     for one, decides in zip(passes, named, strict=True):
         one.decides = decides
+        if trees > 1:
+            one.labels = (decides.name if isinstance(one, HierarchyPass) else "",)
     turn.placer.decided_by = lambda role: named[number_of(role)]
     turn.placer.apart = lambda group: apart(turn, group)
     return Partitions(turn, launcher, passes, number_of)
 
 
-def tree_pass(placing: PlacementPass) -> HierarchyPass | None:
-    """The pass with the tree of queues; None if no partition has one."""
+def tree_passes(placing: PlacementPass) -> dict[str, HierarchyPass]:
+    """The passes with a tree of queues, by the name of the partition."""
     found = placing.passes if isinstance(placing, Partitions) else (placing,)
-    return next((one for one in found if isinstance(one, HierarchyPass)), None)
+    return {one.trees.name: one for one in found if isinstance(one, HierarchyPass)}
 
 
 def _pass(

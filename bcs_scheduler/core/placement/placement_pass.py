@@ -46,6 +46,8 @@ class PlacementPass:
         self._covers = covers
         self.decides: DecidedBy | None = None
         """The name of the policy with its roles, for users; None: all roles have one policy."""
+        self.labels: tuple[str, ...] = ()
+        """The label of the partition in counts by queue; empty unless several partitions have a tree of queues."""
         self._launcher = launcher or Launcher(turn)
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()

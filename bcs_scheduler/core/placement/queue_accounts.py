@@ -7,20 +7,20 @@ cost grows with namespaces and with applications that wait, and not with taskgro
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Literal, NamedTuple, Protocol, cast
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
 from offers.model import DecidedBy
-from offers.policy.hierarchy.configuration.partition import ROOT
+from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
 from store.ids import namespace_of
-from store.records import DEFAULT_QUEUE, Queue
+from store.records import DEFAULT_QUEUE, Queue, QueueTree
 from store.state.census import TASKGROUPS
 from store.state.reader import StateReader
 from transactions.engine.demands import Demands
-from transactions.rules.queues import present_tree, queue_of
+from transactions.rules.queues import queue_of
 
 Waiting = TreeReason | Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
 """The reasons for which a taskgroup waits: the queue has its limit; the queue has its deserved share; the gang needs
@@ -51,7 +51,11 @@ class _Outcome(NamedTuple):
 
 
 class QueueTrees(Protocol):
-    """The trees of hierarchical queues."""
+    """The trees of hierarchical queues of one partition of roles."""
+
+    @property
+    def partition(self) -> Partition:
+        """The configuration that counts."""
 
     @property
     def roles(self) -> Mapping[str, RoleQueues]:
@@ -64,6 +68,9 @@ class QueueTrees(Protocol):
     def covers(self, role: str) -> bool:
         """True if the tree decides about the role."""
 
+    def present(self) -> QueueTree | None:
+        """The newest stored revision; None if no revision is stored."""
+
 
 class QueueAccounts:
     """Belongs to the thread that owns the state; any thread may call `figures`."""
@@ -72,8 +79,8 @@ class QueueAccounts:
         self._state = state
         self._options = options
         self._engine = engine
-        self.trees: QueueTrees | None = None
-        """The trees of hierarchical queues; None with another policy."""
+        self.trees: dict[str, QueueTrees] = {}
+        """The trees of hierarchical queues by the name of the partition; empty with other policies."""
         self._outcomes: dict[str, _Outcome] = {}
         """Outcomes of the latest sessions, by role."""
 
@@ -93,7 +100,7 @@ class QueueAccounts:
             if not self._shares(role):
                 continue
             used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(amounts)
-        waiting = self._waiting()
+        waiting = self._waiting(self._shares)
         found = []
         for name in sorted({DEFAULT_QUEUE, *known}):
             by_role = used.get(name, {})
@@ -105,15 +112,19 @@ class QueueAccounts:
             found.append(QueueFigures(queue, groups, by_role, deserved, waiting.get(name, {})))
         return found
 
-    def tree(self) -> TreeFigures | None:
-        """The tree of queues with all its queues; None with another policy."""
-        trees = self.trees
+    def partitions(self) -> list[DecidedBy]:
+        """The partitions of roles with their policies, in the order of the settings, at least one."""
+        return [part.decides for part in self._options.parts()]
+
+    def tree(self, partition: str) -> TreeFigures | None:
+        """The tree of queues of a partition with all its queues; None if the partition has no tree."""
+        trees = self.trees.get(partition)
         if trees is None:
             return None
         parts = self._options.partitions if len(self._options.partitions) > 1 else ()
-        named = tuple(DecidedBy(part.kind, part.roles) for part in parts)
-        found = queue_figures(trees.roles, self._waiting())
-        return TreeFigures(trees.document, present_tree(self._state), found, named)
+        named = tuple(part.decides for part in parts)
+        found = queue_figures(trees.roles, self._waiting(trees.covers))
+        return TreeFigures(partition, trees.document, trees.present(), found, named)
 
     def _shares(self, role: str) -> bool:
         """True if the taskgroups of a role count for the queues of sessions."""
@@ -122,18 +133,22 @@ class QueueAccounts:
 
     def queue_of(self, role: str, application: str) -> str:
         """The queue of an application: its full name with hierarchical queues, where root stands for no queue."""
-        if self.trees is None or not self.trees.covers(role):
+        trees = next((one for one in self.trees.values() if one.covers(role)), None)
+        if trees is None:
             return queue_of(self._state, namespace_of(application))
-        tree_of = self.trees.roles.get(role)
+        tree_of = trees.roles.get(role)
         found = tree_of.tree.applications.get(application) if tree_of is not None else None
         return found.queue if found is not None else ROOT
 
-    def _waiting(self) -> dict[str, Counter[Waiting]]:
+    def _waiting(self, covers: Callable[[str], bool]) -> dict[str, Counter[Waiting]]:
+        """Taskgroups of the covered roles that wait, by queue and reason."""
         engine = self._engine
         demands = (engine.demands.get(identity) for identity in list(engine.gangs))
         gangs = {(demand.role, demand.application) for demand in demands if demand is not None}
         found: dict[str, Counter[Waiting]] = {}
         for (role, application), number in list(engine.wanted.items()):
+            if not covers(role):
+                continue
             counts = found.setdefault(self.queue_of(role, application), Counter())
             counts[self._reason(role, application, (role, application) in gangs)] += number
         return found

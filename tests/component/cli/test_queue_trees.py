@@ -21,11 +21,17 @@ from tests.unit.api_support import CoreGateway
 
 QUEUES = Path(__file__).parents[3] / "conf" / "queues.yaml"
 TREE = yaml.safe_load(QUEUES.read_text())
+SMALL = {"queues": [{"name": "batch"}, {"name": "default"}]}
 
 
 @pytest.fixture
 def gateway(request: pytest.FixtureRequest) -> CoreGateway:
-    if getattr(request, "param", "") != "partitions":
+    kind = getattr(request, "param", "")
+    if kind == "simple":
+        return CoreGateway()
+    if kind == "trees":
+        return CoreGateway(options=two_trees())
+    if kind != "partitions":
         return CoreGateway(options=options())
     tree = RolePartition(hierarchy=partition_of(TREE, ("cpus", "mem")), hierarchy_document=canonical(TREE))
     return CoreGateway(options=CoreOptions(strict=True, partitions=(RolePartition(("web",), default_policy()), tree)))
@@ -35,6 +41,17 @@ def options() -> CoreOptions:
     return CoreOptions(
         strict=True, hierarchy=partition_of(TREE, ("cpus", "mem")), hierarchy_document=canonical(TREE), validate=True
     )
+
+
+def two_trees() -> CoreOptions:
+    """The tree of the example for all roles, and a small one for the role batch."""
+    parts = [
+        RolePartition(
+            (role,), hierarchy=partition_of(tree, ("cpus", "mem")), hierarchy_document=canonical(tree), name=name
+        )
+        for role, tree, name in (("*", TREE, ""), ("batch", SMALL, "night"))
+    ]
+    return CoreOptions(strict=True, partitions=tuple(parts))
 
 
 def exported(bcs: Any) -> Any:
@@ -173,6 +190,7 @@ def test_the_bars_are_a_tree(bcs: Any) -> None:
 def test_the_bar_of_a_queue_shows_guarantee_and_maximum() -> None:
     rest = {"mem": 0.0, "disk": 0.0, "gpus": 0.0}
     queue = {
+        "partition": "default",
         "name": "root.a",
         "spec": {"guaranteed": {"cpus": 4.0}, "max": {"cpus": 10.0}},
         "status": {"used": {"cpus": 2.0}, "pending": {"queue_limit": 3}},
@@ -182,10 +200,8 @@ def test_the_bar_of_a_queue_shows_guarantee_and_maximum() -> None:
     assert "2/4/10" in str(line) and "3 queue limit" in str(line)
 
 
-def test_other_policies_have_queues_of_their_own(
-    bcs: Any, gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gateway, "queue_tree", lambda: None)
+@pytest.mark.parametrize("gateway", ["simple"], indirect=True)
+def test_other_policies_have_queues_of_their_own(bcs: Any) -> None:
     assert rows(bcs, "list")[0][:2] == ["NAME", "WEIGHT"]
     assert "are for the tree" in bcs("queue", "create", "x", "--max-applications", "1").err
     assert "scheduler.policy is not hierarchical" in bcs("queue", "export").err
@@ -211,3 +227,94 @@ def test_with_several_partitions_full_names_belong_to_the_tree(bcs: Any) -> None
         ("queue", "batch", "deleted"),
         ("queue", "root.fresh", "deleted"),
     ]
+
+
+@pytest.mark.parametrize("gateway", ["trees"], indirect=True)
+def test_a_partition_names_one_of_several_trees(bcs: Any, tmp_path: Path) -> None:
+    assert rows(bcs, "partitions") == [
+        ["NAME", "POLICY", "ROLES", "REVISION"],
+        ["default", "hierarchical", "*", "1"],
+        ["night", "hierarchical", "batch", "1"],
+    ]
+    listed = rows(bcs, "list")
+    assert listed[0][:2] == ["PARTITION", "NAME"]
+    assert [row[:2] for row in listed[1:] if row[1] == "root.batch"] == [
+        ["default", "root.batch"],
+        ["night", "root.batch"],
+    ]
+    assert [row[1] for row in rows(bcs, "list", "-P", "night")[1:]] == ["root", "root.batch", "root.default"]
+
+    changed = bcs("queue", "set", "batch", "--max", "cpus=3", "-P", "night", "-o", "text").out
+    assert changed == "queue/root.batch updated (partition night, revision 2)\n"
+    assert done(bcs("queue", "set", "batch", "--max", "cpus=9")) == [("queue", "root.batch", "updated")]
+    most = {part: describe(bcs, "batch", "-P", part)["spec"]["max"]["cpus"] for part in ("night", "default")}
+    assert most == {"night": 3.0, "default": 9.0}, "without a partition, default changes"
+    assert describe(bcs, "batch")["partition"] == "default"
+    assert "Partition" in bcs("queue", "describe", "batch", "-P", "night", "-o", "text").out
+
+    assert [row[0] for row in rows(bcs, "history", "-P", "night")[1:]] == ["2*", "1"]
+    assert "+  resources" in bcs("queue", "history", "--diff", "1", "2", "-P", "night").out
+    assert yaml.safe_load(bcs("queue", "history", "--revision", "1", "-P", "night").out) == SMALL
+    assert done(bcs("queue", "stop", "batch", "-P", "night")) == [("queue", "root.batch", "stopped")]
+    assert describe(bcs, "batch")["status"]["state"] == "Active"
+    assert done(bcs("queue", "start", "batch", "-P", "night")) == [("queue", "root.batch", "started")]
+    assert done(bcs("queue", "create", "fresh", "-P", "night")) == [("queue", "root.fresh", "created")]
+    assert done(bcs("queue", "delete", "fresh", "-P", "night")) == [("queue", "root.fresh", "deleted")]
+    assert done(bcs("queue", "rollback", "--to", "1", "-P", "night")) == [("queue", "root", "rolled back")]
+    assert yaml.safe_load(bcs("queue", "export", "-P", "night").out) == SMALL
+
+    path = tmp_path / "night.yaml"
+    path.write_text(yaml.safe_dump({"partitions": [{"name": "night", "queues": [{"name": "only"}]}]}))
+    assert (
+        bcs("queue", "apply", "-f", str(path), "-o", "text").out == "queue/root applied (partition night, revision 6)\n"
+    )
+    assert exported(bcs) != yaml.safe_load(bcs("queue", "export", "-P", "night").out)
+
+
+def describe(bcs: Any, *words: str) -> Any:
+    return json.loads(bcs("queue", "describe", *words, "-o", "json").out)
+
+
+@pytest.mark.parametrize("gateway", ["trees"], indirect=True)
+def test_an_unknown_partition_is_refused_with_the_known_ones(bcs: Any) -> None:
+    for command in (
+        ("list",),
+        ("top",),
+        ("export",),
+        ("history",),
+        ("stop", "batch"),
+        ("set", "batch", "--max", "cpus=1"),
+    ):
+        refused = bcs("queue", *command, "-P", "day")
+        assert refused.code == 3 and "partitions with a tree: default, night" in refused.err, command
+
+
+@pytest.mark.parametrize("gateway", ["trees"], indirect=True)
+def test_the_bars_of_several_trees_name_their_partitions(bcs: Any) -> None:
+    drawn = [line.split("cpus")[0].rstrip() for line in bcs("queue", "top", "-o", "table").out.splitlines()[1:]]
+    assert drawn == [
+        "root (default)", "├─ batch", "│  ├─ night", "│  └─ reports", "├─ default", "└─ online",
+        "root (night)", "├─ batch", "└─ default",
+    ]  # fmt: skip
+    drawn = [
+        line.split("cpus")[0].rstrip() for line in bcs("queue", "top", "batch", "-o", "table").out.splitlines()[1:]
+    ]
+    assert drawn == ["root.batch (default)", "root.batch (night)"]
+
+
+@pytest.mark.parametrize("gateway", ["trees"], indirect=True)
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("list", "-P", "n"), {"night"}),
+        (("list", "-P", ""), {"night", "default"}),
+        (("stop", "-P", "night", "root."), {"root.batch", "root.default"}),
+    ],
+)
+def test_names_of_partitions_and_of_their_queues_are_completed(
+    bcs: Any, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], found: set[str]
+) -> None:
+    monkeypatch.setenv("_BCS_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(("bcs", "queue", *words)))
+    monkeypatch.setenv("COMP_CWORD", str(len(words) + 1))
+    assert {line.partition(",")[2] for line in bcs().out.splitlines()} == found

@@ -1,4 +1,4 @@
-"""The tree of queues as users see it: revisions, queues with their use, and the answers of changes."""
+"""The trees of queues as users see them: revisions, queues with their use, and the answers of changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from bcs_scheduler.api.views.running.explain import PartitionView, show_partitio
 from bcs_scheduler.core.placement.hierarchy.figures import LimitFigures, TreeFigures, TreeQueueFigures
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
-from store.records import QueueTree
+from offers.model import DecidedBy
+from store.records import DEFAULT_PARTITION, QueueTree
 
 
 class HaltedQueueView(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,19 +37,21 @@ class RevisionMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TreeRevisionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A revision without its document. `present`: the revision counts."""
+    """A revision without its document. `partition`: name of the partition of roles. `present`: the revision counts."""
 
     kind: str = "queuetree"
+    partition: str
     metadata: RevisionMeta
     present: bool
 
 
 class QueueTreeView(msgspec.Struct, frozen=True, kw_only=True):
     """`spec`: the tree in the shape of YuniKorn's queue configuration. `halted`: the queues that are halted at present;
-    of former revisions, those that were halted when the next one came. `partitions`: the partitions of roles, if there
-    are several."""
+    of former revisions, those that were halted when the next one came. `partition`: name of the partition of roles;
+    `partitions`: all of them, if there are several."""
 
     kind: str = "queuetree"
+    partition: str
     metadata: RevisionMeta
     spec: dict[str, Any]
     halted: list[HaltedQueueView]
@@ -92,9 +95,21 @@ class TreeQueueStatusView(msgspec.Struct, frozen=True, kw_only=True, rename="cam
     limits: list[LimitView]
 
 
-class TreeQueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue of the tree, by its full name. `total`: of all agents of the cluster."""
+class TreePartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition of roles; ``*`` stands for all other roles. `name`: empty if the partition has none. `revision`:
+    number of the stored revision of its tree of queues that counts; 0: the tree of the settings counts; null: the
+    partition has another policy."""
 
+    name: str
+    policy: str
+    roles: list[str]
+    revision: int | None
+
+
+class TreeQueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue of the tree of a partition of roles, by its full name. `total`: of all agents of the cluster."""
+
+    partition: str
     name: str
     spec: TreeQueueSpecView
     status: TreeQueueStatusView
@@ -138,19 +153,22 @@ class TrialView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TreeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """`revision`: number of the new revision. `trial`: with `dryRun`."""
+    """`revision`: number of the new revision. `partition`: name of the partition of roles, if several have a tree.
+    `trial`: with `dryRun`."""
 
     revision: int
+    partition: str = ""
     unchanged: bool = False
     trial: TrialView | None = None
     dry_run: bool = False
 
 
 class QueueStateAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """`trial`: with `dryRun`."""
+    """`partition`: name of the partition of roles, if several have a tree. `trial`: with `dryRun`."""
 
     queue: str
     state: str
+    partition: str = ""
     unchanged: bool = False
     trial: TrialView | None = None
     dry_run: bool = False
@@ -162,6 +180,7 @@ def show_tree(found: TreeFigures) -> QueueTreeView:
     if found.revision is not None and found.revision.document == found.document:
         return msgspec.structs.replace(show_revision(found.revision), partitions=partitions)
     return QueueTreeView(
+        partition=found.name,
         metadata=RevisionMeta(revision=0, why="from the settings"),
         spec=json.loads(found.document),
         halted=[],
@@ -171,6 +190,7 @@ def show_tree(found: TreeFigures) -> QueueTreeView:
 
 def show_revision(record: QueueTree) -> QueueTreeView:
     return QueueTreeView(
+        partition=record.partition or DEFAULT_PARTITION,
         metadata=_meta(record),
         spec=json.loads(record.document),
         halted=[
@@ -180,7 +200,18 @@ def show_revision(record: QueueTree) -> QueueTreeView:
 
 
 def show_short(record: QueueTree, present: int) -> TreeRevisionView:
-    return TreeRevisionView(metadata=_meta(record), present=record.number == present)
+    partition = record.partition or DEFAULT_PARTITION
+    return TreeRevisionView(partition=partition, metadata=_meta(record), present=record.number == present)
+
+
+def show_tree_partition(found: DecidedBy, present: QueueTree | None) -> TreePartitionView:
+    """A partition with the revision of its tree; None = nothing is stored."""
+    return TreePartitionView(
+        name=found.name,
+        policy=found.policy,
+        roles=list(found.roles),
+        revision=None if found.policy != "hierarchical" else present.number if present is not None else 0,
+    )
 
 
 def _meta(record: QueueTree) -> RevisionMeta:
@@ -192,9 +223,10 @@ def _meta(record: QueueTree) -> RevisionMeta:
     )
 
 
-def show_tree_queue(figures: TreeQueueFigures, total: AllocatedView) -> TreeQueueView:
+def show_tree_queue(partition: str, figures: TreeQueueFigures, total: AllocatedView) -> TreeQueueView:
     config = figures.config
     return TreeQueueView(
+        partition=partition,
         name=figures.name,
         spec=TreeQueueSpecView(
             guaranteed=_shown(figures.guaranteed),

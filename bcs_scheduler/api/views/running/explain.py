@@ -52,10 +52,12 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
-    """A policy, and the roles whose taskgroups it places; ``*`` stands for all other roles."""
+    """A policy, and the roles whose taskgroups it places; ``*`` stands for all other roles. `name`: that of the
+    partition of roles; empty: it has none."""
 
     policy: str
     roles: list[str]
+    name: str = ""
 
 
 class GroupHold(msgspec.Struct, frozen=True, kw_only=True):
@@ -267,7 +269,7 @@ def _placing(diagnosis: Diagnosis) -> Placing:
 
 
 def show_partition(found: DecidedBy) -> PartitionView:
-    return PartitionView(policy=found.policy, roles=list(found.roles))
+    return PartitionView(policy=found.policy, roles=list(found.roles), name=found.name)
 
 
 def _group(gap: GroupGap) -> GroupHold:

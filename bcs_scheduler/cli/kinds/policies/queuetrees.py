@@ -1,10 +1,10 @@
-"""Queues of the tree of the policy `hierarchical`: columns, descriptions, changes of the document, trials."""
+"""Queues of the trees of the policy `hierarchical`: columns, descriptions, changes of the document, trials."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.errors import NotFound, UsageError
@@ -45,6 +45,14 @@ TREE_COLUMNS = (
     Column("MAX APPLICATIONS", lambda q: q["spec"]["maxApplications"], right=True, wide=True),
     Column("WAITING", waiting, long=True),
 )
+PARTITION_COLUMN = Column("PARTITION", lambda q: q["partition"])
+"""Stands before the other columns if several partitions have a tree."""
+PARTITION_COLUMNS = (
+    Column("NAME", lambda p: p["name"]),
+    Column("POLICY", lambda p: p["policy"]),
+    Column("ROLES", lambda p: ",".join(p["roles"])),
+    Column("REVISION", lambda p: "" if p["revision"] is None else p["revision"], right=True),
+)
 REVISION_COLUMNS = (
     Column("REVISION", lambda r: f"{r['metadata']['revision']}{'*' if r['present'] else ''}", right=True),
     time_column("CREATED", lambda r: r["metadata"]["creationTimestamp"]),
@@ -53,32 +61,39 @@ REVISION_COLUMNS = (
 )
 
 
-def tree_of(session: Session) -> Json | None:
-    """The tree that counts; None with another policy, and with servers that know no trees."""
+class Parts(NamedTuple):
+    """The partitions of roles: names of those with a tree of queues, their roles, and the roles whose queues have
+    shares (empty if there are none)."""
+
+    trees: tuple[str, ...]
+    roles: str
+    shares: str
+
+    def has(self, name: str, partition: str = "") -> bool:
+        """True if a queue belongs to a tree. If other roles have queues with shares, full names belong to a tree.
+        `partition`: the partition that the user names; empty = none."""
+        if partition or not self.trees or not self.shares:
+            return bool(partition or self.trees)
+        return full_name(name) == name.lower()
+
+    def columns(self, columns: Sequence[Column]) -> tuple[Column, ...]:
+        """The columns, with that of the partition if several have a tree."""
+        return (PARTITION_COLUMN, *columns) if len(self.trees) > 1 else tuple(columns)
+
+
+def parts_of(session: Session) -> Parts:
+    """The partitions of roles; none with servers that know no trees."""
     try:
-        return session.client.queue_tree()
+        found = session.client.partitions()
     except NotFound:
-        return None
+        found = []
+    trees = [part for part in found if part["policy"] == "hierarchical"]
+    sharing = [part for part in found if part["policy"] == "session"]
+    return Parts(tuple(part["name"] for part in trees), _roles(trees), _roles(sharing))
 
 
-def shares_of(tree: Json | None) -> str:
-    """The roles beside those of the tree whose queues have shares; empty if there are none."""
-    found = [part for part in (tree or {}).get("partitions", ()) if part["policy"] == "session"]
-    return ", ".join(role for part in found for role in part["roles"])
-
-
-def roles_of(tree: Json) -> str:
-    """The roles of the tree; empty if all roles have one policy."""
-    found = [part for part in tree.get("partitions", ()) if part["policy"] == "hierarchical"]
-    return ", ".join(role for part in found for role in part["roles"])
-
-
-def is_of_tree(session: Session, name: str) -> bool:
-    """True if a queue belongs to the tree. If other roles have queues with shares, full names belong to the tree."""
-    tree = tree_of(session)
-    if tree is None or not shares_of(tree):
-        return tree is not None
-    return full_name(name) == name.lower()
+def _roles(parts: Iterable[Json]) -> str:
+    return ", ".join(role for part in parts for role in part["roles"])
 
 
 def full_name(name: str) -> str:
@@ -87,13 +102,15 @@ def full_name(name: str) -> str:
     return lower if lower == ROOT or lower.startswith(f"{ROOT}.") else f"{ROOT}.{lower}"
 
 
-def describe_tree_queue(session: Session, name: str, form: str) -> None:
-    found = session.client.tree_queue(full_name(name))
+def describe_tree_queue(session: Session, name: str, form: str, partition: str, *, several: bool) -> None:
+    """`several`: several partitions have a tree."""
+    found = session.client.tree_queue(full_name(name), partition)
     if form:
         print_data(session.out, found, form)
         return
     spec, status = found["spec"], found["status"]
     fields = [
+        *([("Partition", found["partition"])] if several else ()),
         ("Name", found["name"]),
         ("State", _state(found)),
         ("Kind", "leaf" if status["leaf"] else "parent"),
@@ -126,11 +143,15 @@ def _limit(one: Json) -> str:
 
 
 def bars_of(queues: Sequence[Json]) -> list[Json]:
-    """The queues as bars draw them, with their names as a tree."""
-    names = [queue["name"] for queue in queues]
+    """The queues as bars draw them, with their names as a tree. Queues of several partitions are several trees, each
+    with the name of its partition at its first queue."""
+    names: dict[str, list[str]] = {}
+    for queue in queues:
+        names.setdefault(queue["partition"], []).append(queue["name"])
+    several = len(names) > 1
     return [
         {
-            "name": _drawn(queue["name"], names),
+            "name": _titled(queue, names[queue["partition"]], several=several),
             "used": queue["status"]["used"],
             "deserved": queue["spec"]["guaranteed"] or None,
             "guarantee": queue["spec"]["guaranteed"],
@@ -140,6 +161,11 @@ def bars_of(queues: Sequence[Json]) -> list[Json]:
         }
         for queue in queues
     ]
+
+
+def _titled(queue: Json, names: Sequence[str], *, several: bool) -> str:
+    drawn = _drawn(queue["name"], names)
+    return f"{drawn} ({queue['partition']})" if several and queue["name"] == names[0] else drawn
 
 
 def _drawn(name: str, names: Sequence[str]) -> str:
@@ -163,14 +189,20 @@ def _is_last(name: str, names: Sequence[str]) -> bool:
 # --- changes of the document --------------------------------------------------------------------------------------
 
 
-def change_tree(session: Session, name: str, done: str, change: Callable[[Json], None], dry_run: bool) -> None:
+def change_tree(
+    session: Session, name: str, done: str, change: Callable[[Json], None], dry_run: bool, partition: str = ""
+) -> None:
     """Changes the document of the tree that counts, and makes the result the next revision. `done`: the word for the
-    change. Raises CliError, also if another revision counts by then."""
-    tree = session.client.queue_tree()
+    change. `partition`: empty = the only one with a tree, or `default`. Raises CliError, also if another revision
+    counts by then."""
+    tree = session.client.queue_tree(partition)
     document = copy.deepcopy(tree["spec"])
     change(document)
     number = tree["metadata"]["revision"]
-    report_tree(session, name, done, session.client.put_queue_tree(document, expected=number, dry_run=dry_run), dry_run)
+    answer = session.client.put_queue_tree(
+        document, expected=number, dry_run=dry_run, partition=tree.get("partition", partition)
+    )
+    report_tree(session, name, done, answer, dry_run)
 
 
 def created_queue(document: Json, name: str, settings: Json) -> None:
@@ -228,15 +260,20 @@ def _entry(document: Json, name: str) -> Json | None:
 def report_tree(session: Session, name: str, done: str, answer: Accepted, dry_run: bool) -> None:
     """Reports a change of the tree; with `dry_run`, its effect."""
     data = answer.data
+    of = f"partition {data['partition']}" if data.get("partition") else ""
     if data.get("unchanged"):
-        session.report("queue", name, "unchanged", "dry run" if dry_run else "")
+        session.report("queue", name, "unchanged", _note(of, "dry run" if dry_run else ""))
         return
     revision = f"revision {data['revision']}" if "revision" in data else ""
     trial = {"dryRun": True, "trial": data["trial"]} if dry_run else {}
-    session.report("queue", name, done, "dry run" if dry_run else revision, **trial)
+    session.report("queue", name, done, _note(of, "dry run" if dry_run else revision), **trial)
     if dry_run and session.change_format == "text":
         for line in trial_lines(data["trial"]):
             session.say(line)
+
+
+def _note(*parts: str) -> str:
+    return ", ".join(filter(None, parts))
 
 
 def trial_lines(trial: Json) -> list[str]:

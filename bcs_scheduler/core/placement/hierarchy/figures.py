@@ -78,8 +78,10 @@ class TreeQueueFigures(NamedTuple):
 
 
 class TreeFigures(NamedTuple):
-    """The tree that counts, with all its queues in the order of the configuration."""
+    """The tree that counts in a partition, with all its queues in the order of the configuration."""
 
+    name: str
+    """Name of the partition."""
     document: str
     revision: QueueTree | None
     """The stored revision; None while the tree of the settings counts."""

@@ -39,6 +39,7 @@ from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE
 from transactions.base import Slot
 from transactions.rules import evictions
+from transactions.rules.queues import partition_of_revision
 
 MAINTENANCE = 5.0
 """Seconds after which the queues look for victims again while taskgroups wait."""
@@ -75,8 +76,8 @@ class HierarchyPass(SessionPass):
         """`part`: the partition of roles, with the tree `partition`."""
         super().__init__(turn, default_policy(), launcher, covers, snapshots)
         self._part = part
-        self.trees = Trees(turn, partition, part.hierarchy_document, covers)
-        turn.queues.trees = self.trees
+        self.trees = Trees(turn, partition, part.hierarchy_document, covers, part.title)
+        turn.queues.trees[self.trees.name] = self.trees
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
         self._followed_at = 0.0
@@ -145,12 +146,12 @@ class HierarchyPass(SessionPass):
         return self._turn.options.session_period * min(max(looked_at / FULL_PAUSE, LEAST_PAUSE), 1.0)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
-        """Like `SessionPass.notice`; the stored tree of queues is followed."""
+        """Like `SessionPass.notice`; the stored tree of the partition is followed."""
         changed = list(changed)
         kinds = {kind for kind, _ in changed}
         self._outdated = self._outdated or not kinds.isdisjoint(FOLLOWED_KINDS)
         super().notice(changed)
-        if "queuetree" in kinds:
+        if any(kind == "queuetree" and partition_of_revision(key) == self.trees.name for kind, key in changed):
             self._turn.attempt("core", "queues", self._change)
 
     def _change(self) -> None:

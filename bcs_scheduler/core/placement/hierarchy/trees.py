@@ -1,4 +1,4 @@
-"""The trees of queues of all roles with one configuration: the stored tree, or that of the settings.
+"""The trees of queues of all roles of one partition: the stored tree of the partition, or that of the settings.
 
 The newest stored revision counts. The file of the settings becomes the first revision, and counts by itself only while
 nothing is stored.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
@@ -30,8 +31,8 @@ from offers.policy.hierarchy.changes.applying import conflicts
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
 from offers.policy.hierarchy.configuration.partition import QueueConfig
 from store.ids import namespace_of
-from store.records import QueueHalt, QueueTree
-from transactions.rules.queues import present_tree
+from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
+from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
 
 KEPT = 20
 """Revisions of the tree that are kept."""
@@ -69,11 +70,13 @@ class Trees:
         configured: Partition,
         file: str = "",
         covers: Callable[[str], bool] = lambda role: True,
+        name: str = DEFAULT_PARTITION,
     ) -> None:
         """`configured`: the tree of the settings, for the time before a revision is stored. `file`: the same as
-        canonical JSON; empty = there is no file. `covers`: the roles of the partition."""
+        canonical JSON; empty = there is no file. `covers`: the roles of the partition. `name`: that of the
+        partition."""
         self._turn, self._configured, self._file = turn, configured, file
-        self.covers = covers
+        self.covers, self.name = covers, name
         self.partition: Partition = configured
         self.halts: tuple[QueueHalt, ...] = ()
         self.roles: dict[str, RoleTree] = {}
@@ -90,16 +93,30 @@ class Trees:
         turn, document = self._turn, self._file
         if not document:
             return
-        present = present_tree(turn.state)
-        if present is None and not any(kind == "queuetree" for kind, _ in turn.state.unreadable):
-            why = "from scheduler.policy_file"
-            turn.uow.put(QueueTree(number=1, document=document, why=why, created_at=turn.now, updated_at=turn.now))
-            turn.record_event("queuetree", "1", "QueueTreeUpdated", f"revision 1, {why}")
+        present = self.present()
+        setting = "scheduler.policies_file" if turn.options.partitions else "scheduler.policy_file"
+        if present is None and not self._has_unreadable():
+            why, now = f"from {setting}", turn.now
+            first = self.revision(number=1, document=document, why=why, created_at=now, updated_at=now)
+            turn.uow.put(first)
+            turn.record_event("queuetree", first.key, "QueueTreeUpdated", f"revision 1, {why}")
             self.load()
         elif present is not None and present.document != document:
-            words = f"scheduler.policy_file differs from the stored tree; revision {present.number} of the tree counts"
+            words = f"{setting} differs from the stored tree; revision {present.number} of the tree counts"
             turn.record_event("queuetree", present.key, "QueueTreeFileIgnored", words)
         turn.cut()
+
+    def present(self) -> QueueTree | None:
+        """The newest stored revision; None if no revision is stored."""
+        return present_tree(self._turn.state, self.name)
+
+    def revision(self, **fields: Any) -> QueueTree:
+        """A revision of the tree with these fields."""
+        return QueueTree(partition=self.name if self.name != DEFAULT_PARTITION else "", **fields)
+
+    def _has_unreadable(self) -> bool:
+        unreadable = self._turn.state.unreadable
+        return any(kind == "queuetree" and partition_of_revision(key) == self.name for kind, key in unreadable)
 
     def load(self) -> bool:
         """Takes over the newest stored revision that can be read. Returns True if anything is different."""
@@ -116,10 +133,10 @@ class Trees:
         return True
 
     def _readable(self) -> QueueTree | None:
-        newest = present_tree(self._turn.state)
+        newest = self.present()
         if newest is None or newest.document == self._document:
             return newest
-        for record in sorted(self._turn.state.queue_trees.values(), key=lambda one: -one.number):
+        for record in reversed(revisions_of(self._turn.state, self.name)):
             try:
                 read_tree(record.document)
             except BadQueues as error:

@@ -300,7 +300,7 @@ class SessionPass(PlacementPass):
         """Counts rooms that this session has promised, by the queue of the beneficiary."""
         new = Counter(self._queue_of(job) for job, task in decisions.pipelined if (job, task) not in self._nominations)
         for queue, number in new.items():
-            self._turn.count("policy_decisions", (queue, "promise"), number)
+            self._turn.count("policy_decisions", (queue, "promise", *self.labels), number)
 
     def _queue_of(self, application: str) -> str:
         return queue_of(self._turn.state, namespace_of(application))
@@ -347,7 +347,7 @@ class SessionPass(PlacementPass):
             (self._prompt.append if prompt(demands[identity]) else self._settle)(demands[identity])
             launches[self._queue_of(demands[identity].application)] += count
         for queue, number in launches.items():
-            self._turn.count("policy_decisions", (queue, "launch"), number)
+            self._turn.count("policy_decisions", (queue, "launch", *self.labels), number)
 
     def _allowance(self, application: str) -> int:
         return evictions.allowance(self._turn.context, application)
@@ -357,8 +357,7 @@ class SessionPass(PlacementPass):
         turn = self._turn
         ended: dict[str, list[str]] = defaultdict(list)
         for eviction in decided:
-            group = turn.state.taskgroups.get(eviction.task)
-            if group is None:
+            if (group := turn.state.taskgroups.get(eviction.task)) is None:
                 continue
             try:
                 reschedule.evict(turn.context, group, eviction.beneficiary)
@@ -368,7 +367,8 @@ class SessionPass(PlacementPass):
             else:
                 ended[eviction.beneficiary].append(object_key(group.namespace, group.name))
                 sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary or eviction.job))
-                turn.count("queue_evictions", (*sides, "preempt" if sides[0] == sides[1] else "reclaim"), 1)
+                action = "preempt" if sides[0] == sides[1] else "reclaim"
+                turn.count("queue_evictions", (*sides, action, *self.labels), 1)
         for beneficiary, victims in ended.items():
             if not beneficiary:
                 continue

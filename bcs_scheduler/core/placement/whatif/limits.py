@@ -127,7 +127,9 @@ def _others(turn: TurnContext, demand: Demand[Slot]) -> int:
     queue = turn.queues.queue_of(demand.role, demand.application)
     sums: Counter[str] = Counter()
     for other in turn.engine.demands.values():
-        if other.id != demand.id and turn.queues.queue_of(other.role, other.application) == queue:
+        if other.id == demand.id or other.role != demand.role:
+            continue  # limits hold for each role by itself
+        if turn.queues.queue_of(other.role, other.application) == queue:
             for name in THOUSANDTHS.names:
                 sums[name] += len(other.slots) * int(getattr(other.request, name))
     own = {name: int(getattr(demand.request, name)) for name in sums}

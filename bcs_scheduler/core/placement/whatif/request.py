@@ -58,7 +58,7 @@ def what_if(turn: TurnContext, command: plans.AskWhatIf) -> Data:
     }
     decided = turn.placer.decided_by(demand.role) if demand is not None else None
     if decided is not None:
-        data["partition"] = {"policy": decided.policy, "roles": list(decided.roles)}
+        data["partition"] = {"policy": decided.policy, "roles": list(decided.roles), "name": decided.name}
     if demand is not None:
         turn.later(_look(turn, demand, data, changes=command.changes))
     return data

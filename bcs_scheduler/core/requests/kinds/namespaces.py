@@ -41,7 +41,7 @@ def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> dict[str
         raise Refused("exists", f"namespace {wanted.name} has settings already", "$.metadata.name")
     if command.create is False and before is None:
         raise Refused("not_found", f"namespace {wanted.name} has no settings", "$.metadata.name")
-    if wanted.queue and wanted.queue not in turn.state.queues and not trees.has_queue(turn.state, wanted.queue):
+    if wanted.queue and wanted.queue not in turn.state.queues and not trees.has_queue(turn, wanted.queue):
         raise Refused("invalid", f"queue {wanted.queue} does not exist", "$.spec.queue")
     record = revised(wanted, before, command.expected, f"namespace {wanted.name}", turn.now)
     if record is None:

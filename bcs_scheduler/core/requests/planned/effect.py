@@ -91,7 +91,9 @@ def conclude(data: Data, wanted: int, found: MatchResult[Slot]) -> None:
 def shown_partition(found: DecidedBy | None) -> Data:
     """The part of an answer that names the policy which decides. `found` None: all roles have one policy, and the part
     is empty."""
-    return {} if found is None else {"partition": {"policy": found.policy, "roles": list(found.roles)}}
+    if found is None:
+        return {}
+    return {"partition": {"policy": found.policy, "roles": list(found.roles), "name": found.name}}
 
 
 def _placement(placement: Placement[Slot]) -> Data:

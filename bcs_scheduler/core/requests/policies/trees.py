@@ -1,4 +1,4 @@
-"""Requests about the tree of queues of the policy `hierarchical`: new revisions, roll back, halted queues, dry trials.
+"""Requests about the trees of queues of the policy `hierarchical`: new revisions, roll back, halted queues, dry trials.
 
 A request is validated as a whole before anything is stored. The placement pass takes the stored tree over in the same
 turn. The states of halted queues belong to the present, and not to a revision: a roll back does not bring them back.
@@ -14,18 +14,18 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import QUEUE_HOLDS, HierarchyPass, held_back
-from bcs_scheduler.core.placement.hierarchy.trees import KEPT, full_names, halts_in, read_tree
-from bcs_scheduler.core.placement.partitions import tree_pass
+from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
+from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
+from bcs_scheduler.core.placement.partitions import tree_passes
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from bcs_scheduler.core.requests.planned.effect import shown_partition
 from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.configuration.partition import ROOT
-from store.records import QueueHalt, QueueTree
-from store.state.reader import StateReader
+from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
 from transactions import explain
 from transactions.base import Refused
-from transactions.rules.queues import present_tree
+from transactions.rules.queues import present_tree, revisions_of
 from transactions.text import counted
 
 Data = dict[str, Any]
@@ -33,17 +33,19 @@ LISTED = 1000
 """Applications and taskgroups that a trial lists at most; the numbers count all."""
 
 
-def has_queue(state: StateReader, name: str) -> bool:
-    """True if the stored tree has a queue of this name, full or below root."""
-    tree = present_tree(state)
-    if tree is None:
-        return False
+def has_queue(turn: TurnContext, name: str) -> bool:
+    """True if a tree has a configured queue of this name, full or below root. With other policies, the stored tree of
+    the default partition counts: a namespace may name its queue before the policy is `hierarchical`."""
+    roots = [trees.partition.root for trees in turn.queues.trees.values()]
+    stored = present_tree(turn.state, DEFAULT_PARTITION) if not roots else None
+    if stored is not None:
+        roots.append(read_tree(stored.document).root)
     wanted = name.lower() if name.lower().startswith(f"{ROOT}.") else f"{ROOT}.{name.lower()}"
-    return any(known == wanted for known, _ in full_names(read_tree(tree.document).root))
+    return any(known == wanted for root in roots for known, _ in full_names(root))
 
 
 class TreeRequests:
-    """Handles requests about the tree of queues."""
+    """Handles requests about the trees of queues."""
 
     def __init__(self, turn: TurnContext, placing: PlacementPass) -> None:
         self._turn, self._placing = turn, placing
@@ -54,26 +56,26 @@ class TreeRequests:
         }
 
     def _put(self, command: policies.PutQueueTree) -> Data:
-        self._expect(command)
-        return self._store(command, command.document, command.why)
+        return self._store(self._expect(command), command, command.document, command.why)
 
     def _roll_back(self, command: policies.RollbackQueueTree) -> Data:
-        present = self._expect(command)
-        kept = sorted(tree.number for tree in self._turn.state.queue_trees.values() if tree.number != present)
+        placing = self._expect(command)
+        revisions = {tree.number: tree for tree in revisions_of(self._turn.state, placing.trees.name)}
+        present = max(revisions, default=0)
+        kept = [number for number in revisions if number != present]
         wanted = command.revision if command.revision is not None else max(kept, default=0)
         if wanted == present:
             raise Refused("conflict", f"revision {wanted} of the queues is the present one", "$.revision")
-        found = self._turn.state.queue_trees.get(str(wanted))
+        found = revisions.get(wanted)
         if found is None:
             listed = ", ".join(map(str, kept)) or "none"
             raise Refused(
                 "not_found", f"revision {wanted} of the queues is not kept; kept beside the present: {listed}"
             )
-        return self._store(command, found.document, f"rolled back to revision {wanted}")
+        return self._store(placing, command, found.document, f"rolled back to revision {wanted}")
 
     def _set_state(self, command: policies.SetQueueState) -> Data:
-        self._expect(command)
-        placing = self._pass()
+        placing = self._expect(command)
         trees, name = placing.trees, command.queue.lower()
         if name not in dict(full_names(trees.partition.root)):
             created = any(name in tree_of.tree.queues for tree_of in list(trees.roles.values()))
@@ -82,7 +84,7 @@ class TreeRequests:
         if name == ROOT and command.state == "Draining":
             raise Refused("invalid", "root cannot drain; stop root, or drain the queues below", "$.state")
         before = next((halt for halt in trees.halts if halt.queue == name), None)
-        answer: Data = {"queue": name, "state": command.state}
+        answer: Data = {"queue": name, "state": command.state} | _labelled(placing)
         if command.state == (before.state if before is not None else "Active"):
             return answer | {"unchanged": True}
         others = tuple(halt for halt in trees.halts if halt.queue != name)
@@ -91,9 +93,9 @@ class TreeRequests:
             halts = (*others, QueueHalt(queue=name, state=command.state, since=self._turn.now))
         if command.dry_run:
             self._turn.later(self._try(placing, trees.partition, halts, answer))
-        record = present_tree(self._turn.state)
+        record = trees.present()
         if record is None:  # the tree of the settings counts, and becomes the first revision
-            record = self._next(placing.trees.document, (), "from the settings", "")
+            record = self._next(trees, trees.document, (), "from the settings", "")
         self._turn.uow.put(msgspec.structs.replace(record, halts=halts, updated_at=self._turn.now))
         words = f"{name}: {command.state}" + (f", by {command.author}" if command.author else "")
         self._turn.record_event(
@@ -103,53 +105,50 @@ class TreeRequests:
 
     # --- parts ------------------------------------------------------------------------------------------------
 
-    def _pass(self) -> HierarchyPass:
-        """Raises Refused with another policy."""
-        found = tree_pass(self._placing)
-        if found is None:
+    def _expect(self, command: policies.ChangeTree) -> HierarchyPass:
+        """The pass with the tree. Raises Refused (conflict with another policy, or if another revision counts; as
+        `chosen_tree`)."""
+        found = tree_passes(self._placing)
+        if not found:
             raise Refused("conflict", "the scheduler has no tree of queues: scheduler.policy is not hierarchical")
-        return found
-
-    def _expect(self, command: policies.ChangeTree) -> int:
-        """The number of the present revision; 0 while nothing is stored. Raises Refused (conflict)."""
-        self._pass()
-        present = present_tree(self._turn.state)
+        placing = found[chosen_tree(found, command.partition)]
+        present = placing.trees.present()
         number = present.number if present is not None else 0
         if command.expected not in (None, number):
             words = f"the queues have been changed: the present revision is {number}, not {command.expected}"
             raise Refused("conflict", f"{words}; read the queues again, or leave out the revision", "$.revision")
-        return number
+        return placing
 
-    def _store(self, command: policies.ChangeTree, document: str, why: str) -> Data:
-        placing, present = self._pass(), present_tree(self._turn.state)
+    def _store(self, placing: HierarchyPass, command: policies.ChangeTree, document: str, why: str) -> Data:
+        present = placing.trees.present()
         try:
             partition = read_tree(document)
         except BadQueues as error:
             raise _refused("invalid", "the queues are refused", error.problems) from None
         document = canonical(msgspec.json.decode(document))
         if document == (present.document if present is not None else placing.trees.document):
-            return {"revision": present.number if present is not None else 0, "unchanged": True}
+            return {"revision": present.number if present is not None else 0, "unchanged": True} | _labelled(placing)
         placing.follow()
         try:
             placing.trees.refuse(partition)
         except CannotChange as error:
             raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
         halts = halts_in(partition, placing.trees.halts)
-        record = self._next(document, halts, why, command.author)
-        answer: Data = {"revision": record.number}
+        record = self._next(placing.trees, document, halts, why, command.author)
+        answer: Data = {"revision": record.number} | _labelled(placing)
         if command.dry_run:
             self._turn.later(self._try(placing, partition, halts, answer))
         self._turn.uow.put(record)
-        for old in sorted(self._turn.state.queue_trees.values(), key=lambda tree: tree.number)[:-KEPT]:
+        for old in revisions_of(self._turn.state, placing.trees.name)[:-KEPT]:
             self._turn.uow.delete(old)
         words = f"revision {record.number}, {why}" + (f", by {record.author}" if record.author else "")
         self._turn.record_event("queuetree", record.key, "QueueTreeUpdated", words)
         return answer
 
-    def _next(self, document: str, halts: tuple[QueueHalt, ...], why: str, author: str) -> QueueTree:
-        present, now = present_tree(self._turn.state), self._turn.now
+    def _next(self, trees: Trees, document: str, halts: tuple[QueueHalt, ...], why: str, author: str) -> QueueTree:
+        present, now = trees.present(), self._turn.now
         number = present.number + 1 if present is not None else 1
-        return QueueTree(
+        return trees.revision(
             number=number, document=document, halts=halts, author=author, why=why, created_at=now, updated_at=now
         )
 
@@ -174,6 +173,11 @@ class TreeRequests:
             "draining": sorted({name for found in tried.values() for name in found.draining}),
             **shown_partition(placing.decides),
         }
+
+
+def _labelled(placing: HierarchyPass) -> Data:
+    """The name of the partition, if several have a tree."""
+    return {"partition": placing.trees.name} if placing.labels else {}
 
 
 def _waits(found: Trial) -> list[Data]:

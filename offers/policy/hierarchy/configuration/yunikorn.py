@@ -67,6 +67,15 @@ def duration(text: str) -> Fraction | None:
     return sum((Fraction(number) * _SECONDS[unit] for number, unit in _PART.findall(text)), Fraction(0))
 
 
+def document_name(document: object) -> str:
+    """The name of the partition that a file of YuniKorn describes; empty if the document names none. The document may
+    have mistakes."""
+    partitions = document.get("partitions") if isinstance(document, Mapping) else None
+    found = partitions[0] if isinstance(partitions, list | tuple) and len(partitions) == 1 else None
+    name = found.get("name") if isinstance(found, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
 def plain(document: object) -> object:
     """The same tree without the partition around it, with `cpus` and `mem`: the form that is stored. The document has
     been read without mistakes."""
