@@ -1,6 +1,6 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
-#              in four processes (on two cores: most of them wait); PYTEST_ARGS="-n 0" runs them one by one,
+#              in five processes (on two cores: most of them wait); PYTEST_ARGS="-n 0" runs them one by one,
 #              EFFORT=full tries all random cases, and others in every run
 # make check   lint, the fast tests and a short simulation: two minutes, for every change
 # make coverage   the share of lines and branches that unit tests, component tests and the simulation run
@@ -9,7 +9,7 @@
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 4
+PYTEST_ARGS ?= -n 5
 BENCH_ARGS ?=
 MINUTES ?= 30
 RELEASE_ARGS ?=

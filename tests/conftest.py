@@ -1,11 +1,11 @@
-"""How tests are shared out when several processes run them (`pytest -n 4`).
+"""How tests are shared out when several processes run them (`pytest -n 5`).
 
 The tests of one file run in one process, in their order, for the sake of the fixtures that they share. Each process has
 a Mesos cluster, a ZooKeeper server and an ensemble of its own (fixtures of scope "session"), with ports of its own: no
 test can kill what a test of another process uses.
 
 Tests of tests/integration mostly wait, the others mostly compute. So both kinds are mixed from the begin to the end of
-a run: then four processes use two cores well. Within each kind the long files come first, so that the processes end at
+a run: then five processes use two cores well. Within each kind the long files come first, so that the processes end at
 about the same time.
 
 The process that shares the tests out knows only their ids. The processes that run them know the markers, so they sort

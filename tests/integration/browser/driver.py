@@ -29,6 +29,14 @@ class StaleElement(Exception):
     """The page has replaced the element since it was found."""
 
 
+class MovedElement(Exception):
+    """The page has moved the element, or covered it, since it was found."""
+
+
+MOVED = ("element click intercepted", "element not interactable")
+"""Errors of WebDriver for this."""
+
+
 class Browser:
     """One browser with one window. `folder`: for its profile and the output of the driver. `trace`: categories of the
     events that the browser records, separated by commas."""
@@ -153,16 +161,18 @@ class Browser:
         return found
 
     def _until_done(self, action: Callable[[], object]) -> None:
-        """Repeats the action until the page has not replaced its element meanwhile."""
+        """Repeats the action until the page has neither replaced nor moved its element meanwhile."""
+        failures: list[str] = []
 
         def done() -> bool:
             try:
                 action()
-            except StaleElement:
+            except (StaleElement, MovedElement) as error:
+                failures.append(str(error))
                 return False
             return True
 
-        wait_for(done, what="an element that the page does not replace")
+        wait_for(done, what=lambda: f"an element that the page neither replaces nor moves: {failures[-1]}")
 
     def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
         return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
@@ -172,6 +182,8 @@ class Browser:
         value = answer.json()["value"]
         if answer.status_code == 404 and value.get("error") == "stale element reference":
             raise StaleElement(path)
+        if answer.status_code == 400 and value.get("error") in MOVED:
+            raise MovedElement(f"{path}: {value['error']}: {str(value.get('message'))[:500]}")
         assert answer.status_code == 200, f"{path}: {value.get('error')}: {str(value.get('message'))[:500]}"
         return value
 

@@ -155,7 +155,8 @@ def test_a_taskgroup_is_restarted_and_replaced(console: Console) -> None:
     browser.shows("The taskgroup can be reached.")
     assert not gateway.core.state.messages
     browser.click("dialog .primary", "Apply")
-    wait_for(lambda: [one.taskgroup for one in gateway.core.state.messages.values()] == [group.id], what="the message")
+    messages = gateway.core.state.messages  # other threads change it
+    wait_for(lambda: [one.taskgroup for one in tuple(messages.values())] == [group.id], what="the message")
     wait_for(lambda: not browser.run("return document.querySelectorAll('dialog').length"), what="the end of the dialog")
     offer(console)
     browser.click("td button", "Reschedule")
