@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hints
 
@@ -189,7 +190,7 @@ def _converted(option: Option, value: Any, origin: str) -> Any:
     """The value in the option's type. Text from the environment and from flags is read; a file must have the type."""
     lax = origin.startswith(("environment ", "flag "))
     if lax and isinstance(value, str) and get_origin(_bare(option.type)) is tuple:
-        value = [item.strip() for item in value.split(",") if item.strip()]
+        value = _items(value)
     try:
         converted = msgspec.convert(value, option.type, strict=not lax)
         if option.path in _CHECKS:
@@ -199,6 +200,14 @@ def _converted(option: Option, value: Any, origin: str) -> Any:
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from None
     return converted
+
+
+def _items(text: str) -> list[Any]:
+    """The items of a list in a flag or the environment: an array of TOML, or texts with commas between them."""
+    if text.lstrip().startswith("["):
+        with suppress(tomllib.TOMLDecodeError):  # "[::1]:5050" is a text
+            return list(tomllib.loads(f"items = {text}")["items"])
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _bare(type_: Any) -> Any:

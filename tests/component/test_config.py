@@ -75,6 +75,26 @@ def test_text_is_read_as_the_type_of_the_option() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        ("web", ("web",)),
+        ("web,batch,", ("web", "batch")),
+        ('["web", "batch"]', ("web", "batch")),
+        (" [ 'web' ] ", ("web",)),
+        ("[web], batch", ("[web]", "batch")),  # not an array of TOML
+    ],
+)
+def test_lists_in_the_environment_have_commas_or_are_arrays_of_toml(text: str, roles: tuple[str, ...]) -> None:
+    assert load_settings(None, {"BCS_MESOS_ROLES": text}, {}).mesos.roles == roles
+    assert load_settings(None, {}, {"mesos.roles": text}).mesos.roles == roles
+
+
+def test_an_array_of_other_types_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"environment BCS_MESOS_ROLES: expected text, got a whole number"):
+        load_settings(None, {"BCS_MESOS_ROLES": '["web", 3]'}, {})
+
+
+@pytest.mark.parametrize(
     ("file", "message"),
     [
         (
