@@ -5,7 +5,8 @@
 # make check   lint, the fast tests and a short simulation: two minutes, for every change
 # make coverage   the share of lines and branches that unit tests, component tests and the simulation run
 # make release-check   builds the packages of a release, installs and starts them; RELEASE_ARGS=--draft before the release
-# make soak MINUTES=30   faults on a real Mesos and a real ensemble for that long; one rule is checked after every round
+# make soak MINUTES=30   faults on a real Mesos and a real ensemble for that long; one rule is checked after every round;
+#              SOAK_ARGS="--placeholders reserve" adds queues, gangs and reservations in a full cluster
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
@@ -13,6 +14,7 @@ PYTEST_ARGS ?= -n 5
 BENCH_ARGS ?=
 MINUTES ?= 30
 RELEASE_ARGS ?=
+SOAK_ARGS ?=
 EFFORT ?=
 export EFFORT
 
@@ -106,7 +108,7 @@ release-check: $(DEV_READY)
 	@$(BIN)/python -m tests.release_check $(RELEASE_ARGS)
 
 soak: $(READY) mesos
-	@$(BIN)/python -m tests.integration.soak --minutes $(MINUTES)
+	@$(BIN)/python -m tests.integration.soak --minutes $(MINUTES) $(SOAK_ARGS)
 
 lint: $(DEV_READY)
 	$(BIN)/ruff check .

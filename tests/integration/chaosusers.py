@@ -61,14 +61,18 @@ class User:
         executors: Sequence[str] = ("",),
         most: int = MOST_INSTANCES,
         patience: float = PATIENCE,
+        least: int = 1,
+        shape: Callable[[dict[str, Any]], None] = lambda made: None,
     ) -> None:
-        """`executors`: those that its applications are to run on, chosen at random. `most`: taskgroups of one
-        application. `patience`: seconds until a request without an answer is given up; its outcome is then open."""
+        """`executors`: those that its applications are to run on, chosen at random. `least`, `most`: taskgroups of one
+        application. `patience`: seconds until a request without an answer is given up; its outcome is then open.
+        `shape` changes each document before it is sent."""
         self.thread = threading.Thread(target=self._run, name=f"user-{number}", daemon=True)
         self._random = Random(f"{seed} user {number}")
         self._servers = servers
         self._session = requests.Session()
-        self._executors, self._most, self._patience = executors, most, patience
+        self._executors, self._least, self._most, self._patience = executors, least, most, patience
+        self._shape = shape
         self._over = threading.Event()
         self._at_work = threading.Event()
         self._at_work.set()
@@ -113,17 +117,22 @@ class User:
     # --- operations -------------------------------------------------------------------------------------------
 
     def _create(self, name: str) -> None:
-        number = self._random.randint(1, self._most)
-        body = application(name, number, 1000, self._random.choice(self._executors))
+        number = self._random.randint(self._least, self._most)
+        body = self._document(name, number, 1000)
         self._change("create", name, {number}, "POST", APPS, body)
 
     def _scale(self, name: str) -> None:
-        number = self._random.randint(1, self._most)
+        number = self._random.randint(self._least, self._most)
         self._change("scale", name, {number}, "PUT", f"{APPS}/{name}/scale/{number}")
 
     def _update(self, name: str) -> None:
-        body = application(name, None, self._random.randint(1000, 9999), self._random.choice(self._executors))
+        body = self._document(name, None, self._random.randint(1000, 9999))
         self._change("update", name, None, "PUT", f"{APPS}/{name}", body)
+
+    def _document(self, name: str, number: int | None, seconds: int) -> dict[str, Any]:
+        made = application(name, number, seconds, self._random.choice(self._executors))
+        self._shape(made)
+        return made
 
     def _delete(self, name: str) -> None:
         enforce = "?enforce=1" if self._random.random() < 0.3 else ""

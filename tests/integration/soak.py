@@ -1,6 +1,7 @@
 """Faults every few seconds on a real Mesos, for minutes or hours, and one rule that is checked after every round.
 
     make soak MINUTES=30            or  python -m tests.integration.soak --minutes 30 [--seed N] [--keep]
+                                                  [--placeholders sleep|reserve|hold]
 
 Three masters, a ZooKeeper ensemble of three for the store, one more ZooKeeper for Mesos, three schedulers and three
 agents run as processes. Each scheduler reaches its store and Mesos through gates of its own, so it can be cut off from
@@ -12,6 +13,7 @@ seconds:
 * no process runs that belongs to no live record (an orphan), and each live record has exactly one task process
 * each index of each application is held by one Running taskgroup, and all operations have ended
 * what users were promised holds (tests.integration.chaosusers)
+* with ``--placeholders``: what queues, gangs and reservations promise (tests.integration.soakpolicies)
 
 The run ends after the round in which the time is over, or at once after a violation; then the evidence lies in the
 folder that is printed, and the exit code is 1. The load is bounded: at most USERS * 3 * MOST taskgroups.
@@ -32,10 +34,12 @@ from types import FrameType
 
 import requests
 
+from tests.integration import soakpolicies
 from tests.integration.chaos import BAD_LINES, role_of
 from tests.integration.chaosusers import User
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.soakfaults import Faults
+from tests.integration.soakpolicies import FORMS, LEAST, Policies
 from tests.integration.soakrules import broken_promises, settling
 from tests.waiting import wait_for
 
@@ -46,25 +50,33 @@ CONTACT = 150.0
 HANDED_OVER = ("giving up leadership", "reaches the master")
 """What is in the one line that a leader logs when it gives up the lead to a scheduler that reaches Mesos."""
 USERS, MOST = 2, 3
+CHANGING = 0.4
+"""The part of the rounds that begins with a change of the tree of queues."""
 
 
 class Soak(Faults):
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, policies: Policies | None = None) -> None:
+        """`policies`: queues, gangs and reservations; None: the policy `simple`, with small taskgroups."""
         super().__init__(folder, seed)
+        self.policies = policies
+        users, least, shape = (1, LEAST, policies.shape) if policies is not None else (USERS, 1, lambda made: None)
+        self.settings = policies.settings if policies is not None else {}
         self.faults: Counter[str] = Counter()
         self.rounds = 0
         self.settle_times: list[float] = []
         self.contact_times: list[float] = []
         self._story: list[str] = []
         self.users = [
-            User(seed, number, lambda: [s.url for s in self.schedulers], ("bcs", "mesos"), MOST, patience=12.0)
-            for number in range(USERS)
+            User(seed, number, lambda: [s.url for s in self.schedulers], ("bcs", "mesos"), MOST, 12.0, least, shape)
+            for number in range(users)
         ]
 
     # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         self.start_processes()
+        if self.policies is not None:
+            self.policies.prepare(self._contact())
         for user in self.users:
             user.thread.start()
 
@@ -94,6 +106,8 @@ class Soak(Faults):
             user.work()
         began = time.monotonic()
         faults = [name for name in dir(self) if name.startswith("_fault_")]
+        if self.policies is not None and self._random.random() < CHANGING:
+            self.policies.change(self._random.choice(self._running()).url)
         for name in self._random.choices(faults, k=self._random.randint(2, 4)):
             if getattr(self, name)():
                 self.faults[name.removeprefix("_fault_")] += 1
@@ -108,12 +122,12 @@ class Soak(Faults):
 
         def settled() -> bool:
             with suppress(requests.RequestException, AssertionError):
-                seen[:] = settling(leader, self.mesos)
+                seen[:] = settling(leader, self.mesos, self.policies)
                 return not seen
             return False
 
         try:
-            wait_for(settled, SETTLED, lambda: "; ".join(seen))
+            wait_for(settled, SETTLED if self.policies is None else soakpolicies.SETTLED, lambda: "; ".join(seen))
         except AssertionError:
             return self._evidence(seen, leader)
         self.settle_times.append(time.monotonic() - contact)
@@ -191,6 +205,7 @@ class Soak(Faults):
                 f"leads given to a scheduler that reached Mesos: {self._handovers()}",
                 f"members of the ensemble that were damaged and replaced: {self.replaced}",
                 "answers to users: " + ", ".join(f"{name} {count}" for name, count in operations.most_common()),
+                *([self.policies.report(self.folder)] if self.policies is not None else []),
             ]
         )
 
@@ -212,11 +227,17 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--keep", action="store_true", help="keep logs and data although all went well")
+    parser.add_argument(
+        "--placeholders",
+        choices=FORMS,
+        help="hierarchical queues, gangs, and reservations with placeholders of this form",
+    )
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="soak-"))
     folder.chmod(0o755)
     print(f"seed {options.seed}; logs and data in {folder}", flush=True)
-    soak = Soak(folder, options.seed)
+    policies = Policies(options.placeholders, options.seed) if options.placeholders else None
+    soak = Soak(folder, options.seed, policies)
     found = ["the run did not end"]
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)

@@ -53,6 +53,8 @@ class Faults:
         self._suspended: dict[str, Callable[[], None]] = {}
         """What undoes each suspension or partition that stands."""
         self._down_agents: set[str] = set()
+        self.settings: dict[str, str] = {}
+        """Settings of the schedulers beside those that every soak needs."""
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -74,6 +76,7 @@ class Faults:
                 "scheduler__kill_retry": "1",
                 "executor__default": "bcs",
                 "mesos__patience": str(PATIENCE),
+                **self.settings,
             }
             hosts = ",".join(gate.address for gate in gates)
             self.schedulers.append(

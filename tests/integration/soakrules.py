@@ -10,18 +10,22 @@ from tests.integration.chaos import Record, as_wanted
 from tests.integration.chaos import broken_promises as broken_promises
 from tests.integration.mesoscluster import RealMesos, environment_of
 from tests.integration.schedulerprocess import SchedulerProcess
+from tests.integration.soakpolicies import Policies
 
 ENDED = frozenset({"Finish", "Error", "Killed", "Failed"})
 MARKS = ("BCS_POD_ID=", "MESOS_EXECUTOR_ID=")
 """Variables that hold the id of the taskgroup in the environment of its executor and its tasks."""
 
 
-def settling(leader: SchedulerProcess, mesos: RealMesos) -> list[str]:
+def settling(leader: SchedulerProcess, mesos: RealMesos, policies: Policies | None = None) -> list[str]:
     """What is still under way or not as it should be; empty once all is well."""
-    transactions = leader.call("GET", "/transactions", status="INIT", limit=1000)
+    # The filler is judged by the policies: it may lack room for ever.
+    transactions = leader.call("GET", "/transactions/default", status="INIT", limit=1000)
     groups = leader.call("GET", "/taskgroups", limit=1000)
     found = [f"under way: {t['transactionID']} {t['type']} {t['message']}" for t in transactions]
-    for application in leader.call("GET", "/applications", limit=1000):
+    if policies is not None:
+        found += policies.settling(leader, mesos, [group for group in groups if not _has_ended(group)])
+    for application in leader.call("GET", "/namespaces/default/applications", limit=1000):
         mine = [group for group in groups if group["AppID"] == application["Name"]]
         if not as_wanted(leader, application, mine):
             statuses = dict(Counter(group["Status"] for group in mine))
@@ -31,9 +35,14 @@ def settling(leader: SchedulerProcess, mesos: RealMesos) -> list[str]:
     return found + _processes(groups, mesos)
 
 
+def _has_ended(group: Record) -> bool:
+    """True if nothing of the taskgroup can run: it waits for a place, or for its removal."""
+    return group["Status"] in ENDED or (group["Status"] == "Lost" and bool(group["EndTime"]))
+
+
 def _processes(groups: list[Record], mesos: RealMesos) -> list[str]:
     """Each live record has one task process, and nothing else runs."""
-    live = {group["ID"] for group in groups if group["Status"] not in ENDED}
+    live = {group["ID"] for group in groups if not _has_ended(group)}
     tasks: defaultdict[str, list[int]] = defaultdict(list)
     others: defaultdict[str, list[int]] = defaultdict(list)
     for pid in mesos.processes():

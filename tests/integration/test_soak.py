@@ -1,4 +1,4 @@
-"""Two minutes of `make soak`: faults on a real Mesos with three masters, a real ensemble and three schedulers."""
+"""Three minutes of `make soak`: faults on a real Mesos with three masters, a real ensemble and three schedulers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.soak import Soak
+from tests.integration.soakpolicies import Policies
 
 pytestmark = [pytest.mark.slow, pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.timeout(600)]
 SEED = 8
@@ -14,10 +15,14 @@ MINUTES = 2.0
 ROUNDS = 2
 
 
-def test_after_every_round_what_runs_is_what_is_wanted(tmp_path: Path) -> None:
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
+def _folder(path: Path) -> Path:
+    for folder in (path, *list(path.parents)[:2]):
         folder.chmod(0o755)  # tasks of other users must be able to reach their directories
-    soak = Soak(tmp_path, SEED)
+    return path
+
+
+def test_after_every_round_what_runs_is_what_is_wanted(tmp_path: Path) -> None:
+    soak = Soak(_folder(tmp_path), SEED)
     try:
         soak.start()
         found = soak.run(MINUTES, ROUNDS)
@@ -28,3 +33,17 @@ def test_after_every_round_what_runs_is_what_is_wanted(tmp_path: Path) -> None:
     assert soak.rounds >= ROUNDS
     assert sum(soak.faults.values()) >= 2 * soak.rounds
     assert {"create", "scale"} <= {operation for user in soak.users for operation in user.answers}
+
+
+def test_after_every_round_queues_gangs_and_reservations_are_as_promised(tmp_path: Path) -> None:
+    policies = Policies("reserve", SEED)
+    soak = Soak(_folder(tmp_path), SEED, policies)
+    try:
+        soak.start()
+        found = soak.run(1.0, ROUNDS)
+    finally:
+        soak.stop()
+        print(soak.report())
+    assert found == [], f"seed {SEED}, evidence in {tmp_path}"
+    report = policies.report(tmp_path)
+    assert "ApplicationPreempting 0" not in report and "ReservationComplete 0" not in report, report
