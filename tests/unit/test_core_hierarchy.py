@@ -135,6 +135,7 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     assert len(leaving) == 2
     for group in leaving:
         lab.report(group, "KILLED")
+    assert lab.core.state.applications["batch/web"].message.endswith("evicted for online/web (queue root.work.online)")
     arrive(lab, *(group.agent_id for group in leaving))
     run(lab)
     assert len(groups(lab, "online")) == 2

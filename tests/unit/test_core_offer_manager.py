@@ -10,6 +10,8 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.model import Offer
+from offers.policy.session.configuration.document import default_policy
+from store.records import Limits, Namespace, Queue
 from store.records.definition import Amounts, Constraint, Container
 from store.state.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, running, version
@@ -203,6 +205,34 @@ def test_offers_of_one_agent_do_not_explain_the_whole_cluster() -> None:
     lab.turn(*(leased.OfferRescinded(offer_id=f"o{number}") for number in (1, 2, 3)))
     lab.offer("a9", cpus=50)
     assert lab.core.diagnosis(identity) == before
+
+
+def refusing(options: CoreOptions) -> Lab:
+    """Work waits at a limit, and the offers that it could not use were declined."""
+    lab = Lab(options)
+    lab.turn(requests.PutQueue(queue=Queue(name="batch", capability=Limits(cpus=100)), create=True))
+    lab.turn(requests.PutNamespace(namespace=Namespace(name="default", queue="batch"), create=True))
+    lab.create(3)
+    arrive(lab, 3)
+    lab.wait(30)
+    assert lab.sent(leased.Decline) and not lab.sent(leased.Revive) and lab.core.turn_context.engine.demands
+    return lab
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        requests.PutQueue(queue=Queue(name="batch")),
+        requests.PutNamespace(namespace=Namespace(name="default")),
+        requests.SetAgent(agent="agent-1", disabled=True),
+    ],
+)
+def test_a_change_of_limits_or_agents_asks_for_declined_offers(change: requests.Request) -> None:
+    lab = refusing(CoreOptions(strict=True, policy=default_policy(), session_period=0.5))
+    lab.turn(change)
+    assert len(lab.sent(leased.Revive)) == 1
+    lab.turn(change)
+    assert not lab.sent(leased.Revive), "the cluster manager refuses nothing any more"
 
 
 def test_work_after_a_new_subscription_revives_whatever_an_older_decision_suppressed() -> None:

@@ -124,10 +124,12 @@ def computed_status(ctx: Context, application: Application) -> tuple[Application
 def _beneficiaries(ctx: Context, key: str) -> str:
     """The applications for which taskgroups were evicted, with their queues, of the first evictions that wait."""
     payloads = (transaction.payload for transaction in islice(ctx.state.active_of(key).values(), NAMED))
-    found = dict.fromkeys(
-        payload.beneficiary for payload in payloads if isinstance(payload, ReschedulePayload) and payload.beneficiary
-    )
-    sides = [f"{name} (queue {queue_of(ctx.state, namespace_of(name))})" for name in found]
+    found = {
+        payload.beneficiary: payload.beneficiary_queue or queue_of(ctx.state, namespace_of(payload.beneficiary))
+        for payload in payloads
+        if isinstance(payload, ReschedulePayload) and payload.beneficiary
+    }
+    sides = [f"{name} (queue {queue})" for name, queue in found.items()]
     return f"; evicted for {', '.join(sides)}" if sides else ""
 
 

@@ -65,11 +65,11 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
     return transaction
 
 
-def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
+def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Transaction:
     """Ends a taskgroup for the sake of other work, and begins the search for another place, for as long as after
-    a failure. `beneficiary`: key of the application that gets the room; empty: the taskgroup's own queue is above its
-    maximum. Raises Refused (not_found, conflict), and
-    changes nothing, if the disruption budget or another operation forbids the eviction."""
+    a failure. `beneficiary`: key of the application that gets the room, of the queue with the name `queue`; empty: the
+    taskgroup's own queue is above its maximum. Raises Refused (not_found, conflict), and changes nothing, if the
+    disruption budget or another operation forbids the eviction."""
     application = _movable(ctx, group)
     whose = beneficiary or "the maximum of its queue"
     terms = Terms(
@@ -77,7 +77,7 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
         life=ctx.options.periods.inner_reschedule,
         note=f"eviction of {group.name} for {whose}, by the policy",
     )
-    payload = _payload(ctx, group, 0.0, force=True, restarts=group.restarts, beneficiary=beneficiary)
+    payload = _payload(ctx, group, 0.0, force=True, restarts=group.restarts, beneficiary=beneficiary, queue=queue)
     transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
     groups.end(ctx, group, "Evicted", f"evicted for {whose}")
     words = f"ended for {whose}; a new one waits for a place"
@@ -149,10 +149,16 @@ def _payload(
     force: bool = False,
     drained: str = "",
     beneficiary: str = "",
+    queue: str = "",
 ) -> ReschedulePayload:
     """Makes the payload. `retain`: seconds for which only the host of the taskgroup is acceptable."""
     payload = ReschedulePayload(
-        taskgroup=group.id, force=force, restarts=restarts, drained=drained, beneficiary=beneficiary
+        taskgroup=group.id,
+        force=force,
+        restarts=restarts,
+        drained=drained,
+        beneficiary=beneficiary,
+        beneficiary_queue=queue,
     )
     if retain <= 0:
         return payload

@@ -12,7 +12,7 @@ framework.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.leased import (
@@ -28,11 +28,15 @@ from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.partitions import placing_of
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer
-from store.records import AgentSetting
+from store.records import AgentSetting, Namespace, PodGroup, Queue, QueueTree
 
 RESERVE_PART = 20
 """The reserve: one offer for so many agents, but CoreOptions.offer_reserve at least. On 10,000 agents 500 launches of
 one taskgroup share the cost of one round of offers."""
+
+LIMITS = frozenset({QueueTree.kind, Queue.kind, Namespace.kind, PodGroup.kind})
+"""Records that hold back work. Offers that nothing could use are declined, so the offers at hand do not show the room
+that a change of these records opens."""
 
 
 class OfferManager:
@@ -129,12 +133,14 @@ class OfferManager:
         self._turn.emit(AcceptInverseOffers(offer_ids=ids, cause=self._turn.cause))
 
     def override(self, agent: str) -> None:
-        """Brings the settings of an agent into its offers."""
+        """Brings the settings of an agent into its offers. Declined offers are requested again: more may fit now."""
+        self._asking = True
         self._turn.pool.override(agent, overrides(self._turn.state.agent_settings.get(agent)))
         self._overridden = True
 
-    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+    def notice(self, changed: Collection[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key."""
+        self._asking = self._asking or any(kind in LIMITS for kind, _ in changed)
         self.placing.notice(changed)
 
     # --- placing ----------------------------------------------------------------------------------------------

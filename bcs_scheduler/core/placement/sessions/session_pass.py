@@ -360,7 +360,8 @@ class SessionPass(PlacementPass):
             if (group := turn.state.taskgroups.get(eviction.task)) is None:
                 continue
             try:
-                reschedule.evict(turn.context, group, eviction.beneficiary)
+                queue = self._queue_of(eviction.beneficiary) if eviction.beneficiary else ""
+                reschedule.evict(turn.context, group, eviction.beneficiary, queue)
             except Refused as refused:
                 if eviction.beneficiary:
                     turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
