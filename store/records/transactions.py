@@ -80,7 +80,7 @@ class ReschedulePayload(Payload, frozen=True, kw_only=True):
     beneficiary: str = ""
     """Key of the application for which the policy evicts the taskgroup; empty: the policy does not evict it."""
     beneficiary_queue: str = ""
-    """Name of the queue of that application at the time of the eviction; empty: a record of an earlier version."""
+    """Name of the queue that got the room at the time of the eviction; empty: a record of an earlier version."""
     rebalanced: str = ""
     """Goal (pack, spread) for which the taskgroup moves to another agent; empty: no rebalancing moves it."""
     left_agent: str = ""

@@ -67,9 +67,9 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
 
 def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Transaction:
     """Ends a taskgroup for the sake of other work, and begins the search for another place, for as long as after
-    a failure. `beneficiary`: key of the application that gets the room, of the queue with the name `queue`; empty: the
-    taskgroup's own queue is above its maximum. Raises Refused (not_found, conflict), and changes nothing, if the
-    disruption budget or another operation forbids the eviction."""
+    a failure. `beneficiary`: key of the application that gets the room; empty: the taskgroup's own queue is above its
+    maximum. `queue`: name of the queue that gets the room. Raises Refused (not_found, conflict), and changes nothing,
+    if the disruption budget or another operation forbids the eviction."""
     application = _movable(ctx, group)
     whose = beneficiary or "the maximum of its queue"
     terms = Terms(

@@ -133,6 +133,8 @@ def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Do
     if not isinstance(kind, str) or not kind:
         found = "is missing" if kind is None else f"{kind!r} is not known"
         raise UsageError(f"{source}: kind: {found}; known: {', '.join(KINDS)}")
+    if kind == "Queue":  # the name of the kind in kube-batch and Volcano
+        kind, body = "queue", {**body, "kind": "queue"}
     if kind == "Command":
         return _checked_command(source, body, namespace, namespace_given)
     if kind == "crr":

@@ -36,12 +36,18 @@ class QueueSpec(Document, frozen=True, kw_only=True):
 
 
 class QueueDocument(Document, frozen=True, kw_only=True):
-    """`status` is part of answers and has no effect in a request."""
+    """`kind` and `apiVersion` may be those of kube-batch and Volcano. `status` is part of answers and has no effect in
+    a request."""
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 
-    api_version: Literal["v4"] = "v4"
-    kind: Literal["queue"]
+    api_version: Literal[
+        "v4",
+        "scheduling.volcano.sh/v1beta1",
+        "scheduling.incubator.k8s.io/v1alpha1",
+        "scheduling.incubator.k8s.io/v1alpha2",
+    ] = "v4"
+    kind: Literal["queue", "Queue"]
     metadata: NamespaceMetadata
     spec: QueueSpec = QueueSpec()
     status: Any = None

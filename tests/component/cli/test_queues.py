@@ -55,6 +55,39 @@ def test_queues_are_listed_and_described(bcs: Any) -> None:
     assert "all without a queue" in bcs("queue", "describe", "default").out
 
 
+VOLCANO = """
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000000
+globalDefault: false
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: train}
+spec: {minMember: 3, priorityClassName: high}
+---
+apiVersion: scheduling.incubator.k8s.io/v1alpha1
+kind: Queue
+metadata: {name: batch}
+spec: {weight: 2, reclaimable: false, capability: {cpu: 2, memory: 4Gi}}
+"""
+
+
+def test_documents_of_kubernetes_and_volcano_are_applied_without_warnings(bcs: Any, tmp_path: Path) -> None:
+    path = tmp_path / "volcano.yaml"
+    path.write_text(VOLCANO)
+    for verb in ("created", "unchanged"):
+        applied = bcs("apply", "-f", str(path), "--validate=strict")
+        assert done(applied) == [
+            ("queue", "batch", verb),
+            ("PriorityClass", "high", verb),
+            ("PodGroup", "train", verb),
+        ], applied.err
+    assert json.loads(bcs("get", "queue", "batch", "-o", "json").out)["spec"]["capability"] == {"cpus": 2, "mem": 4096}
+    assert bcs("diff", "-f", str(path)).out == ""
+
+
 def test_wrong_settings_are_refused(bcs: Any) -> None:
     assert "give --weight" in bcs("queue", "set", "default").err
     assert "unknown resource 'pods'" in bcs("queue", "create", "batch", "--capability", "pods=1").err

@@ -359,15 +359,14 @@ class SessionPass(PlacementPass):
         for eviction in decided:
             if (group := turn.state.taskgroups.get(eviction.task)) is None:
                 continue
+            sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary or eviction.job))
             try:
-                queue = self._queue_of(eviction.beneficiary) if eviction.beneficiary else ""
-                reschedule.evict(turn.context, group, eviction.beneficiary, queue)
+                reschedule.evict(turn.context, group, eviction.beneficiary, sides[1])
             except Refused as refused:
                 if eviction.beneficiary:
                     turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
             else:
                 ended[eviction.beneficiary].append(object_key(group.namespace, group.name))
-                sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary or eviction.job))
                 action = "preempt" if sides[0] == sides[1] else "reclaim"
                 turn.count("queue_evictions", (*sides, action, *self.labels), 1)
         for beneficiary, victims in ended.items():

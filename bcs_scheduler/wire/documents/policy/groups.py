@@ -26,11 +26,16 @@ class PodGroupSpec(Document, frozen=True, kw_only=True):
 
 
 class PodGroupDocument(Document, frozen=True, kw_only=True):
-    """`status` is part of answers, and means nothing here."""
+    """`apiVersion` may be that of kube-batch and Volcano. `status` is part of answers, and means nothing here."""
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 
-    api_version: Literal["v4"] = "v4"
+    api_version: Literal[
+        "v4",
+        "scheduling.volcano.sh/v1beta1",
+        "scheduling.incubator.k8s.io/v1alpha1",
+        "scheduling.incubator.k8s.io/v1alpha2",
+    ] = "v4"
     kind: Literal["PodGroup"]
     metadata: KeptMetadata
     spec: PodGroupSpec

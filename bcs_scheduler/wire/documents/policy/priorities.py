@@ -15,13 +15,13 @@ LEAST, GREATEST = -(2**31), 1_000_000_000
 
 
 class PriorityClassDocument(Document, frozen=True, kw_only=True):
-    """`value`: the greater, the more urgent. `globalDefault`: for new workloads without priority and class; one class
-    at most has it. `preemptionPolicy` Never: no taskgroup is evicted for work of this class. `status` means nothing.
-    """
+    """`apiVersion` may be that of Kubernetes. `value`: the greater, the more urgent. `globalDefault`: for new workloads
+    without priority and class; one class at most has it. `preemptionPolicy` Never: no taskgroup is evicted for work of
+    this class. `status` means nothing."""
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 
-    api_version: Literal["v4"] = "v4"
+    api_version: Literal["v4", "scheduling.k8s.io/v1"] = "v4"
     kind: Literal["PriorityClass"]
     metadata: NamespaceMetadata
     value: Annotated[int, Meta(ge=LEAST, le=GREATEST)]
