@@ -130,13 +130,38 @@ def test_the_stored_tree_is_a_policy(tmp_path: Path) -> None:
         demands=[demand("web")],
         queueTreeDocument={"revision": 2, "spec": spec},
     )
-    options = with_policy(OPTIONS, "dump", given.tree)
+    options = with_policy(OPTIONS, "dump", given.trees)
     assert run(given, options=options).groups["root.small"].launched == 3
     assert run(given).groups["root.small"].launched == 8
     with pytest.raises(BadInput, match="the dump has no tree of queues"):
-        with_policy(OPTIONS, "dump", start(tmp_path).tree)
+        with_policy(OPTIONS, "dump", start(tmp_path).trees)
     with pytest.raises(BadInput, match="the tree of queues is refused"):
-        with_policy(OPTIONS, "dump", {"queues": [{"name": "a", "sort": 1}]})
+        with_policy(OPTIONS, "dump", {"default": {"queues": [{"name": "a", "sort": 1}]}})
+
+
+RULES = {"placementrules": [{"name": "provided"}]}
+
+
+def test_one_of_several_trees_is_a_policy(tmp_path: Path) -> None:
+    trees = [
+        {"partition": name, "spec": {"queues": [{"name": "small", "resources": {"max": {"cpus": most}}}], **RULES}}
+        for name, most in (("day", 2), ("night", 5))
+    ]
+    given = start(
+        tmp_path,
+        namespaces=[{"name": "shop", "queue": "root.small"}],
+        applications=[wanted("web", 8)],
+        demands=[demand("web")],
+        queueTreeDocument={},
+        queueTreeDocuments=trees,
+    )
+    for name, most in (("day", 2), ("night", 5)):
+        found = run(given, options=with_policy(OPTIONS, f"dump:{name}", given.trees))
+        assert found.groups["root.small"].launched == most
+    with pytest.raises(BadInput, match=r"several partitions have a tree of queues.*: day, night"):
+        with_policy(OPTIONS, "dump", given.trees)
+    with pytest.raises(BadInput, match="--policy: dump:week: partition week has no tree of queues"):
+        with_policy(OPTIONS, "dump:week", given.trees)
 
 
 def test_hidden_constraints_are_left_out_with_a_note(tmp_path: Path) -> None:

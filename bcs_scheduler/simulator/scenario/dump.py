@@ -15,6 +15,7 @@ from bcs_scheduler.simulator.scenario.dumps.format import FORMAT, FORMAT_VERSION
 from bcs_scheduler.simulator.scenario.dumps.objects import added, machine_of, objects_of, ports_of
 from bcs_scheduler.simulator.scenario.dumps.workloads import Workloads
 from bcs_scheduler.simulator.scenario.model import Scenario, Submit
+from store.records import DEFAULT_PARTITION
 from store.records.definition import Amounts
 
 ENDED = frozenset({"Killed", "Finish", "Failed", "Error", "Lost"})
@@ -79,5 +80,9 @@ def scenario_of(dump: Dump) -> Scenario:
         actions=tuple(Submit(0.0, request) for request in workloads.requests),
         moment=dump.time.timestamp() if dump.time else None,
         taskgroups=workloads.names,
-        tree=dump.queue_tree_document.spec,
+        trees={
+            one.partition or DEFAULT_PARTITION: one.spec
+            for one in dump.queue_tree_documents or [dump.queue_tree_document]
+            if one.spec
+        },
     )

@@ -58,4 +58,4 @@ def _with_agents(scenario: Scenario, specs: tuple[str, ...]) -> Scenario:
 def runs_of(policies: tuple[str, ...], scoring: Any, scenario: Scenario) -> list[tuple[str, CoreOptions]]:
     """Name and options of each run. Raises BadInput."""
     options = CoreOptions(scoring=scoring)
-    return [(name, with_policy(options, name, scenario.tree)) for name in dict.fromkeys((SIMPLE, *policies))]
+    return [(name, with_policy(options, name, scenario.trees)) for name in dict.fromkeys((SIMPLE, *policies))]

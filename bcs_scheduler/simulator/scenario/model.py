@@ -84,7 +84,7 @@ class Scenario(NamedTuple):
     """Unix seconds at which the virtual time begins; the times of the records are before it."""
     moment: float | None = None
     """Unix seconds of the dump; None = not known."""
-    tree: Mapping[str, Any] = {}
-    """The tree of queues of the dump, as a queue configuration; empty: the dump has none."""
+    trees: Mapping[str, Mapping[str, Any]] = {}
+    """The trees of queues of the dump, as queue configurations, by the name of the partition of roles."""
     taskgroups: Mapping[str, tuple[str, int]] = {}
     """Application key and index of the taskgroups of the dump, by their ids in the dump."""

@@ -51,7 +51,8 @@ QUEUE: Json = {
     "reclaimable": True}, "status": {"namespaces": ["shop-ns"], "recorded": True, "taskgroups": 2, "used": {}},
 }  # fmt: skip
 TREE_QUEUE: Json = {
-    "name": "root.lead-queue", "spec": {"guaranteed": {"cpus": 1.0}, "max": {}, "maxApplications": None,
+    "partition": "default", "name": "root.lead-queue",
+    "spec": {"guaranteed": {"cpus": 1.0}, "max": {}, "maxApplications": None,
     "properties": {"priority.offset": 2}}, "total": {},
     "status": {"state": "Active", "leaf": True, "dynamic": False, "used": {}, "waiting": {}, "taskgroups": 2,
                "applications": 1, "runningApplications": 1, "pending": {"no_room": 1},
@@ -78,8 +79,10 @@ DEMAND: Json = {
     "tolerations": [{"key": "taint-key", "value": "red-value"}], "priorityClass": "urgent-class", "minAvailable": 2,
     "podGroup": "group-of-cart", "restartPolicy": "Always", "annotations": {"note": CONFIDENTIAL},
 }  # fmt: skip
+PART: Json = {"name": "default", "policy": "hierarchical", "roles": ["*"], "revision": 3}
 TREE: Json = {
-    "kind": "queuetree", "metadata": {"revision": 3, "author": CONFIDENTIAL, "why": CONFIDENTIAL},
+    "kind": "queuetree", "partition": "default",
+    "metadata": {"revision": 3, "author": CONFIDENTIAL, "why": CONFIDENTIAL},
     "spec": {"queues": [
                  {"name": "lead-queue", "submitacl": CONFIDENTIAL,
                   "resources": {"max": {"cpus": 6}, "guaranteed": {"cpus": 2}},
@@ -128,7 +131,7 @@ def cluster(server: StandIn) -> StandIn:
         "/agents": [AGENT], "/namespaces": [NAMESPACE], "/namespaces/shop-ns/podgroups": [POD_GROUP],
         "/queues": [QUEUE], "/queuetree/queues": [TREE_QUEUE], "/priorityclasses": [PRIORITY],
         "/applications": [APPLICATION], "/deployments": [DEPLOYMENT], "/daemonsets": [DAEMONSET],
-        "/demands": [DEMAND], "/queuetree": TREE,
+        "/demands": [DEMAND], "/queuetree": TREE, "/queuetree/partitions": [PART],
         "/taskgroups": [group(0), group(1)], "/transactions": [open_, closed], "/events": [EVENT],
     }.items():  # fmt: skip
         server.on("GET", path, ok(answer))
@@ -298,11 +301,23 @@ def test_an_answer_of_another_form_is_named(cluster: StandIn, bcs: Any, tmp_path
 
 
 def test_other_policies_have_no_tree(cluster: StandIn, bcs: Any, tmp_path: Path) -> None:
-    for path in ("/queuetree/queues", "/queuetree"):
-        cluster.on("GET", path, failed(404, "the policy has no tree of queues", "not_found"))
+    cluster.on("GET", "/queuetree/queues", failed(404, "the policy has no tree of queues", "not_found"))
+    cluster.on("GET", "/queuetree/partitions", ok([{**PART, "name": "", "policy": "simple", "revision": None}]))
     assert bcs("dump", str(tmp_path / "dump.json")).code == 0
     found = json.loads((tmp_path / "dump.json").read_text())
     assert (found["queueTree"], found["queueTreeDocument"], found["missing"]) == ([], {}, [])
+
+
+def test_several_partitions_have_a_tree_each(cluster: StandIn, bcs: Any, tmp_path: Path) -> None:
+    parts = [{**PART, "name": name} for name in ("default", "night-part")]
+    cluster.on("GET", "/queuetree/partitions", ok(parts))
+    file = tmp_path / "dump.json"
+    assert bcs("dump", str(file)).code == 0
+    found = json.loads(file.read_text())
+    assert len(found["queueTreeDocuments"]) == 2 and found["queueTreeDocument"] == found["queueTreeDocuments"][0]
+    assert found["queueTree"][0]["partition"] == "default"
+    asked = [one.query for one in cluster.seen if one.path == "/queuetree"]
+    assert asked == [{"partition": "default"}, {"partition": "night-part"}]
 
 
 def test_a_bad_place_is_refused_before_the_cluster_is_read(server: StandIn, bcs: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The fields of a dump that decide about placements: the demands of applications, and the tree of queues."""
+"""The fields of a dump that decide about placements: the demands of applications, and the trees of queues."""
 
 from __future__ import annotations
 
@@ -99,4 +99,8 @@ DEMAND: Fields = {
     "preemptionPolicy": Field("preemptionPolicy", plain),
     "podGroup": Field("podGroup", name),
 }
-TREE: Fields = {"revision": Field("metadata.revision", plain), "spec": Field("spec", tree)}
+TREE: Fields = {
+    "partition": Field("partition", name),
+    "revision": Field("metadata.revision", plain),
+    "spec": Field("spec", tree),
+}

@@ -157,6 +157,7 @@ LIMIT: Fields = {
     "maxApplications": Field("maxApplications", plain),
 }
 TREE_QUEUE: Fields = {
+    "partition": Field("partition", name),
     "name": Field("name", queue),
     "guaranteed": Field("spec.guaranteed", amounts),
     "max": Field("spec.max", amounts),

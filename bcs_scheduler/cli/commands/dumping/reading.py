@@ -44,6 +44,13 @@ SECTIONS = (
 EVENTS = Section("events", "/events", fields.EVENT)
 
 
+def _default_of(trees: list[Json]) -> Json:
+    """The only tree, or that of the partition `default`; empty: there is none."""
+    if len(trees) == 1:
+        return trees[0]
+    return next((tree for tree in trees if tree.get("partition") == "default"), {})
+
+
 class Reader:
     """Reads the sections of one dump."""
 
@@ -63,7 +70,10 @@ class Reader:
             found["podGroups"] = self._attempted("podGroups", lambda: self._pod_groups(namespaces))
         else:
             self.missing["podGroups"] = "the namespaces could not be read"
-        found["queueTreeDocument"] = self._attempted("queueTreeDocument", self._tree)
+        trees = self._attempted("queueTreeDocument", self._trees)
+        found["queueTreeDocument"] = None if trees is None else _default_of(trees)
+        if trees is not None and len(trees) > 1:
+            found["queueTreeDocuments"] = trees
         for section in (*SECTIONS, *((EVENTS,) if events else ())):
             found[section.name] = self._attempted(section.name, partial(self._list, section))
         return {name: value for name, value in found.items() if name not in self.missing}
@@ -71,12 +81,14 @@ class Reader:
     def _halt(self) -> Json:
         return shaped(self._client.halt(), fields.HALT, self._hide)
 
-    def _tree(self) -> Json:
-        """The stored tree of queues, or that of the settings; empty under another policy."""
+    def _trees(self) -> list[Json]:
+        """The stored trees of queues of all partitions, or those of the settings; none under other policies."""
         try:
-            return shaped(self._client.queue_tree(), TREE, self._hide)
+            parts = self._client.partitions()
         except NotFound:
-            return {}
+            return []
+        names = [part["name"] for part in parts if part["policy"] == "hierarchical"]
+        return [shaped(self._client.queue_tree(name), TREE, self._hide) for name in names]
 
     def _pod_groups(self, namespaces: Iterable[Json]) -> list[Json]:
         """Those of namespaces with applications. Pod groups can be listed by namespace only."""

@@ -56,7 +56,13 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic only since cl
 @click.option("--agents", multiple=True, metavar="SPEC", help="More agents, such as 100x16cpu,64gb,zone=a.")
 @click.option("--load", "loads", multiple=True, metavar="SPEC", help="Applications, such as 500x10,cpus=0.5-2.")
 @click.option("--events", "events_file", help="Recorded events, which are repeated.", **FILE)
-@click.option("--policy", "policies", multiple=True, metavar="FILE|dump", help="A policy to compare with `simple`.")
+@click.option(
+    "--policy",
+    "policies",
+    multiple=True,
+    metavar="FILE|dump[:NAME]",
+    help="A policy to compare with `simple`; dump is a tree of the dump.",
+)
 @click.option(
     "--scoring",
     type=click.Choice(["spread", "binpack"]),

@@ -163,8 +163,10 @@ class DumpedPriorityClass(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DumpedTree(msgspec.Struct, frozen=True):
-    """`spec`: a queue configuration; empty under another policy."""
+    """`spec`: a queue configuration; empty under another policy. `partition`: name of the partition of roles; empty in
+    an older dump."""
 
+    partition: str = ""
     spec: dict[str, Any] = {}
 
 
@@ -184,3 +186,5 @@ class Dump(msgspec.Struct, frozen=True, rename="camel"):
     pod_groups: list[DumpedPodGroup] = []
     priority_classes: list[DumpedPriorityClass] = []
     queue_tree_document: DumpedTree = DumpedTree()
+    queue_tree_documents: list[DumpedTree] = []
+    """Those of all partitions, if several have a tree."""
