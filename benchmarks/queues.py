@@ -22,6 +22,7 @@ from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.preemption.tries import preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.steps import recover_all
 from offers.policy.hierarchy.tree import Tree
 
 KINDS = ("queues-preempt", "queues-blocked", "queues-place")
@@ -44,11 +45,7 @@ def queues(case: str, kind: str, tasks: int, agents: int) -> Result:
     match kind:
         case "queues-preempt":
             for cluster in CLUSTERS:
-                parts[cluster] = timed(lambda name=cluster: full(tasks, agents, name), _preempt)  # type: ignore[misc]
-                made = full(tasks, agents, cluster)
-                found = sum(len(one.victims) for one in preempt(made, 1e9))
-                if found != VICTIMS[cluster]:
-                    raise Failure(f"{case}: {found} victims instead of {VICTIMS[cluster]} in the cluster {cluster!r}")
+                parts[cluster] = timed(lambda name=cluster: full(tasks, agents, name), _preempting(case, cluster))  # type: ignore[misc]
             seconds = max(parts.values())
         case "queues-blocked":
             seconds = timed(lambda: blocked(tasks, agents), _release)
@@ -79,8 +76,13 @@ def timed(make: Callable[[], Tree], step: Callable[[Tree], None]) -> float:
     return median(found)
 
 
-def _preempt(tree: Tree) -> None:
-    preempt(tree, 1e9)
+def _preempting(case: str, cluster: str) -> Callable[[Tree], None]:
+    def step(tree: Tree) -> None:
+        found = sum(len(one.victims) for one in preempt(tree, 1e9))
+        if found != VICTIMS[cluster]:
+            raise Failure(f"{case}: {found} victims instead of {VICTIMS[cluster]} in the cluster {cluster!r}")
+
+    return step
 
 
 def _release(tree: Tree) -> None:
@@ -103,16 +105,18 @@ def full(tasks: int, agents: int, cluster: str) -> Tree:
     per_node = tasks // agents
     share = tasks // 5 if cluster == "guarantees" else 0
     tree = _tree(agents, per_node, share, tasks // 5 if cluster == "nested" else 50)
-    for number in range(tasks):
-        priority = {"priorities": 1, "mixed": number // agents % 2}.get(cluster, 0)
-        name = f"r{number // 100:04}"
-        if name not in tree.applications:
-            leaf = f"root.q{number // 100 % 5}"
+    with tree.nodes.settling():
+        for first in range(0, tasks, 100):
+            name, leaf = f"r{first // 100:04}", f"root.q{first // 100 % 5}"
             if cluster == "nested" and leaf == "root.q0":
                 leaf = "root.urgent.b"
             tree.submit(Application(name, leaf, 0.0))
-        ask = Ask(name, f"t{number}", (("cpus", 1), ("mem", 10)), float(number), priority)
-        tree.recover(Allocation(ask, f"a{number % agents:05}"))
+            found = []
+            for number in range(first, min(first + 100, tasks)):
+                priority = {"priorities": 1, "mixed": number // agents % 2}.get(cluster, 0)
+                ask = Ask(name, f"t{number}", (("cpus", 1), ("mem", 10)), float(number), priority)
+                found.append(Allocation(ask, f"a{number % agents:05}"))
+            recover_all(tree, name, found)
     tree.submit(Application("urgent", "root.urgent.a", 1.0))
     wanted = {"several": 5, "mixed": 4, "nested": 6}.get(cluster, 1)
     tree.ask(Ask("urgent", "t", (("cpus", wanted), ("mem", 10 * wanted))))

@@ -11,6 +11,7 @@ import pytest
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.promises import promise_again, promises
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
@@ -154,12 +155,12 @@ def test_promises_of_nodes_outlive_a_dry_run() -> None:
     (ask,) = found.tree.applications["two/w"].asks
     found.tree.promise("two/w", ask, "a0")
     found.tree.nodes.use("a0", (("cpus", 50),), -1)
-    kept = found.promises()
+    kept = promises(found.tree)
     made = found.run({})
-    assert [node for _, _, node in made] == ["a0"] and not found.promises()
+    assert [node for _, _, node in made] == ["a0"] and not promises(found.tree)
     found.take_back(made)
-    found.promise_again(kept)
-    assert found.promises() == kept
+    promise_again(found.tree, kept)
+    assert promises(found.tree) == kept
 
 
 def trees(lab: Lab) -> list[RoleTree]:

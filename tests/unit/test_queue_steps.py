@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.dimensions import amounts
-from offers.policy.hierarchy import Application, Ask, Tree, partition_of, steps
+from offers.policy.hierarchy import Allocation, Application, Ask, Tree, partition_of, steps
 from offers.policy.hierarchy.state.queue import Queue
 from tests.effort import share
 from tests.unit.test_queue_reference import random_queues
@@ -161,6 +162,44 @@ def test_an_allocation_that_is_renamed_is_as_one_that_was_released_and_recovered
             anew.recover(allocation)
     assert list(renamed.run()) == list(anew.run())
     assert figures(renamed) == figures(anew)
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=share(150), deadline=None)
+def test_allocations_are_recovered_at_once_as_one_by_one(seed: int) -> None:
+    """With one renewal of each node at the end, and with releases and promises in between."""
+    chance = random.Random(seed)
+    at_once, single = cluster(seed), cluster(seed)
+    found = [one for one in cluster(seed).run() if chance.random() < 0.8]
+    ended = [one for one in found if chance.random() < 0.2]
+    by_application = groupby(sorted(found, key=lambda one: one.ask.application), lambda one: one.ask.application)
+    parts = {name: list(part) for name, part in by_application}
+    for tree in (at_once, single):
+        for one in found:
+            tree.withdraw(one.ask.application, one.ask.name)
+    with at_once.nodes.settling():
+        for name, part in parts.items():
+            steps.recover_all(at_once, name, part)
+        for one in ended:
+            at_once.release(one.ask.application, one.ask.name)
+    for part in parts.values():
+        for one in part:
+            single.recover(one)
+    for one in ended:
+        single.release(one.ask.application, one.ask.name)
+    assert figures(at_once) == figures(single)
+    assert list(at_once.run()) == list(single.run())
+    assert figures(at_once) == figures(single)
+
+
+def test_nothing_is_recovered_if_a_node_is_not_known() -> None:
+    tree = Tree(partition_of({"queues": [{"name": "q"}]}, quantity=int), [("n0", {"cpus": 4})])
+    tree.submit(Application("a", "root.q", 0.0))
+    before = frame(tree)
+    asks = [Ask("a", name, amounts({"cpus": 1}), 0.0) for name in ("x", "y")]
+    with pytest.raises(KeyError):
+        steps.recover_all(tree, "a", [Allocation(asks[0], "n0"), Allocation(asks[1], "n1")])
+    assert frame(tree) == before
 
 
 def test_an_allocation_is_not_renamed_to_another_node_or_while_it_leaves() -> None:

@@ -49,7 +49,7 @@ from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState
-from offers.policy.hierarchy.steps import rename, withdraw_all
+from offers.policy.hierarchy.steps import recover_all, rename, withdraw_all
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
 
@@ -91,6 +91,7 @@ __all__ = [
     "occupy_anew",
     "partition_of",
     "place",
+    "recover_all",
     "remove_node",
     "rename",
     "set_schedulable",

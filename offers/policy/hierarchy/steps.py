@@ -7,7 +7,7 @@ only these are renewed. All other allocations renew everything that the applicat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from offers.policy.hierarchy.configuration.partition import SortPolicy
@@ -72,6 +72,38 @@ def _keeps_place(application: Application, one: RequestClass) -> bool:
     if leaf.config.properties.sort_policy is not SortPolicy.FAIR:
         return True
     return leaf.key_of(application) == application.key
+
+
+def recover_all(tree: Tree, name: str, allocations: Sequence[Allocation]) -> None:
+    """Adds allocations of an application that run already. Raises KeyError for an unknown application or node; nothing
+    is changed then."""
+    application = tree.applications[name]
+    nodes = [tree.nodes.by_name[allocation.node] for allocation in allocations]
+    if not allocations:
+        return
+    tree.version += 1
+    leaf = tree.queues[application.queue]
+    started = not application.allocations
+    sums: dict[str, int] = {}
+    for node, allocation in zip(nodes, allocations, strict=True):
+        request, free = allocation.ask.request, node.free
+        for resource, amount in request:
+            free[resource] = free.get(resource, 0) - amount
+            sums[resource] = sums.get(resource, 0) + amount
+        application.allocations[allocation.ask.name] = allocation
+        leaf.note(allocation, 1)
+        node.add(allocation, leaf)
+    whole = tuple(sums.items())
+    for figures in (application.allocated, *(queue.allocated for queue in leaf.path)):
+        add_to(figures, whole, 1)
+    for tracker in application.trackers:
+        tracker.use(whole, 1)
+        tracker.running += started
+    for node in dict.fromkeys(nodes):
+        tree.nodes.changed(node)
+    if started:
+        tree.count_started(leaf, 1)
+    tree.renew(application, application.priorities.greatest(), None)
 
 
 def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> None:

@@ -19,7 +19,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
-from offers.policy.hierarchy.steps import allocate, withdraw_all
+from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
 
 class Tree:
@@ -114,10 +114,7 @@ class Tree:
 
     def recover(self, allocation: Allocation) -> None:
         """Adds an allocation that runs already. Raises KeyError for an unknown application or node."""
-        application = self.applications[allocation.ask.application]
-        self.nodes.use(allocation.node, allocation.ask.request, 1)
-        self.record(application, allocation)
-        self.renew(application, application.priorities.greatest(), None)
+        recover_all(self, allocation.ask.application, [allocation])
 
     def release(self, application: str, name: str) -> Allocation:
         """Removes an allocation that has ended, and returns the allocation. Requests that fit the room that this gives
@@ -137,7 +134,7 @@ class Tree:
         for queue in leaf.path:
             add_to(queue.allocated, request, -1)
         if not owner.allocations:
-            self._started(leaf, -1)
+            self.count_started(leaf, -1)
         for queue in leaf.path:
             if queue.waiting:
                 self.wake(queue.waiting.fitting(queue.room()))
@@ -306,7 +303,7 @@ class Tree:
             tracker.use(ask.request, 1)
             tracker.running += started
         if started:
-            self._started(leaf, 1)
+            self.count_started(leaf, 1)
 
     def take(self, application: Application, group: Group, position: int) -> Ask:
         """Removes a pending ask from its group, with the room that was promised to the ask. The caller renews the
@@ -319,7 +316,7 @@ class Tree:
             self.room_on(self.nodes.withdraw(group.alike.promised, ask.id))
         return ask
 
-    def _started(self, leaf: Queue, change: int) -> None:
+    def count_started(self, leaf: Queue, change: int) -> None:
         """Counts an application that starts or ends, and renews the leaves that a limit of applications concerns."""
         for queue in leaf.path:
             limit = queue.config.max_applications

@@ -15,6 +15,7 @@ from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
+from bcs_scheduler.core.placement.hierarchy.promises import promise_again, promises
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
@@ -228,11 +229,11 @@ class HierarchyPass(SessionPass):
             made[:] = tree_of.run(found.missing)
             return found, self._decisions(role, found, made, [])
 
-        kept = tree_of.promises()
+        kept = promises(tree_of.tree)
         chosen = self._choose(role, demands, session)
         held_back = self._held_back(role, chosen.decisions)
         tree_of.take_back(made)
-        tree_of.promise_again(kept)
+        promise_again(tree_of.tree, kept)
         self._outdated, self._followed_at = True, 0.0
         return chosen, held_back
 

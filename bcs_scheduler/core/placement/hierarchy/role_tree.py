@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, task_name
@@ -31,6 +30,7 @@ from offers.policy.hierarchy import (
     occupy,
     occupy_anew,
     place,
+    recover_all,
     remove_node,
     rename,
     withdraw_all,
@@ -41,16 +41,6 @@ from store.records import QueueHalt
 
 MOST_MOVES = 32
 """Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew."""
-
-
-class Promise(NamedTuple):
-    """An ask to which a node is promised. `tried`, `reserved`: moments of the latest try to preempt and of the latest
-    reservation, seconds; None: there was none."""
-
-    ask: Ask
-    node: str
-    tried: float | None
-    reserved: float | None
 
 
 class RoleTree:
@@ -135,13 +125,14 @@ class RoleTree:
             self._renew(snapshot)
             return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
         looked_at = len(agents)
-        for name in agents:
-            if name in rank:
-                self._set_agent(snapshot.agents[rank[name]])
-        for name in sorted(changed):
-            job = snapshot.jobs.get(name)
-            looked_at += 0 if job is None else len(job.tasks)
-            self._set_job(name, job)
+        with self.tree.nodes.settling():
+            for name in agents:
+                if name in rank:
+                    self._set_agent(snapshot.agents[rank[name]])
+            for name in sorted(changed):
+                job = snapshot.jobs.get(name)
+                looked_at += 0 if job is None else len(job.tasks)
+                self._set_job(name, job)
         for name in moved:
             if name not in rank and not self.tree.nodes.by_name[name].running:
                 remove_node(self.tree, name)
@@ -159,11 +150,12 @@ class RoleTree:
         self._new_tree([(agent.name, dict(counted(agent.total))) for agent in snapshot.agents])
         self._is_new = False
         self._agents = {agent.name: agent for agent in snapshot.agents}
-        for agent in snapshot.agents:
-            if any(amount for _, amount in agent.foreign):
-                occupy(self.tree, agent.name, counted(agent.foreign), 1)
-        for name, job in sorted(snapshot.jobs.items()):
-            self._set_job(name, job)
+        with self.tree.nodes.settling():
+            for agent in snapshot.agents:
+                if any(amount for _, amount in agent.foreign):
+                    occupy(self.tree, agent.name, counted(agent.foreign), 1)
+            for name, job in sorted(snapshot.jobs.items()):
+                self._set_job(name, job)
 
     def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
         """A tree without applications in place of the present one."""
@@ -234,8 +226,7 @@ class RoleTree:
                 tree.release(name, ended)
         if goes_on:
             rename(tree, name, goes_on)
-        for allocation in runs:
-            tree.recover(allocation)
+        recover_all(tree, name, runs)
         self._tasks[name] = wanted
         for identity, task in wanted.items():
             if task.status is Status.RELEASING and f"{name}/{safe(identity)}" not in tree.leaving:
@@ -365,29 +356,6 @@ class RoleTree:
         for application, of_application in asks.items():
             self.tree.ask_all(of_application)
             self._doubtful.discard(application)
-
-    def promises(self) -> list[Promise]:
-        """The asks to which nodes are promised, with the moments of their tries."""
-        found = []
-        for node in self.tree.nodes:
-            for ask in node.promises.values():
-                owner = self.tree.applications[ask.application]
-                tried, reserved = owner.preempted_at.get(ask.name), owner.reserved_at.get(ask.name)
-                found.append(Promise(ask, node.name, tried, reserved))
-        return found
-
-    def promise_again(self, kept: Iterable[Promise]) -> None:
-        """Renews promises that a run has used and that was taken back."""
-        for ask, node, tried, reserved in kept:
-            owner = self.tree.applications.get(ask.application)
-            group = owner.asks.get(ask.name) if owner is not None else None
-            if owner is None or group is None or group.alike.promised or node not in self.tree.nodes.by_name:
-                continue
-            if tried is not None:
-                owner.preempted_at[ask.name] = tried
-            if reserved is not None:
-                owner.reserved_at[ask.name] = reserved
-            self.tree.promise(ask.application, ask.name, node)
 
     def keep(self, victim: Allocation) -> None:
         """The victim was not ended after all."""

@@ -67,6 +67,11 @@ class Blocks(Generic[Member]):
             self._blocks.append(_Block([key for key, _ in part], [member for _, member in part]))
             self._lasts.append(part[-1][0])
 
+    def clear(self) -> None:
+        """Removes all members."""
+        self._blocks.clear()
+        self._lasts.clear()
+
     def add(self, key: Key, member: Member) -> None:
         """Adds a member with its present free amounts."""
         if not self._blocks:

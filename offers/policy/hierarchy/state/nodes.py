@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple
 
@@ -19,6 +20,9 @@ from offers.policy.hierarchy.state.waiting import Waiting
 
 WEIGHTS: Mapping[str, int] = {"vcore": 1, "memory": 1, "cpus": 1, "mem": 1}
 """The weights of resources without a configuration."""
+
+REFILLED = 8
+"""The order is made anew if more than one of so many nodes have changed."""
 
 Admits = Callable[[Hashable, str], bool]
 """True if a node, given by name, meets a constraint. Equal arguments give equal results until the node is changed."""
@@ -96,6 +100,8 @@ class Nodes:
         """Requests for nodes that do not exist."""
         self.by_name: dict[str, Node] = {}
         self._names: list[str] = []
+        self._later: dict[str, Node] | None = None
+        """The changed nodes whose places are renewed at the end of `settling`; None: each is renewed at once."""
 
     def _set_order(self, order: NodeOrder, weights: Mapping[str, int] | None) -> None:
         self._sign = 1 if order is NodeOrder.FAIR else -1
@@ -151,6 +157,8 @@ class Nodes:
     def remove(self, name: str) -> Node:
         """Removes a node, and returns the node. Raises KeyError for an unknown one."""
         node = self.by_name.pop(name)
+        if self._later is not None:
+            self._later.pop(name, None)
         del self._names[bisect_left(self._names, name)]
         if node.key is not None:
             self.ordered.remove(node.key)
@@ -206,12 +214,38 @@ class Nodes:
 
     def changed(self, node: Node) -> None:
         """Renews the place of a node in the order."""
+        if self._later is not None:
+            self._later[node.name] = node
+            return
         if node.key is not None:
             self.ordered.remove(node.key)
             node.key = None
         if node.is_schedulable and not node.promises:
             node.key = self._key(node)
             self.ordered.add(node.key, node)
+
+    @contextmanager
+    def settling(self) -> Iterator[None]:
+        """Renews the places of changed nodes at the end, each once. No node may be searched meanwhile."""
+        if self._later is not None:
+            yield
+            return
+        changed = self._later = {}
+        try:
+            yield
+        finally:
+            self._later = None
+            if len(changed) > len(self.by_name) // REFILLED:
+                self._refill(changed.values())
+            else:
+                for node in changed.values():
+                    self.changed(node)
+
+    def _refill(self, changed: Iterable[Node]) -> None:
+        for node in changed:
+            node.key = self._key(node) if node.is_schedulable and not node.promises else None
+        self.ordered.clear()
+        self.ordered.fill((node.key, node) for node in self.by_name.values() if node.key is not None)
 
     def _key(self, node: Node) -> tuple[int, str]:
         used = 0
