@@ -134,7 +134,7 @@ proto: $(DEV_READY)
 # A real Mesos and ZooKeeper for the integration tests.
 mesos: $(MESOS)/bin/mesosbin
 
-$(MESOS)/bin/mesosbin: $(MESOS)/setup.sh $(MESOS)/mesosbin.cpp $(MESOS)/patch_so.py $(MESOS)/fetch_egg.py
+$(MESOS)/bin/mesosbin: $(MESOS)/setup.sh $(MESOS)/mesosbin.cpp $(MESOS)/patch_so.py $(MESOS)/bind_so.py $(MESOS)/fetch_egg.py
 	@$(MESOS)/setup.sh || { \
 		test "$$(id -u)" = 0 || echo "Missing Debian packages can be installed by root only. As root, once: make mesos" >&2; \
 		exit 1; }

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import requests
 
+from bcs_scheduler.mesos.transport import operator
 from bcs_scheduler.mesos.transport.http import Master
-from bcs_scheduler.mesos.transport.operator import cluster_name
+from bcs_scheduler.mesos.transport.question import Answer, ask
 from tests.integration.schedulerclient import (
     CAPABILITIES,
     SchedulerClient,
@@ -527,12 +528,11 @@ def test_a_scheduler_learns_the_name_of_the_cluster_without_its_state(
 ) -> None:
     host, _, port = master.rpartition(":")
     asked: list[str] = []
-    get = requests.get
 
-    def listening(url: str, **more: Any) -> requests.Response:
-        asked.append(url.rpartition("/")[2])
-        return get(url, **more)
+    def listening(master: Master, path: str, headers: dict[str, str], *, timeout: float) -> Answer:
+        asked.append(path)
+        return ask(master, path, headers, timeout=timeout)
 
-    monkeypatch.setattr(requests, "get", listening)
-    assert cluster_name(Master(host, int(port)), {}) in ("local", "integration")
-    assert asked == ["flags"]
+    monkeypatch.setattr(operator, "ask", listening)
+    assert operator.cluster_name(Master(host, int(port)), {}) in ("local", "integration")
+    assert asked == ["/flags"]
