@@ -35,7 +35,9 @@ numbers, two words, the address of an agent, and the id and the cause of the tra
 
 INTERNAL = frozenset({"event", "core"})
 """Kinds of lines about the scheduler's own parts: for the log."""
-_NAMED = frozenset({"secret", "configmap", "application", "deployment", "daemonset", "service", "endpoint", "webhook"})
+_NAMED = frozenset(
+    {"secret", "configmap", "application", "deployment", "daemonset", "service", "endpoint", "webhook", "podgroup"}
+)
 """Kinds whose keys are ``namespace/name``."""
 _FOLLOWED = ("", "turn", "takeover")
 """Causes that are replaced by the cause of the transaction."""

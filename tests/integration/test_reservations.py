@@ -1,5 +1,5 @@
-"""Reservations on the embedded cluster: placeholders gather the room of a gang beside work that competes for it, and a
-new leader continues."""
+"""Reservations on the embedded cluster: placeholders gather the room of a gang, or of a group of applications, beside
+work that competes for it, and a new leader continues."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.slow
 
 APPLICATIONS = "/namespaces/default/applications"
+GROUPS = "/namespaces/default/podgroups"
 PATIENCE = 60.0
 
 
@@ -83,6 +84,56 @@ def test_a_reservation_gathers_the_room_that_becomes_free(scheduler: SchedulerPr
     assert scheduler.taskgroups("rival") == [], "nothing was left for others"
     reasons = {event["reason"] for event in scheduler.call("GET", "/namespaces/default/events")}
     assert {"ReservationStarted", "ReservationComplete"} <= reasons
+
+
+def test_a_group_gathers_its_room_and_starts_at_once_also_after_the_end_of_its_leader(
+    scheduler: SchedulerProcess,
+) -> None:
+    """The leader is killed twice: while room is gathered, and when the last room becomes free."""
+    scheduler.call("POST", APPLICATIONS, application("filler", 8))
+    scheduler.wait_running("filler", 8)
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "annotations": {"yunikorn.apache.org/schedulingPolicyParameters": ""}},
+        "spec": {"minTaskMember": {"master": 2, "worker": 4}},
+    }
+    scheduler.call("POST", GROUPS, group)
+    scheduler.call("POST", APPLICATIONS, grouped("master", 2))
+    scheduler.call("POST", APPLICATIONS, grouped("worker", 4))
+    wait_for(lambda: len(placeholders(scheduler)) == 4, PATIENCE, "four placeholders")
+    scheduler.call("POST", APPLICATIONS, application("rival", 4))
+    scheduler.kill()
+    scheduler.start().wait_ready()
+    assert len(placeholders(scheduler)) == 4, "the placeholders outlive the leader"
+    assert reservation(scheduler) == {"state": "Reserving", "needed": 6, "holding": 4}
+    assert not scheduler.taskgroups("master") and not scheduler.taskgroups("worker")
+    for left in (7, 6):
+        scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/{left}")
+    scheduler.kill()
+    scheduler.start().wait_ready()
+    scheduler.wait_running("master", 2)
+    scheduler.wait_running("worker", 4)
+    wait_for(lambda: placeholders(scheduler) == [], PATIENCE, "the end of the placeholders")
+    wait_for(lambda: reservation(scheduler) is None, PATIENCE, "the end of the reservation")
+    assert scheduler.taskgroups("rival") == [], "nothing was left for others"
+    events = scheduler.call("GET", "/namespaces/default/events")
+    moments: dict[str, list[str]] = {}
+    for event in events:
+        moments.setdefault(event["reason"], []).append(event["name"])
+    assert moments["GroupReservationStarted"] == moments["GroupReservationComplete"] == ["train"]
+    assert sorted(moments["ReservationComplete"]) == ["master", "worker"]
+
+
+def grouped(name: str, instances: int) -> dict[str, Any]:
+    made = application(name, instances)
+    made["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
+    return made
+
+
+def reservation(scheduler: SchedulerProcess) -> dict[str, Any] | None:
+    """The reservation of the group without its time."""
+    found = scheduler.call("GET", f"{GROUPS}/train")["status"]["reservation"]
+    return {key: value for key, value in found.items() if key != "timesOut"} if found is not None else None
 
 
 def test_a_hard_reservation_that_times_out_fails_and_leaves_nothing(scheduler: SchedulerProcess) -> None:

@@ -68,7 +68,8 @@ class Convergence:
     def problem(self) -> tuple[str, ...] | None:
         """The first thing that is not as it should be: number, words, objects."""
         looks = (self._leading, self._transactions, self._applications, self._mesos, self._promises, self._health)
-        for look in (*looks, self._rest.problem, self.invariants.keeping.surplus, self.invariants.rooms.problem):
+        more = (self._rest.problem, self.invariants.keeping.surplus, self.invariants.rooms.problem, self._groups)
+        for look in (*looks, *more):
             found = look()
             if found is not None:
                 return found
@@ -84,6 +85,12 @@ class Convergence:
         if {(r.kind, r.key): r for r in records_of(term.core.state)} != self.store.durable:
             return "C1", "not everything is written"
         return None
+
+    def _groups(self) -> tuple[str, ...] | None:
+        leader = self.faults.leader()
+        if leader is None or leader.term is None:
+            return None
+        return self.invariants.group_reservations.problem(leader.term.core.state)
 
     def _transactions(self) -> tuple[str, ...] | None:
         for transaction in self._all(Transaction):

@@ -14,7 +14,8 @@ daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownersh
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
-groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, that
+groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, those
+of reservations of groups (I69 to I72) in tests.simulation.groupreservations, that
 of large losses (I58) in tests.simulation.losses, those of moves (I59 to I63) in tests.simulation.moving, those of
 kept rooms (I64, I65) in tests.simulation.keptrooms. That statuses follow each other as their tables say (I33) is
 checked by the core itself (transactions.transitions). What must hold once faults have stopped is in
@@ -35,6 +36,7 @@ from store.state.unit_of_work import Unit
 from store.state.validation import validate
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
+from tests.simulation.groupreservations import GroupReservations
 from tests.simulation.keeping import Keeping
 from tests.simulation.keptrooms import KeptRooms
 from tests.simulation.losses import Losses
@@ -74,6 +76,7 @@ class Invariants:
         self.sessions = Sessions(world, options)
         self.pod_groups = PodGroups(world)
         self.reservations = Reservations(world, options)
+        self.group_reservations = GroupReservations(world, options)
         self.rooms = KeptRooms(world, store, master)
         self.trees = TreeRules(world, options)
         self.moves = Moves(world, master, options)
@@ -106,6 +109,7 @@ class Invariants:
         self.timekeeping.decided(before, unit)
         self.sessions.decided(before, unit)
         self.reservations.decided(term, unit)
+        self.group_reservations.decided(term, unit)
         self.trees.decided(term, unit)
         self.moves.decided(term, unit)
         self.partitions.decided(before, unit)
@@ -141,6 +145,7 @@ class Invariants:
         self.sessions.turned(term)
         self.pod_groups.turned(term)
         self.reservations.turned(term)
+        self.group_reservations.turned(term)
         self.rooms.turned(term)
         self.trees.turned(term)
         self.partitions.turned(term)

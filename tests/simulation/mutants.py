@@ -34,6 +34,7 @@ from store.state.unit_of_work import Unit
 from tests.simulation import (
     driver,
     mutantclocks,
+    mutantgroupreservations,
     mutantgroups,
     mutantkeeping,
     mutantmoves,
@@ -410,6 +411,12 @@ OF_RESERVATIONS = (
     Mutant("save placeholders only", mutantreservations.save_placeholders_only, ("I48",)),
 )
 """Mutants that are looked for in worlds with reservations."""
+
+OF_GROUP_RESERVATIONS = (
+    Mutant("start alone", mutantgroupreservations.start_alone, ("I69",)),
+    Mutant("start too early", mutantgroupreservations.start_too_early, ("I70",)),
+)
+"""Mutants that are looked for in worlds whose groups ask for reservations."""
 
 OF_MOVES = (
     Mutant("move anybody", mutantmoves.move_anybody, ("I59",), range(6, 46)),

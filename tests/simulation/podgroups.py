@@ -75,7 +75,13 @@ class PodGroups:
             count(demand.application, f"{demand.id}/{placement.slot.index}", False)
         for group in state.taskgroups.values():
             count(group.application_key, group.id, bool(group.ended or group.unreachable_since))
-        for key in fresh - there - spoilt:
+        swapping = {
+            record.pod_group_key
+            for record in state.managed_applications.values()
+            if record.pod_group and record.state == "Running" and not record.cause
+        }
+        # The members of a reserved group are launched one by one, each in the room of its placeholder (I70).
+        for key in fresh - there - spoilt - swapping:
             self._is_whole(state.pod_groups[key], found[key])
         self._terms[term.epoch] = (set(found) | spoilt, set(state.taskgroups))
 

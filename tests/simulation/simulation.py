@@ -9,7 +9,7 @@ from functools import partial
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.options import CoreOptions
-from tests.simulation import managers, moving, podgroups, reservations
+from tests.simulation import groupreservations, managers, moving, podgroups, reservations
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
 from tests.simulation.executors import Prober, sends_output
@@ -67,7 +67,8 @@ class Simulation:
         held: bool = False,
     ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
-        groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
+        groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations);
+        with `groups`, the groups do (tests.simulation.groupreservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
         cluster (tests.simulation.moving), also with `trees`. `mixed`: each role has a policy of its own
         (tests.simulation.partitions).
@@ -85,11 +86,11 @@ class Simulation:
         if sessions:
             self.users.asked = asked
             self.users.queues = QueueOperators(world, self.store.durable)
-        elif groups:
-            self.users.asked = podgroups.asked
-        elif reserving:
-            options = reservations.with_reservations(options, "hold" if held else "reserve" if kept else "sleep")
-            self.users.asked = reservations.asked
+        elif groups or reserving:
+            if reserving:
+                options = reservations.with_reservations(options, "hold" if held else "reserve" if kept else "sleep")
+            both = groupreservations.asked if reserving else podgroups.asked
+            self.users.asked = both if groups else reservations.asked
         elif mixed:
             options = with_partitions(options, seed)
             self.users.asked = asked
@@ -165,8 +166,9 @@ class Simulation:
         if leaders and self.moves and self.world.chance(0.3):
             self.users.ask_for(moving.change, lambda command: self._send(self.world.pick(leaders), command))
         elif leaders and self.groups and self.world.chance(0.15):
-            self.users.ask_for(podgroups.change, lambda command: self._send(self.world.pick(leaders), command))
-        elif leaders and self.reserving and self.world.chance(0.3):
+            change = groupreservations.change if self.reserving else podgroups.change
+            self.users.ask_for(change, lambda command: self._send(self.world.pick(leaders), command))
+        elif leaders and self.reserving and not self.groups and self.world.chance(0.3):
             make = partial(managers.change, self.users.version)
             self.users.ask_for(make, lambda command: self._send(self.world.pick(leaders), command))
         elif leaders:

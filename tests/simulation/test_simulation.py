@@ -13,6 +13,7 @@ import pytest
 from bcs_scheduler.core.controllers.cluster import loss_guard
 from tests.simulation.mutants import (
     MUTANTS,
+    OF_GROUP_RESERVATIONS,
     OF_GROUPS,
     OF_GUARANTEES,
     OF_HOLDS,
@@ -206,6 +207,23 @@ def test_room_is_held_for_placeholders_and_taken_over() -> None:
 @pytest.mark.parametrize("mutant", OF_HOLDS, ids=lambda mutant: mutant.name)
 def test_mutants_of_held_room_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, reservations=True, held=True)
+
+
+FORMS: tuple[dict[str, bool], ...] = ({}, {"kept": True}, {"held": True})
+
+
+def test_members_of_a_group_wait_for_the_room_of_the_whole_group() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 10):  # 3: what found no place in time is launched again
+        result = simulate(seed, STEPS, groups=True, reservations=True, **FORMS[seed % 3 - 1])
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["groups that start with their room"] and counts["reservations of several members"]
+
+
+@pytest.mark.parametrize("mutant", OF_GROUP_RESERVATIONS, ids=lambda mutant: mutant.name)
+def test_mutants_of_reservations_of_groups_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_caught(mutant, monkeypatch, groups=True, reservations=True)
 
 
 def test_the_tree_of_queues_changes_while_it_decides() -> None:

@@ -18,6 +18,7 @@ from store.records import GROUP_ANNOTATION, Limits, PodGroup, Queue
 from store.state.validation import validate
 from tests.unit.lab import version
 from tests.unit.test_core_reservations import WHOLE, GangLab
+from transactions.base import Options, Periods
 
 MEMBERS = {"master": 1, "worker": 2}
 AGENTS = ("a", "b", "c")
@@ -303,6 +304,22 @@ def test_a_new_leader_begins_what_the_one_before_did_not() -> None:
     late._serial = 1000
     late.wait(1.0)
     assert len(late.holders) == 3
+
+
+def test_a_launch_that_follows_one_without_room_reserves_nothing() -> None:
+    """What is missing is launched again and again. Its placeholders would hold room without end."""
+    lab = GroupLab(options=CoreOptions(strict=True, placeholders="sleep", transactions=Options(Periods(launch=120.0))))
+    lab.put("placeholderTimeoutInSeconds=600", {"front": 2})
+    lab.member("front", 2)
+    assert len(lab.holders) == 2
+    lab.fill("a")
+    lab.wait(121.0)
+    lab.stop_ending()
+    lab.wait(60.0)
+    kinds = {one.type for one in lab.core.state.active_of("default/front").values()}
+    assert (kinds, lab.holders, lab.states) == ({"FILL"}, [], {})
+    lab.fill("a", "b")
+    assert lab.count("front") == 2
 
 
 def test_the_room_of_the_whole_group_must_fit_into_its_queue() -> None:

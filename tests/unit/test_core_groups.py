@@ -129,6 +129,14 @@ def test_a_restart_does_not_wait_for_others() -> None:
     assert len(alive) == 2, "one place is enough for one restart"
 
 
+def test_events_of_a_group_belong_to_its_namespace() -> None:
+    lab = Lab(SIMPLE)
+    put(lab, 2)
+    (recorded,) = lab.sent(effects.EventsRecorded)
+    found = [(one.namespace, one.reason) for one in recorded.events if one.object == "podgroup"]
+    assert found == [("default", "PodGroupCreated")]
+
+
 def test_a_group_lives_and_dies() -> None:
     lab = Lab(SIMPLE)
     refused = create(lab, "master", 1)

@@ -28,6 +28,9 @@ class Fill(Launch):
     type: ClassVar[TransactionKind] = "FILL"
     exclusive = False
     sizes = False
+    reserves = (
+        False  # it follows a launch whose reservation has ended, again and again: others would never get the room
+    )
 
     def life(self, periods: Periods, *, inner: bool) -> float:
         """Like `Kind.life`; another FILL follows as long as taskgroups are missing."""

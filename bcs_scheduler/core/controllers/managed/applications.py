@@ -17,7 +17,7 @@ from bcs_scheduler.core.controllers.managed.carrying import Carrying
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit, reserved_in
 from bcs_scheduler.core.controllers.managed.gate import SlotGate
 from bcs_scheduler.core.controllers.managed.observing import Observing
-from bcs_scheduler.core.controllers.managed.reservations import Reservations, is_same, why
+from bcs_scheduler.core.controllers.managed.reservations import Reservations, is_same, is_undecided, why
 from bcs_scheduler.core.controllers.managed.sums import SumsCheck
 from bcs_scheduler.core.controllers.rooms.held_rooms import HeldRooms
 from bcs_scheduler.core.controllers.rooms.kept_rooms import KeptRooms
@@ -27,7 +27,7 @@ from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.groups import settle_together
 from offers.policy.applications.lifecycle.outstanding import OutstandingApplications
-from offers.policy.applications.tables import TERMINATED, UNDECIDED, AppState, CoreState
+from offers.policy.applications.tables import TERMINATED, AppState, CoreState
 from store import ids
 from store.ids import part_key
 from store.reasons import EventReason
@@ -112,9 +112,8 @@ class ManagedApplications:
         self._work.mark(*self._carrying.go_on())
         self._work.mark_due(self._turn.now)
         self._groups.mark_due(self._turn.now)
-        unseen, self._unseen = self._unseen, []
-        for key in unseen:
-            self._reservations.consider(key)
+        while self._unseen:
+            self._reservations.consider(self._unseen.pop())
         self._look_at_groups()
         self._look_at_marked()
         self._look_for_work()
@@ -133,8 +132,7 @@ class ManagedApplications:
                 if unit is not None:
                     self._touch(unit, ids.index_of(key))
             elif kind == "application":
-                self._reservations.consider(key)
-                self._groups.mark(*filter(None, (self._reservations.group_of(key),)))
+                self._consider(key)
                 self._carrying.discard_if_surplus(key)
                 unit = units_.get(key)
                 if unit is not None:
@@ -154,6 +152,13 @@ class ManagedApplications:
         self._look_at_marked()
         if self._carrying.busy and not self._turn.context.time_is_up():
             self._work.mark(*self._carrying.go_on())
+
+    def _consider(self, application: str) -> None:
+        """The application is new or has changed."""
+        self._reservations.consider(application)
+        group = self._reservations.group_of(application)
+        if group:
+            self._groups.mark(group)
 
     def _touch(self, unit: Unit, index: int) -> None:
         self._touched.setdefault(unit.gang, {})[unit, index] = None
@@ -299,7 +304,7 @@ class ManagedApplications:
             turn.uow.delete(record)
             if not record.manager:
                 turn.engine.queue_steps(state.active_of(key))
-            if record.pod_group and _is_undecided(record):
+            if record.pod_group and is_undecided(record):
                 self._groups.mark(record.pod_group_key)
         self._gangs.forget(key)
         self._work.forget(key)
@@ -311,7 +316,7 @@ class ManagedApplications:
     def _settle_group(self, record: ManagedApplication, gang: Gang) -> None:
         """The reservations of a group leave their first state together: all of them are complete, or one has ended. The
         others are looked at only then."""
-        if not (_is_undecided(record) and (gang.reserved or not gang.reserving)):
+        if not (is_undecided(record) and (gang.reserved or not gang.reserving)):
             return
         others = [one for one in reserved_in(self._turn.state, record.pod_group_key) if one.key != record.key]
         if gang.reserved and not all(map(self._is_reserved, others)):
@@ -345,7 +350,7 @@ class ManagedApplications:
         """Begins the reservations of a group, or ends them if the group or its members are others now."""
         turn = self._turn
         present = reserved_in(turn.state, group)
-        waits = any(map(_is_undecided, present))
+        waits = any(map(is_undecided, present))
         if not waits and (present or turn.options.placeholders == "off"):
             self._reservations.follow_group(group, waits=False)
             return
@@ -364,7 +369,7 @@ class ManagedApplications:
         """The reservations cannot continue. A group that still asks for them begins anew when it can. With style Hard
         the launches fail if it cannot now."""
         if present[0].style == "Hard" and not wanted and is_reserved_by_group(self._turn.state, group):
-            for record in filter(_is_undecided, present):
+            for record in filter(is_undecided, present):
                 if self._reservations.wanted(record):
                     self._facts(record).give_up(NoticeCode.MEMBER_MISSING, self._turn.now)
                 else:
@@ -388,8 +393,3 @@ class ManagedApplications:
         words = self._outstanding.look(self._turn.now)
         if words is not None and self._turn.state.managed_applications:
             self._turn.record_event("framework", self._turn.state.framework.id, "NoOutstandingApplications", words)
-
-
-def _is_undecided(record: ManagedApplication) -> bool:
-    """True until the tasks of a reservation may start, with their room or without it."""
-    return not record.state or record.state in UNDECIDED

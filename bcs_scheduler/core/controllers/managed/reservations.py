@@ -18,6 +18,7 @@ from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS, is_reserved_by_group
 from offers.policy.applications.metadata import SchedulingPolicyParameters, parameters_of
+from offers.policy.applications.tables import UNDECIDED
 from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, PodGroup, Transaction, Version
 from transactions.kinds.registry import kind_of
 from transactions.text import duration
@@ -182,6 +183,11 @@ class Reservations:
             version = state.version(key, state.applications[key].version)
             if version is not None:
                 self._put(record, version, now)
+
+
+def is_undecided(record: ManagedApplication) -> bool:
+    """True until the tasks of a reservation may start, with their room or without it."""
+    return not record.state or record.state in UNDECIDED
 
 
 def is_same(present: Iterable[ManagedApplication], wanted: dict[str, ManagedApplication]) -> bool:
