@@ -65,7 +65,9 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/coming-from-kubectl.md: bcs run --name": Executed(),
     "docs/operations.md: bcs-scheduler serve --config": Excluded(ROOT_ONLY),
     "docs/policies.md: bcs-scheduler dev &": Executed(),
-    "docs/policies.md: bcs apply -f": Executed(("bcs delete application gang filler --wait",)),
+    "docs/policies.md: export BCS_NAMESPACE=default": Executed(
+        ("bcs delete application gang filler --wait",), ("bcs delete application filler master worker --wait",)
+    ),
     'docs/policies.md: echo \'{"kind": "PriorityClass",': Executed((), ("bcs delete priorityclass online",)),
     "docs/policies.md: BCS_SCHEDULER_POLICY=session bcs-scheduler dev": Excluded(OWN_CLUSTER),
     f"docs/policies.md: {HIERARCHICAL}": Excluded(OWN_TREE),

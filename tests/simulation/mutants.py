@@ -388,7 +388,7 @@ OF_SESSIONS = (
         "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(22, 62)
     ),
     Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(22, 62)),
-    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(8, 48)),
+    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(11, 51)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""
 

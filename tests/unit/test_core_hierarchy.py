@@ -11,12 +11,13 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
+from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
-from store.records import Namespace, Queue
+from store.records import Namespace, PriorityClass, Queue
 from store.records.definition import Amounts as Resources
 from store.records.definition import Container
 from tests.effort import check_few
@@ -140,6 +141,21 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     run(lab)
     assert len(groups(lab, "online")) == 2
     assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
+
+
+def test_critical_work_is_preempted_after_all_other_work() -> None:
+    lab = Lab(options())
+    lab.turn(PutPriorityClass(priority_class=PriorityClass(name="system-node-critical", value=0)))
+    for name, named in (("plain", ""), ("vital", "system-node-critical")):
+        origin: Any = "class" if named else ""
+        create(lab, "batch", 3, name, max_unavailable=3, priority_class=named, priority_from=origin)
+        arrive(lab, *(f"{name}-{agent}" for agent in agents(3)))
+    run(lab)
+    create(lab, "online", 3)
+    for _ in range(4):
+        lab.wait(20.0)
+    leaving = [group for group in lab.core.state.taskgroups.values() if group.killing_since]
+    assert leaving and {group.name.rpartition("-")[0] for group in leaving} == {"plain"}
 
 
 def test_a_queue_with_its_guarantee_preempts_nothing_more() -> None:

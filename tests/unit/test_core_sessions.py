@@ -421,6 +421,31 @@ def test_nothing_is_evicted_for_a_class_that_never_preempts(policy: str, evicted
     assert len([group for group in groups(lab, "low") if group.killing_since]) == evicted
 
 
+@pytest.mark.parametrize(
+    ("namespace", "priority_class", "evicted"),
+    [
+        ("default", "batch", 2),
+        ("default", "system-cluster-critical", 0),
+        ("default", "system-node-critical", 0),
+        ("kube-system", "batch", 0),
+        ("bcs-system", "batch", 0),
+    ],
+)
+def test_critical_work_is_not_evicted(namespace: str, priority_class: str, evicted: int) -> None:
+    lab = Lab(PREEMPTING)
+    assert lab.ask(PutPriorityClass(priority_class=PriorityClass(name=priority_class, value=1))).error == ""
+    low = version(4, max_unavailable=4, priority_class=priority_class, priority_from="class")
+    low = msgspec.structs.replace(low, namespace=namespace, application="low")
+    assert lab.ask(requests.CreateApplication(version=low)).error == ""
+    arrive(lab, *AGENTS)
+    lab.wait(2.0)
+    run(lab)
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(3.0)
+    found = list(lab.core.state.groups_of(f"{namespace}/low").values())
+    assert len(found) == 4 and len([group for group in found if group.killing_since]) == evicted
+
+
 def test_the_rest_of_a_gang_that_restarts_is_explained_by_the_gang() -> None:
     """Each member alone would have a place, but the session starts both or none."""
     lab = Lab(OPTIONS)

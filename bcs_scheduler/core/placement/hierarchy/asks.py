@@ -18,7 +18,14 @@ def ask_of(job: Job, task: Task) -> Ask:
     created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
     constraint, request = task.template if pending else None, counted(task.template.request)
     return Ask(
-        job.name, safe(task.name), request, created, job.priority, constraint=constraint, may_preempt=job.preempts
+        job.name,
+        safe(task.name),
+        request,
+        created,
+        job.priority,
+        constraint=constraint,
+        may_preempt=job.preempts,
+        preemptable=not task.critical,
     )
 
 

@@ -19,6 +19,10 @@ from store.state import State
 MOST_TEMPLATES = 4096
 """Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
 cost time only."""
+CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
+"""Priority classes of the work that the cluster itself needs."""
+SYSTEM = frozenset({"kube-system", "bcs-system"})
+"""Namespaces of such work."""
 
 
 class Held(NamedTuple):
@@ -112,7 +116,14 @@ class HeldTasks:
             if len(self._templates) >= MOST_TEMPLATES:
                 self._templates.clear()
             template = self._templates[key] = Template(request_of(group.resources, group.extended.items()))
-        return Task(group.id, template, self._status(group), group.agent_id, created=group.created_at)
+        status, critical = self._status(group), self._is_critical(group)
+        return Task(group.id, template, status, group.agent_id, created=group.created_at, critical=critical)
+
+    def _is_critical(self, group: TaskGroup) -> bool:
+        if group.namespace in SYSTEM:
+            return True
+        version = self._state.version(group.application_key, group.version)
+        return version is not None and version.priority_class in CRITICAL
 
     def _status(self, group: TaskGroup) -> Status:
         if group.killing_since:
