@@ -26,6 +26,8 @@ from tests.simulation import driver
 from tests.simulation.simulation import Simulation
 
 STEPS = 120
+TWO_TREES = 16
+"""A seed of a world in which both roles have a tree of queues (tests.simulation.partitions)."""
 
 
 def recorded(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, **kinds: bool) -> tuple[Any, int]:
@@ -59,7 +61,10 @@ def replayed(folder: Path, options: Any, terms: int) -> Iterator[Replayed]:
             yield Replay(path, lambda begin: options).run()
 
 
-@pytest.mark.parametrize(("seed", "kinds"), [(3, {}), (11, {}), (4, {"sessions": True}), (7, {"groups": True})])
+@pytest.mark.parametrize(
+    ("seed", "kinds"),
+    [(3, {}), (11, {}), (4, {"sessions": True}), (7, {"groups": True}), (TWO_TREES, {"mixed": True})],
+)
 def test_every_decision_of_a_run_with_faults_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, kinds: dict[str, bool]
 ) -> None:
