@@ -168,7 +168,7 @@ def test_an_explanation_names_the_partition_and_the_limit_of_its_tree() -> None:
 def test_other_work_in_a_queue_of_the_same_name_does_not_count_for_a_limit() -> None:
     """A what-if raises the limit by the work of the own role only."""
 
-    def raised(lab: SeeingLab) -> object:
+    def raised(lab: SeeingLab) -> list[dict[str, Any]]:
         reply = lab.ask(plans.AskWhatIf(namespace="a", name="web"))
         assert reply.data is not None
         return [change for found in reply.data["solutions"] for change in found["changes"]]
@@ -181,6 +181,8 @@ def test_other_work_in_a_queue_of_the_same_name_does_not_count_for_a_limit() -> 
     create(labs[1], "b", 9, "*")
     labs[1].wait(2.0)
     assert raised(labs[0]) == raised(labs[1]) != []
+    (change,) = raised(labs[0])
+    assert (change["kind"], change["queue"], change["partition"]) == ("raiseQueueLimit", "root.default", "night")
 
 
 def test_a_namespace_names_a_queue_of_any_tree() -> None:

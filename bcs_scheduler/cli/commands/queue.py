@@ -27,6 +27,8 @@ from bcs_scheduler.cli.session import Session
 Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = ("cpus", "mem", "disk", "gpus")
 TREE_RESOURCES = ("cpus", "mem")
+WITH_UNITS = {"cpus": "vcore", "mem": "memory"}
+"""Names of resources in documents of trees whose amounts have units."""
 name_argument = click.argument("name", metavar="QUEUE", shell_complete=queue_names)
 names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
 
@@ -306,7 +308,7 @@ def _change_entry(
         for name in found:
             if name not in TREE_RESOURCES:
                 raise UsageError(f"{option}: queues of the tree count {' and '.join(TREE_RESOURCES)}, not {name}")
-        resources[field] = {name: _number(amount) for name, amount in found.items()}
+        resources[field] = dict(_written(name, amount) for name, amount in found.items())
     resources = {field: found for field, found in resources.items() if found}
     if resources or "resources" in entry:
         entry["resources"] = resources
@@ -325,17 +327,17 @@ def _change_entry(
         entry["properties"] = kept
 
 
-def _number(amount: Any) -> Any:
-    """The amount as documents of trees have it: a number, or a text with a unit."""
+def _written(name: str, amount: Any) -> tuple[str, Any]:
+    """Name and amount as documents of trees have them. An amount with a unit has the name of YuniKorn."""
     if not isinstance(amount, str):
-        return amount
+        return name, amount
     try:
         number = float(amount)
     except ValueError:
-        return amount
+        return WITH_UNITS[name], amount
     if not isfinite(number):
-        return amount
-    return int(number) if number.is_integer() else number
+        return name, amount
+    return name, int(number) if number.is_integer() else number
 
 
 def _changed(

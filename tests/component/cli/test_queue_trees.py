@@ -136,6 +136,10 @@ def test_queues_are_created_set_and_deleted(bcs: Any) -> None:
     assert described["spec"]["maxApplications"] == 2
     refused = bcs("queue", "set", "batch.weekly", "--max", "cpus=0.5")
     assert refused.code != 0 and "resources" in refused.err
+    done(bcs("queue", "set", "batch.weekly", "--max", "mem=2Gi", "--max", "cpus=1500m"))
+    described = json.loads(bcs("queue", "describe", "batch.weekly", "-o", "json").out)
+    assert described["spec"]["max"] == {"cpus": 1.5, "mem": 2048.0}
+    assert "unknown unit" in bcs("queue", "set", "batch.weekly", "--max", "mem=2Xi").err
     assert "no --weight" in bcs("queue", "set", "batch.weekly", "--weight", "3").err
     assert "count cpus and mem, not gpus" in bcs("queue", "set", "batch.weekly", "--max", "gpus=1").err
     assert done(bcs("queue", "delete", "batch.weekly")) == [("queue", "root.batch.weekly", "deleted")]

@@ -122,6 +122,7 @@ def test_every_kind_of_change_has_its_command(console: Console) -> None:
         [{"kind": "drainAgent", "agents": ["10.0.0.1"], "taskgroups": ["0.web.shop.demo.1"]}],
         [{"kind": "preemptTaskgroups", "taskgroups": ["0.low.shop.demo.1", "1.low.shop.demo.2"]}],
         [{"kind": "raiseQueueLimit", "queue": "root.team", "limits": limits}],
+        [{"kind": "raiseQueueLimit", "queue": "root.team", "partition": "batch", "limits": limits[:1]}],
         [{"kind": "dropConstraint", "constraint": "zone"}, {"kind": "reduceResource", "resource": "cpus"}],
         [{"kind": "addAgents", "count": 1}],
     ]
@@ -129,6 +130,7 @@ def test_every_kind_of_change_has_its_command(console: Console) -> None:
         ["bcs drain 10.0.0.1 && bcs uncordon 10.0.0.1"],
         ["bcs reschedule 0.low.shop.demo.1 && bcs reschedule 1.low.shop.demo.2"],
         ["bcs queue set root.team --capability cpus=1.5 --capability mem=64Mi"],
+        ["bcs queue set root.team --partition batch --capability cpus=1.5"],
         ["bcs edit deployment/web -n shop"],
         [],
     ]

@@ -41,7 +41,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change. `kind` is `uncordonAgents` (with `agents`), `reduceResource` (`resource`, `from` and `to` per
     taskgroup in cores or MB), `dropConstraint` (`constraint`), `addAgents` (`count`, `size`, `attributes`),
     `drainAgent` (`agents` and the ids of their `taskgroups`; the agent is then uncordoned), `preemptTaskgroups`
-    (`taskgroups`), or `raiseQueueLimit` (`queue`, `limits`)."""
+    (`taskgroups`), or `raiseQueueLimit` (`queue`, `limits`). `partition`: of that queue, if several partitions of roles
+    have a tree of queues; else empty."""
 
     kind: str
     agents: list[str] | None = None
@@ -54,6 +55,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, str | float] | None = None
     taskgroups: list[str] | None = None
     queue: str = ""
+    partition: str = ""
     limits: list[RaisedLimit] | None = None
 
 
@@ -177,7 +179,8 @@ def _words(change: Change) -> str:
                 f"{one.resource} from {one.before:g} to {one.to:g} {UNITS.get(one.resource, '')}".rstrip()
                 for one in change.limits or []
             )
-            return f"raise the limit of queue {change.queue}: {', '.join(parts)}"
+            of = f" of partition {change.partition}" if change.partition else ""
+            return f"raise the limit of queue {change.queue}{of}: {', '.join(parts)}"
     size = change.size
     if size is None:
         return change.kind

@@ -75,7 +75,7 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool)
         if not changes:
             return
         suffices = yield from limits.search(turn, demand)
-        data["solutions"] = [_shown_limits(suffices)] if suffices is not None else []
+        data["solutions"] = [_shown_limits(suffices, _partition(turn, demand))] if suffices is not None else []
         return
     data["when"] = yield from estimate.until_room(turn, pool, tried)
     if not changes:
@@ -104,7 +104,14 @@ def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: 
     }
 
 
-def _shown_limits(found: limits.Suffices) -> Data:
+def _partition(turn: TurnContext, demand: Demand[Slot]) -> Data:
+    """The partition of the queues of a demand, if several partitions have a tree of queues."""
+    decided = turn.placer.decided_by(demand.role)
+    named = decided is not None and decided.name in turn.queues.trees and len(turn.queues.trees) > 1
+    return {"partition": decided.name} if decided is not None and named else {}
+
+
+def _shown_limits(found: limits.Suffices, partition: Data) -> Data:
     """The answer of raised limits."""
     result = found.foreseen.result
     before = {limit.queue: limit.most for limit in found.before}
@@ -113,6 +120,7 @@ def _shown_limits(found: limits.Suffices) -> Data:
             {
                 "kind": limits.RAISE,
                 "queue": queue,
+                **partition,
                 "limits": [_raised(name, before[queue][name], amount) for name, amount in amounts.items()],
             }
             for queue, amounts in found.raised.items()

@@ -16,7 +16,7 @@ const COMMANDS = {
   reduceResource: (_, owner) => `bcs edit ${owner}`,
   dropConstraint: (_, owner) => `bcs edit ${owner}`,
   preemptTaskgroups: ({ taskgroups }) => taskgroups.map((id) => `bcs reschedule ${quoted(id)}`).join(" && "),
-  raiseQueueLimit: ({ queue, limits }) => `bcs queue set ${quoted(queue)} ${limits.map(({ resource, to }) => `--capability ${resource}=${to}${UNITS[resource] ?? ""}`).join(" ")}`,
+  raiseQueueLimit: ({ queue, limits, partition }) => `bcs queue set ${quoted(queue)} ${partition ? `--partition ${quoted(partition)} ` : ""}${limits.map(({ resource, to }) => `--capability ${resource}=${to}${UNITS[resource] ?? ""}`).join(" ")}`,
 };
 
 export function whatIf(namespace, name) {
