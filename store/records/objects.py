@@ -71,6 +71,8 @@ class Queue(Record, frozen=True, kw_only=True):
     capability: Limits = Limits()
     reclaimable: bool = True
     """Other queues may take back the amounts above the deserved share of this queue."""
+    priority: int = 0
+    """The greater, the earlier; only a policy that orders queues by priority looks at it."""
     created_at: float = 0.0
     updated_at: float = 0.0
 

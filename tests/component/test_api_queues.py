@@ -24,7 +24,11 @@ def queue(name: str = "batch", labels: Json | None = None, **spec: Any) -> Json:
 
 def test_a_queue_lives_and_dies(api: Api, gateway: CoreGateway) -> None:
     body = queue(
-        weight=3, guarantee={"cpu": "1500m"}, capability={"cpus": 8, "mem": "2Gi", "gpus": 2000}, reclaimable=False
+        weight=3,
+        guarantee={"cpu": "1500m"},
+        capability={"cpus": 8, "mem": "2Gi", "gpus": 2000},
+        reclaimable=False,
+        priority=4,
     )
     assert status(api.call("PUT", "/queues/batch", json=body)) == (404, "not_found")
     assert status(api.call("POST", "/queues?dryRun=true", json=body)) == (200, "")
@@ -37,10 +41,11 @@ def test_a_queue_lives_and_dies(api: Api, gateway: CoreGateway) -> None:
         "guarantee": {"cpus": 1.5},
         "capability": {"cpus": 8.0, "mem": 2048.0, "gpus": 2000.0},
         "reclaimable": False,
+        "priority": 4,
     }
     assert status(api.call("PUT", "/queues", json=queue(weight=2))) == (200, "")
     replaced = api.data("/queues/batch")
-    assert replaced["spec"] == {"weight": 2, "guarantee": {}, "capability": {}, "reclaimable": True}
+    assert replaced["spec"] == {"weight": 2, "guarantee": {}, "capability": {}, "reclaimable": True, "priority": 0}
     stale = queue(weight=5)
     stale["metadata"]["resourceVersion"] = shown["metadata"]["resourceVersion"]
     assert status(api.call("PUT", "/queues/batch", json=stale)) == (409, "conflict")
@@ -73,6 +78,7 @@ def test_queues_are_listed_in_order_by_label_and_in_pages(api: Api, gateway: Cor
     [
         ({"weight": 0}, {"$.spec.weight"}),
         ({"weight": 1.5}, {"$.spec.weight"}),
+        ({"priority": 2**31}, {"$.spec.priority"}),
         ({"weight": 10**7, "reclaimable": "no"}, {"$.spec.weight", "$.spec.reclaimable"}),
         ({"guarantee": {"cpus": -1}, "capability": {"mem": "1Xi"}}, {"$.spec.guarantee.cpus", "$.spec.capability.mem"}),
         ({"capability": {"gpus": 0.5}}, {"$.spec.capability.gpus"}),

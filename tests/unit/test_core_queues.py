@@ -126,6 +126,7 @@ def test_changes_are_events_with_the_settings() -> None:
     for change in (
         partial(put, weight=3, guarantee=Amounts(cpus=1500), capability=Limits(mem=64_000), reclaimable=False),
         put,
+        partial(put, priority=7),
         delete,
     ):
         change(lab, "batch")
@@ -134,6 +135,7 @@ def test_changes_are_events_with_the_settings() -> None:
     assert lines == [
         ("QueueCreated", "weight 3; guarantee cpus 1.5; capability mem 64; not reclaimable"),
         ("QueueUpdated", "weight 1; reclaimable"),
+        ("QueueUpdated", "weight 1; reclaimable; priority 7"),
         ("QueueDeleted", ""),
     ]
 
@@ -146,6 +148,17 @@ def test_queues_share_the_cluster_by_weight() -> None:
     arrive(lab, 12)
     lab.wait(2.0)
     assert (count(lab, "reports"), count(lab, "shop")) == (4, 8)
+
+
+@pytest.mark.parametrize(("ordered", "first"), [(True, "shop"), (False, "reports")])
+def test_queues_with_a_greater_priority_are_first_if_the_policy_says_so(ordered: bool, first: str) -> None:
+    proportion = {"name": "proportion", "arguments": {"queuePriority": ordered}}
+    policy = policy_of({"actions": "allocate", "tiers": [{"plugins": [proportion]}]})
+    lab = two_queues(replace(OPTIONS, policy=policy))
+    assert put(lab, "online", weight=2, priority=5).error == ""
+    arrive(lab, 1)
+    lab.wait(2.0)
+    assert (count(lab, "reports"), count(lab, "shop")) == ((0, 1) if first == "shop" else (1, 0))
 
 
 def test_namespaces_without_a_queue_share_one() -> None:

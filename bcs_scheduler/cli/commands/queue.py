@@ -50,6 +50,10 @@ def setting_options(command: Command) -> Command:
             },
         ),
         (
+            ("--priority",),
+            {"type": int, "metavar": "N", "help": "Greater ones first, with `queuePriority` of `proportion`."},
+        ),
+        (
             ("--reclaimable/--no-reclaimable",),
             {"default": None, "help": "Whether other queues may take back amounts above the deserved share."},
         ),
@@ -248,7 +252,7 @@ def create_queue(session: Session, /, name: str, partition: str, dry_run: bool, 
 def set_queue(session: Session, /, name: str, partition: str, dry_run: bool, **given: Any) -> None:
     """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
     if not any(value not in (None, ()) for value in given.values()):
-        raise UsageError("give --weight, --guarantee, --capability or --reclaimable")
+        raise UsageError("give --weight, --guarantee, --capability, --reclaimable or --priority")
     from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, parts_of
 
     if parts_of(session).has(name, partition):
@@ -296,12 +300,15 @@ def _change_entry(
     guarantee: Iterable[str],
     capability: Iterable[str],
     reclaimable: bool | None,
+    priority: int | None,
     most: int | None,
     properties: Iterable[str],
 ) -> None:
     """Changes the entry of a queue of the tree. Raises UsageError."""
     if weight is not None or reclaimable is not None:
         raise UsageError("queues of the tree have no --weight and no --reclaimable")
+    if priority is not None:
+        raise UsageError("queues of the tree have --property priority.offset=N in place of --priority")
     resources = dict(entry.get("resources") or {})
     for field, option, given in (("guaranteed", "--guarantee", guarantee), ("max", "--capability", capability)):
         found = _amounts(resources.get(field) or {}, option, given)
@@ -346,6 +353,7 @@ def _changed(
     guarantee: Iterable[str],
     capability: Iterable[str],
     reclaimable: bool | None,
+    priority: int | None,
     most: int | None,
     properties: Iterable[str],
 ) -> Json:
@@ -361,6 +369,8 @@ def _changed(
         changed["weight"] = weight
     if reclaimable is not None:
         changed["reclaimable"] = reclaimable
+    if priority is not None:
+        changed["priority"] = priority
     return changed
 
 

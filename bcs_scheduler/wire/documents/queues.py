@@ -9,6 +9,7 @@ from msgspec import Meta
 from bcs_scheduler.wire.decoding import Document
 from bcs_scheduler.wire.documents.application import API_VERSION
 from bcs_scheduler.wire.documents.namespaces import NamespaceMetadata
+from bcs_scheduler.wire.documents.policy.priorities import GREATEST, LEAST
 
 HEAVIEST = 1_000_000
 
@@ -27,12 +28,14 @@ class QueueAmounts(Document, frozen=True, kw_only=True):
 class QueueSpec(Document, frozen=True, kw_only=True):
     """`weight`: part of the cluster in proportion to the weights of the other queues. `guarantee`: amounts that other
     queues cannot have. `capability`: amounts that the queue has at most; an omitted resource is not
-    limited. `reclaimable`: other queues may take back the resources above the deserved share of the queue."""
+    limited. `reclaimable`: other queues may take back the resources above the deserved share of the queue.
+    `priority`: the greater, the earlier, if the plug-in `proportion` has the argument `queuePriority`."""
 
     weight: Annotated[int, Meta(ge=1, le=HEAVIEST)] = 1
     guarantee: QueueAmounts = QueueAmounts()
     capability: QueueAmounts = QueueAmounts()
     reclaimable: bool = True
+    priority: Annotated[int, Meta(ge=LEAST, le=GREATEST)] = 0
 
 
 class QueueDocument(Document, frozen=True, kw_only=True):

@@ -29,10 +29,12 @@ def test_a_queue_is_created_set_and_deleted(bcs: Any) -> None:
     ]
     assert spec(bcs, "batch") == {
         "weight": 2, "guarantee": {"cpus": 2.0}, "capability": {"cpus": 8.0, "mem": 1024.0}, "reclaimable": False,
+        "priority": 0,
     }  # fmt: skip
-    bcs("queue", "set", "batch", "--guarantee", "cpus-", "--reclaimable", "--weight", "3")
+    bcs("queue", "set", "batch", "--guarantee", "cpus-", "--reclaimable", "--weight", "3", "--priority", "-5")
     assert spec(bcs, "batch") == {
         "weight": 3, "guarantee": {}, "capability": {"cpus": 8.0, "mem": 1024.0}, "reclaimable": True,
+        "priority": -5,
     }  # fmt: skip
     assert done(bcs("queue", "set", "default", "--weight", "4")) == [("queue", "default", "updated")]
     assert done(bcs("create", "namespace", "shop", "--queue", "batch")) == [("namespace", "shop", "created")]
@@ -70,7 +72,7 @@ spec: {minMember: 3, priorityClassName: high}
 apiVersion: scheduling.incubator.k8s.io/v1alpha1
 kind: Queue
 metadata: {name: batch}
-spec: {weight: 2, reclaimable: false, capability: {cpu: 2, memory: 4Gi}}
+spec: {weight: 2, reclaimable: false, priority: 3, capability: {cpu: 2, memory: 4Gi}}
 """
 
 

@@ -47,6 +47,7 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
         guarantee=Amounts(**guarantee),
         capability=Limits(**capability),
         reclaimable=spec.reclaimable,
+        priority=spec.priority,
     )
 
 

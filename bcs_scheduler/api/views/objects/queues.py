@@ -29,6 +29,7 @@ class QueueSpecView(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: QueueAmountsView
     capability: QueueAmountsView
     reclaimable: bool
+    priority: int
 
 
 class QueueStatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +68,7 @@ def show_queue(name: str, record: Queue | None, namespaces: list[str], held: Map
             guarantee=show_amounts(known.guarantee),
             capability=show_amounts(known.capability),
             reclaimable=known.reclaimable,
+            priority=known.priority,
         ),
         status=QueueStatusView(
             namespaces=sorted(namespaces),

@@ -145,6 +145,7 @@ QUEUE: Fields = {
     "guarantee": Field("spec.guarantee", amounts),
     "capability": Field("spec.capability", amounts),
     "reclaimable": Field("spec.reclaimable", plain),
+    "priority": Field("spec.priority", plain),
     "namespaces": Field("status.namespaces", names),
     "taskgroups": Field("status.taskgroups", plain),
     "used": Field("status.used", amounts),

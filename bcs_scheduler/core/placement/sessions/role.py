@@ -313,6 +313,7 @@ def _queue(record: QueueRecord) -> Queue:
         tuple((name, most) for name, most in limits if most is not None),
         record.reclaimable,
         created=record.created_at,
+        priority=record.priority,
     )
 
 

@@ -135,7 +135,8 @@ def _settings(record: Queue) -> str:
         shown = [f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in given if amount]
         if shown:
             parts.append(f"{title} {', '.join(shown)}")
-    return "; ".join([*parts, "reclaimable" if record.reclaimable else "not reclaimable"])
+    parts.append("reclaimable" if record.reclaimable else "not reclaimable")
+    return "; ".join([*parts, f"priority {record.priority}"] if record.priority else parts)
 
 
 HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {

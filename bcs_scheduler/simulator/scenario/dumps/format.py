@@ -58,6 +58,7 @@ class DumpedQueue(msgspec.Struct, frozen=True):
     guarantee: DumpedAmounts = DumpedAmounts()
     capability: DumpedAmounts = DumpedAmounts()
     reclaimable: bool = True
+    priority: int = 0
     recorded: bool = True
 
 

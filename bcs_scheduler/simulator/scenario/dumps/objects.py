@@ -27,6 +27,7 @@ def objects_of(dump: Dump, agents: Iterable[DumpedAgent]) -> Iterator[Record]:
                 guarantee=Amounts(**queue.guarantee.given()),
                 capability=Limits(**queue.capability.given()),
                 reclaimable=queue.reclaimable,
+                priority=queue.priority,
             )
     recorded = {queue.name for queue in dump.queues if queue.recorded}
     for name in sorted({space.queue for space in dump.namespaces} - recorded - {"", DEFAULT_QUEUE}):
