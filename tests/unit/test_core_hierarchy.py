@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +14,11 @@ from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
+from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, trees
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from bcs_scheduler.core.placement.sessions import role as role_snapshots
+from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.records import Namespace, PriorityClass, Queue
 from store.records.definition import Amounts as Resources
@@ -246,16 +249,21 @@ def figures(tree_of: RoleTree) -> Any:
     )
 
 
-@pytest.mark.parametrize("portion", (hierarchy_pass.PORTION, 2))
+@pytest.mark.parametrize(
+    ("portion", "step"), ((hierarchy_pass.PORTION, role_snapshots.STEP), (2, role_snapshots.STEP), (2, 1))
+)
 @pytest.mark.parametrize("seed", check_few(range(12), 3))
 def test_the_kept_tree_equals_one_that_is_made_from_nothing(
-    monkeypatch: pytest.MonkeyPatch, seed: int, portion: int
+    monkeypatch: pytest.MonkeyPatch, seed: int, portion: int, step: int
 ) -> None:
+    """`step`: number of changes that are taken over at once."""
     import random
 
     from tests.unit.test_core_session_snapshots import Steps
 
     monkeypatch.setattr(hierarchy_pass, "PORTION", portion)
+    monkeypatch.setattr(role_snapshots, "STEP", step)
+    monkeypatch.setattr(trees, "STEP", step)
     steps = Steps(random.Random(seed), options())
     for _ in range(40):
         if portion == 2:  # several changes within one decision
@@ -394,3 +402,60 @@ def test_portions_follow_a_change_in_between(monkeypatch: pytest.MonkeyPatch, fo
     alive = [group for group in lab.core.state.taskgroups.values() if not group.ended]
     assert len(alive) == wanted
     assert all(group.agent_id != agents(4)[0] for group in alive) or change != "rescinded"
+
+
+class Spent:
+    """The time of each turn is used up at its begin."""
+
+    def spent(self) -> float:
+        return 1.0
+
+    def is_congested(self) -> bool:
+        return False
+
+
+def crowded() -> Lab:
+    """24 taskgroups of eight applications on six agents."""
+    lab = Lab(options())
+    for number in range(8):
+        create(lab, "batch", 3, f"old-{number}")
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=900) for agent in agents(6))))
+    lab.wait(2.0)
+    return lab
+
+
+def begun(before: Lab, pace: TimeBudget) -> tuple[Lab, list[tuple[str, str]]]:
+    """A term that begins with the records of another lab, and a launch in it. Returns the lab, and names and agents of
+    the new taskgroups."""
+    lab = Lab(options(), before.records(), before.now)
+    assert len(lab.core.state.taskgroups) == 24
+    create(lab, "online", 4)
+    batch: list[Any] = [leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=300) for agent in agents(6)))]
+    for _ in range(400):
+        lab.core.turn(batch, lab.now, pace)
+        batch = []
+        lab.now = min(max(lab.core.next_wakeup(lab.now), lab.now + 0.001), lab.now + 0.1)
+    return lab, sorted((group.name, group.agent_id) for group in groups(lab, "online"))
+
+
+def test_a_term_begins_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first decision, and the first figures, read everything that runs: a few objects in each turn."""
+    before = crowded()
+    _, at_once = begun(before, UNLIMITED)
+    assert len(at_once) == 4
+    monkeypatch.setattr(role_snapshots, "STEP", 3)
+    monkeypatch.setattr(trees, "STEP", 3)
+    looked_at: list[int] = []
+    honest = RoleTree.follow
+
+    def spied(tree: RoleTree, snapshot: Any, names: Iterable[str], jobs: Iterable[str], *rest: Any, **how: Any) -> int:
+        jobs = list(jobs)
+        looked_at.append(sum(len(snapshot.jobs[name].tasks) for name in jobs if name in snapshot.jobs))
+        return honest(tree, snapshot, names, jobs, *rest, **how)
+
+    monkeypatch.setattr(RoleTree, "follow", spied)
+    lab, in_steps = begun(before, Spent())
+    assert in_steps == at_once
+    assert max(looked_at) <= 7 < sum(looked_at)  # the four that wait, and an application
+    (tree_of,) = lab.core._offer_manager.placing.trees.roles.values()  # type: ignore[attr-defined]
+    assert sum(len(one.allocations) for one in tree_of.tree.applications.values()) == 28

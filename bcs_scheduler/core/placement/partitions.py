@@ -116,10 +116,10 @@ class Partitions(PlacementPass):
         for one in self.passes:
             one.decide(pace)
 
-    def conclude(self) -> None:
+    def conclude(self, pace: TimeBudget) -> None:
         """See `PlacementPass.conclude`."""
         for one in self.passes:
-            one.conclude()
+            one.conclude(pace)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """See `PlacementPass.notice`."""

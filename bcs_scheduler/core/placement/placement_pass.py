@@ -116,7 +116,7 @@ class PlacementPass:
         """Matches and launches for as long as the turn lasts. True if anything was launched."""
         self.decide(pace)
         launched = self.launch(pace)
-        self.conclude()
+        self.conclude(pace)
         return launched
 
     def decide(self, pace: TimeBudget) -> None:
@@ -134,8 +134,8 @@ class PlacementPass:
             launched = self._launcher.launch_next() or launched
         return launched
 
-    def conclude(self) -> None:
-        """Follows up the launches of the turn."""
+    def conclude(self, pace: TimeBudget) -> None:
+        """Follows up the launches of the turn, for as long as the turn lasts."""
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key: the demands of a changed group are matched

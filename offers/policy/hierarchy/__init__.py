@@ -17,8 +17,8 @@ the time, and carries out the decisions. A runtime uses one tree per partition, 
 
 `run` is called after every change that may give room: new asks, releases, nodes. `maintain` is called about once a
 second, after `run`. A victim keeps its room until `release`; then `run` places the ask on the promised node before
-anything else. `cause_of` says why an ask waits. Nodes change by `add_node`, `remove_node`, `set_schedulable`,
-`occupy`, `occupy_anew` (use by others) and `node_changed` (attributes).
+anything else. `cause_of` says why an ask waits. Nodes change by `add_node`, `set_nodes`, `remove_node`,
+`set_schedulable`, `occupy`, `occupy_anew` (use by others) and `node_changed` (attributes).
 
 A new configuration is tried by `trial`, which changes nothing, and carried out by `apply`. Both refuse a configuration
 that does not suit the existing applications (CannotChange). `copied` gives a tree for a dry run.
@@ -36,6 +36,7 @@ from offers.policy.hierarchy.cluster import (
     occupy,
     occupy_anew,
     remove_node,
+    set_nodes,
     set_schedulable,
 )
 from offers.policy.hierarchy.configuration.document import partition_of
@@ -94,6 +95,7 @@ __all__ = [
     "recover_all",
     "remove_node",
     "rename",
+    "set_nodes",
     "set_schedulable",
     "trial",
     "trying",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
 from offers.policy.hierarchy.state.nodes import Node
@@ -10,10 +12,25 @@ from offers.policy.hierarchy.tree import Tree
 
 def add_node(tree: Tree, name: str, total: Vector) -> None:
     """Adds a node. Raises ValueError if the name is known or an amount is negative."""
-    tree.nodes.add(Node(name, total))
+    if name in tree.nodes.by_name:
+        raise ValueError(f"node {name}: exists already")
+    set_nodes(tree, {name: total})
+
+
+def set_nodes(tree: Tree, totals: Mapping[str, Vector]) -> None:
+    """Gives nodes other totals, and adds those that are not known. Costs with all nodes and applications, however many
+    nodes change. Raises ValueError if an amount is negative or too large; the nodes before this one are changed."""
+    nodes = tree.nodes
+    with nodes.settling():
+        for name, total in totals.items():
+            if name in nodes.by_name:
+                nodes.resize(nodes.by_name[name], total)
+            else:
+                nodes.add(Node(name, total))
     resize(tree)
-    tree.wake(list(tree.nodes.missing))
-    tree.room_on(tree.nodes.by_name[name])
+    tree.wake(list(nodes.missing))
+    for name in totals:
+        tree.room_on(nodes.by_name[name])
 
 
 def remove_node(tree: Tree, name: str) -> None:

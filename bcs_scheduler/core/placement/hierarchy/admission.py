@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
+
+from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
+from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.sessions.role import SessionInput
+from offers.matching.explain import Explainer
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Template
 
@@ -29,3 +35,26 @@ class Admission:
     def names(self, template: Template) -> frozenset[str]:
         """The agents that pass the tests of the template."""
         return frozenset(name for name, passed in zip(self._rank, self._mask(template).tolist(), strict=True) if passed)
+
+
+def admission(found: SessionInput, explainer: Explainer, taken: Sequence[Array] = ()) -> Admission:
+    """The tests of the matcher, and the resources that queues do not count. `taken`: amounts by dimension and rank that
+    the snapshot has as idle and that are not; empty = there are none."""
+    snapshot = found.snapshot
+    tests = AgentTests(explainer, found.numbers, found.tests, lambda _: 0)
+
+    def mask(template: Template) -> Array:
+        accepted = tests.accepted(template).copy()
+        idle: Sequence[Array] = snapshot.columns.mirrors.idle
+        total = snapshot.columns.total_arrays
+        if taken:
+            idle = [there - used for there, used in zip(idle, taken, strict=True)]
+        full = (idle[0] <= 0) | (idle[1] <= 0)
+        for name, amount in template.request:
+            if name not in COUNTED and amount:
+                d = snapshot.index[name]
+                # Only victims make room on a full agent, and they free the other resources as well.
+                accepted &= np.where(full, total[d] >= amount, idle[d] >= amount)
+        return accepted
+
+    return Admission(snapshot.rank, mask)

@@ -8,24 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-import numpy as np
-
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
-from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
+from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
 from bcs_scheduler.core.placement.hierarchy.promises import promise_again, promises
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placement_pass import Covers, every_role
-from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
-from bcs_scheduler.core.structures.time_budget import TimeBudget
+from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts, amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_of, maintain
@@ -35,7 +31,6 @@ from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
-from offers.policy.session.model import Template
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE
 from transactions.base import Slot
@@ -93,6 +88,8 @@ class HierarchyPass(SessionPass):
         """The decision of which a portion is being carried out; None for the first portion."""
         self._unsettled: dict[str, Demand[Slot]] = {}
         """Demands whose launches wait for the end of a decision, by id: an agent takes all its launches at once."""
+        self._following = False
+        """The figures have changes left to follow."""
         self._looked_at = 0
         """Number of agents and tasks that the trees have looked at since the latest pause was set."""
 
@@ -106,6 +103,8 @@ class HierarchyPass(SessionPass):
     def next_timer(self) -> float | None:
         """Unix seconds at which the queues decide again; None: nothing waits for them."""
         timer = super().next_timer()
+        if self._following:
+            return self._turn.now
         if not self._again:
             return timer
         return self._again if timer is None else min(timer, self._again)
@@ -136,10 +135,41 @@ class HierarchyPass(SessionPass):
         else:
             super()._settle(demand)
 
-    def conclude(self) -> None:
+    def conclude(self, pace: TimeBudget) -> None:
         """Like `SessionPass.conclude`; the figures follow the state from time to time."""
+        self._following = False
         if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
-            self._turn.attempt("core", "queues", self.follow)
+            done: list[bool] = []
+            failure = self._turn.attempt("core", "queues", lambda: done.append(self._catch_up(pace)))
+            if failure or done[0]:
+                self._turn.attempt("core", "queues", self.follow)
+            else:
+                self._following = True
+
+    def _catch_up(self, pace: TimeBudget) -> bool:
+        for role in self._roles():
+            while role not in self._rest and self._step(role):
+                if pace.spent() >= MATCHING:
+                    self._unfinished = self._unfinished or bool(self._unsettled)
+                    return False
+        return True
+
+    def _step(self, role: str) -> bool:
+        """Takes over a part of the changes of a role, if there are many: the snapshot first, then its tree. False: the
+        rest is done at once."""
+        if self._snapshots.catch_up(role, self._turn.now, plain=self.plain):
+            return True
+        looked_at = self.trees.catch_up(role, self._snapshots.changes(role, is_new=role not in self.trees.roles))
+        self._looked_at += looked_at
+        return looked_at > 0
+
+    def _roles(self) -> Iterable[str]:
+        """The roles of all trees, and of everything that waits or holds room."""
+        turn = self._turn
+        demands = (demand.role for demand in turn.engine.demands.values() if not demand.per_agent)
+        held = (role for _, role in turn.state.held())
+        found = dict.fromkeys((turn.options.transactions.role, *held, *demands, *self.trees.roles))
+        return [role for role in found if self._covers(role)]
 
     def _pause(self) -> float:
         """Queues decide sooner than sessions, as long as their decisions take a small part of the time."""
@@ -169,10 +199,7 @@ class HierarchyPass(SessionPass):
         that wait, and with those that have changed."""
         turn = self._turn
         demands = [demand for demand in turn.engine.demands.values() if not demand.per_agent]
-        roles = dict.fromkeys((turn.options.transactions.role, *(role for _, role in turn.state.held())))
-        for role in dict.fromkeys((*roles, *(demand.role for demand in demands), *self.trees.roles)):
-            if not self._covers(role):
-                continue
+        for role in self._roles():
             self._follow(role, self._input(role, [demand for demand in demands if demand.role == role], {}))
         self._followed_at, self._outdated = turn.now, False
 
@@ -267,26 +294,7 @@ class HierarchyPass(SessionPass):
         return tree_of
 
     def _admits(self, found: SessionInput, taken: Sequence[Array] = ()) -> Admits:
-        """The tests of the matcher, and the resources that queues do not count. `taken`: amounts by dimension and rank
-        that the snapshot has as idle and that are not; empty = there are none."""
-        snapshot = found.snapshot
-        tests = AgentTests(self._turn.placer.tests(), found.numbers, found.tests, lambda _: 0)
-
-        def mask(template: Template) -> Array:
-            accepted = tests.accepted(template).copy()
-            idle: Sequence[Array] = snapshot.columns.mirrors.idle
-            total = snapshot.columns.total_arrays
-            if taken:
-                idle = [there - used for there, used in zip(idle, taken, strict=True)]
-            full = (idle[0] <= 0) | (idle[1] <= 0)
-            for name, amount in template.request:
-                if name not in COUNTED and amount:
-                    d = snapshot.index[name]
-                    # Only victims make room on a full agent, and they free the other resources as well.
-                    accepted &= np.where(full, total[d] >= amount, idle[d] >= amount)
-            return accepted
-
-        return Admission(snapshot.rank, mask)
+        return admission(found, self._turn.placer.tests(), taken)
 
     # --- evictions --------------------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from offers.policy.hierarchy import (
     Refusal,
     Submission,
     Tree,
-    add_node,
     apply,
     conditions_changed,
     finish,
@@ -33,6 +32,7 @@ from offers.policy.hierarchy import (
     recover_all,
     remove_node,
     rename,
+    set_nodes,
     withdraw_all,
 )
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
@@ -40,7 +40,8 @@ from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
 
 MOST_MOVES = 32
-"""Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew."""
+"""Number of agents that join or leave at a time; if there are more, or if agents change their size, the tree is made
+anew, except in parts."""
 
 
 class RoleTree:
@@ -112,39 +113,62 @@ class RoleTree:
             if not queue.is_temporary and queue.state is not wanted:
                 self.tree.set_state(name, wanted)
 
-    def follow(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits) -> int:
+    def follow(
+        self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits, *, partly: bool = False
+    ) -> int:
         """Takes over agents and jobs that may have changed. Returns the number of agents and tasks that were looked at.
-        `admits` judges the conditions of a template on an agent, until the next call."""
+        `admits` judges the conditions of a template on an agent, until the next call. `partly`: other changes follow
+        before the next decision."""
         self.admits = admits
         agents = list(agents)
-        known, rank = self._agents, snapshot.rank
-        moved = [name for name in agents if (name in known) is not (name in rank) or self._resized(snapshot, name)]
-        changed = {*jobs, *self._doubtful}
-        self._doubtful = set()
-        if self._is_new or len(moved) > MOST_MOVES or any(name in known and name in rank for name in moved):
+        changed = set(jobs)
+        if not partly:
+            changed |= self._doubtful
+            self._doubtful = set()
+        if self._is_new or (not partly and self._is_other(snapshot, agents)):
             self._renew(snapshot)
             return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
-        looked_at = len(agents)
-        with self.tree.nodes.settling():
-            for name in agents:
-                if name in rank:
-                    self._set_agent(snapshot.agents[rank[name]])
-            for name in sorted(changed):
-                job = snapshot.jobs.get(name)
-                looked_at += 0 if job is None else len(job.tasks)
-                self._set_job(name, job)
-        for name in moved:
-            if name not in rank and not self.tree.nodes.by_name[name].running:
+        nodes = self.tree.nodes
+        nodes.defer()
+        try:
+            return len(agents) + self._take_over(snapshot, agents, sorted(changed))
+        finally:
+            if not partly:
+                nodes.settle()
+
+    def _is_other(self, snapshot: Snapshot, agents: Iterable[str]) -> bool:
+        """True if agents have other sizes, or many have joined or left."""
+        known, rank = self._agents, snapshot.rank
+        if any(name in rank and name in known and self._is_sized_anew(snapshot.agents[rank[name]]) for name in agents):
+            return True
+        return sum((name in known) is not (name in rank) for name in agents) > MOST_MOVES
+
+    def _take_over(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str]) -> int:
+        """Returns the number of tasks that were looked at."""
+        known, rank = self._agents, snapshot.rank
+        there = [snapshot.agents[rank[name]] for name in agents if name in rank]
+        sizes = {agent.name: dict(counted(agent.total)) for agent in there if self._is_sized_anew(agent)}
+        if sizes:
+            set_nodes(self.tree, sizes)
+        for agent in there:
+            self._set_agent(agent)
+        looked_at = 0
+        for name in jobs:
+            job = snapshot.jobs.get(name)
+            looked_at += 0 if job is None else len(job.tasks)
+            self._set_job(name, job)
+        for name in agents:
+            if name in known and name not in rank and not self.tree.nodes.by_name[name].running:
                 remove_node(self.tree, name)
                 del known[name]
         return looked_at
 
-    def _resized(self, snapshot: Snapshot, name: str) -> bool:
-        before, rank = self._agents.get(name), snapshot.rank.get(name)
-        if before is None or rank is None:
-            return False
-        after = snapshot.agents[rank]
-        return after.total != before.total and counted(after.total) != counted(before.total)
+    def _is_sized_anew(self, agent: Agent) -> bool:
+        """True if the tree does not have the agent, or has it with another size."""
+        before = self._agents.get(agent.name)
+        if before is None:
+            return True
+        return agent.total != before.total and counted(agent.total) != counted(before.total)
 
     def _renew(self, snapshot: Snapshot) -> None:
         self._new_tree([(agent.name, dict(counted(agent.total))) for agent in snapshot.agents])
@@ -171,8 +195,6 @@ class RoleTree:
         if before is agent:
             conditions_changed(self.tree, agent.name)
             return
-        if before is None:
-            add_node(self.tree, agent.name, dict(counted(agent.total)))
         foreign = before.foreign if before is not None else ()
         self._agents[agent.name] = agent
         occupy_anew(self.tree, agent.name, counted(foreign), counted(agent.foreign))
@@ -189,7 +211,12 @@ class RoleTree:
             return
         if name not in self._given and not self._place(name, job, given):
             return
-        self._set_tasks(job, {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)})
+        known = {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)}
+        if len(known) < len(job.tasks) and any(
+            task.status in ON_AGENT and task.name not in known for task in job.tasks
+        ):
+            self._doubtful.add(name)  # the agents may follow
+        self._set_tasks(job, known)
 
     def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:
         """Brings the asks and allocations of an application up to date. An allocation whose task is gone, or is on

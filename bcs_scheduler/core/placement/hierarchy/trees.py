@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
 from offers.policy.hierarchy import (
     BadQueues,
     CannotChange,
@@ -147,6 +149,24 @@ class Trees:
             else:
                 return record
         return None
+
+    def catch_up(self, role: str, changes: Changes) -> int:
+        """Has the tree of a role follow a part of the changes, if there are many. Returns the number of agents and
+        tasks that were looked at; 0: the rest follows at once."""
+        snapshot, agents, jobs = changes
+
+        def size(name: str) -> int:
+            job = snapshot.jobs.get(name)
+            return 0 if job is None else len(job.tasks)
+
+        tree_of = self.of(role)
+        some = list(islice(agents, STEP))
+        work = some_of(jobs, size) if len(some) == len(agents) else []
+        if not work and len(some) == len(agents):
+            return 0
+        agents.difference_update(some)
+        jobs.difference_update(work)
+        return tree_of.follow(snapshot, some, work, tree_of.admits, partly=True)
 
     def of(self, role: str) -> RoleTree:
         """The tree of a role, which is made if there is none."""

@@ -5,7 +5,9 @@ Taskgroups that have changed are noted, and only these are read again for the ne
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
@@ -65,10 +67,27 @@ class HeldTasks:
         elif identity in self._changed.get(application, ()):
             self._changed[application].pop(identity)
 
-    def refresh(self) -> set[str]:
-        """Reads the taskgroups that have changed. Returns the applications whose tasks are different."""
-        found = {key for key, identities in self._changed.items() if self._read(key, identities)}
-        self._changed.clear()
+    @property
+    def behind(self) -> int:
+        """Number of taskgroups that have changed since they were read."""
+        return sum(map(len, self._changed.values()))
+
+    def refresh(self, most: int = sys.maxsize) -> set[str]:
+        """Reads the taskgroups that have changed, `most` at most. Returns the applications whose tasks are
+        different."""
+        found: set[str] = set()
+        for key in list(self._changed):
+            part = list(islice(self._changed[key], most))
+            if len(part) < len(self._changed[key]):
+                for identity in part:
+                    del self._changed[key][identity]
+            else:
+                del self._changed[key]
+            if self._read(key, part):
+                found.add(key)
+            most -= len(part)
+            if most <= 0:
+                break
         return found
 
     def of(self, application: str) -> Held:

@@ -8,12 +8,14 @@ amounts and those of our taskgroups; the rest is in the hands of others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, extended_dimension
+from bcs_scheduler.core.placement.sessions.agents import agent_of
+from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, planned_task
 from offers.dimensions import amounts
 from offers.leased.pool import OfferPool
@@ -32,6 +34,8 @@ from transactions.rules.queues import queue_of
 
 NOT_OFFERED = -1
 """Number of the row of an agent that was not offered: nothing can be launched on it."""
+STEP = 500
+"""Number of taskgroups, or of agents, that are taken over at once before a decision: some 5 to 10 ms."""
 Planned = tuple[Demand[Slot], Placement[Slot]]
 
 
@@ -48,6 +52,17 @@ class Moving(NamedTuple):
     """Promised rooms by names of job and task."""
     gone: Mapping[str, list[Task]]
     """Taskgroups by application that have ended, and whose room is promised and was not offered yet."""
+
+
+class Changes(NamedTuple):
+    """A snapshot with the names of changed agents and jobs; the reader takes out the names that it has followed."""
+
+    snapshot: Snapshot
+    agents: set[str]
+    jobs: set[str]
+
+
+NOTHING = Moving((), {}, (), {}, {})
 
 
 class SessionInput(NamedTuple):
@@ -98,6 +113,8 @@ class RoleSnapshot:
         self._looked_at: set[str] = set()
         self._remade: set[str] = set()
         """Agents and jobs of `SessionInput`."""
+        self._read: dict[str, Agent | None] = {}
+        """Agents that have changed and were read, and that the snapshot does not have yet."""
         self._snapshot = Snapshot((), (), (), plain=plain)
         self._pending = PendingTasks()
         self._parts: dict[str, _Parts] = {}
@@ -140,24 +157,70 @@ class RoleSnapshot:
         """See `Snapshots.unchanged`."""
         return not (self._changed or self.queues_changed or self._since)
 
+    def catch_up(self, now: float) -> bool:
+        """Takes over a part of the changes, if there are many: taskgroups first, then agents, then applications. False:
+        the next `take` costs little beside the open demands. `now`: Unix seconds."""
+        if self.held.behind > STEP:
+            self._changed |= self.held.refresh(STEP)
+            return True
+        touched, used = self._touched, self.held.touched
+        jobs = some_of(self._changed, lambda name: len(self.held.of(name).tasks))
+        if len(touched) + len(used) > (0 if jobs else STEP):  # agents come before the tasks on them
+            names = set(islice(chain(touched, used), STEP))
+            touched -= names
+            used -= names
+            self._pool.table.flush()
+            self._read_agents(names, self._extra_before)
+            return True
+        if self._read and (jobs or len(self._read) > STEP):
+            moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in self._read.items())
+            part = self._read if moved else dict(islice(self._read.items(), STEP))
+            self._read = {name: agent for name, agent in self._read.items() if name not in part}
+            self._advance(now, part, {})
+            return True
+        if jobs:
+            self._changed.difference_update(jobs)
+            self._advance(now, {}, self._made(jobs, NOTHING))
+        return bool(jobs)
+
+    def changes(self, is_new: bool) -> Changes:
+        """The changes of the snapshot that its reader has not taken over; all of it for a new reader."""
+        snapshot = self._snapshot
+        if is_new:
+            self._looked_at |= snapshot.rank.keys()
+            self._remade |= snapshot.jobs.keys()
+        return Changes(snapshot, self._looked_at, self._remade)
+
     def take(self, moving: Moving, now: float) -> SessionInput:
         """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""
         jobs = self._jobs(moving)
         extra = self._extra()
         agents = self._agents(extra)
-        queues = self._queues() if self.queues_changed else None
-        self.queues_changed = False
-        moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in agents.items())
-        self._remade |= jobs.keys()
-        self._snapshot.advance(now, agents, jobs, queues)
-        self._number(agents, moved)
+        self._advance(now, agents, jobs)
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
         return SessionInput(self._snapshot, self._rows, self._numbers, tests, missing, self._looked_at, self._remade)
 
+    def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
+        """Takes agents, jobs and all queues over into the snapshot."""
+        queues = self._queues() if self.queues_changed else None
+        self.queues_changed = False
+        moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in agents.items())
+        self._looked_at |= agents.keys()
+        self._remade |= jobs.keys()
+        self._snapshot.advance(now, agents, jobs, queues)
+        self._number(agents, moved)
+
     # --- jobs -------------------------------------------------------------------------------------------------
 
     def _jobs(self, moving: Moving) -> dict[str, Job | None]:
+        """The jobs that are different. Each job with open demands is looked at."""
+        changed = {*self.held.refresh(), *self._changed, *self._parts}
+        self._changed.clear()
+        return self._made(changed, moving)
+
+    def _made(self, changed: Iterable[str], moving: Moving) -> dict[str, Job | None]:
+        """The jobs that are different, of these and of the jobs with open demands."""
         demands: dict[str, list[Demand[Slot]]] = defaultdict(list)
         for demand in moving.demands:
             demands[demand.application].append(demand)
@@ -169,10 +232,8 @@ class RoleSnapshot:
         for (job, task), promise in moving.nominations.items():
             nominations[job][task] = promise
         restless = {*demands, *planned, *moving.gone}
-        changed = {*self.held.refresh(), *self._changed, *restless, *self._parts}
-        self._changed.clear()
         found: dict[str, Job | None] = {}
-        for key in sorted(changed):
+        for key in sorted({*changed, *restless}):
             wanted = tuple(demands.get(key, ()))
             parts = _Parts(
                 self.held.of(key),
@@ -261,7 +322,7 @@ class RoleSnapshot:
         return found
 
     def _agents(self, extra: dict[str, dict[str, int]]) -> dict[str, Agent | None]:
-        """The agents that have changed."""
+        """The agents that have changed, and that the snapshot does not have yet."""
         self._pool.table.flush()
         before, self._extra_before = self._extra_before, extra
         names = {*self._touched, *self.held.touched, *(name for name in before if name not in extra)}
@@ -269,9 +330,15 @@ class RoleSnapshot:
         self._touched.clear()
         self.held.touched.clear()
         self._looked_at |= names
-        found: dict[str, Agent | None] = {}
-        snapshot, totals = self._snapshot, self._pool.totals
+        self._read_agents(names, extra)
+        found, self._read = self._read, {}
+        return found
+
+    def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]]) -> None:
+        """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension."""
+        found, snapshot, totals = self._read, self._snapshot, self._pool.totals
         for name in names:
+            found.pop(name, None)
             row = self._pool.row(name, self._role)
             if row is None:
                 self._rows.pop(name, None)
@@ -286,9 +353,8 @@ class RoleSnapshot:
                 if rank is not None:
                     found[name] = None
                 continue
-            agent = _agent(name, row, used, totals.get(name, (0, 0)))
+            agent = agent_of(name, row, used, totals.get(name, (0, 0)))
             found[name] = agent if rank is None or snapshot.agents[rank] != agent else snapshot.agents[rank]
-        return found
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:
         rows, rank = self._rows, self._snapshot.rank
@@ -317,21 +383,13 @@ def _queue(record: QueueRecord) -> Queue:
     )
 
 
-def _agent(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int]) -> Agent:
-    """The agent with `used` of our taskgroups: the rest that is not free now is in the hands of others."""
-    if row is None:
-        total = dict.fromkeys(SCALARS, 0)
-    else:
-        total = dict(zip(SCALARS, row.amounts, strict=False)) if row.open else dict.fromkeys(SCALARS, 0)
-        size = row.totals
-    for dimension, amount in used.items():
-        total[dimension] = total.get(dimension, 0) + amount
-    foreign = []
-    for line, amount in zip(("cpus", "mem"), size, strict=True):
-        if amount > total[line]:
-            foreign.append((line, amount - total[line]))
-            total[line] = amount
-    for extended, capacity in row.overrides.extended.items() if row is not None else ():
-        total[extended_dimension(extended)] = max(capacity, used.get(extended_dimension(extended), 0))
-    whole = tuple(sorted(pair for pair in total.items() if pair[1]))
-    return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {})
+def some_of(names: Iterable[str], size: Callable[[str], int]) -> list[str]:
+    """Some of these applications, with `STEP` tasks or a little more; none if all of them have fewer. `size`: number of
+    tasks of an application."""
+    found, tasks = [], 0
+    for name in names:
+        found.append(name)
+        tasks += 1 + size(name)
+        if tasks > STEP:
+            return found
+    return []

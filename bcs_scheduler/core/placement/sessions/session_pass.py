@@ -15,20 +15,20 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role, prompt
-from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
+from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
-from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session
+from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
-from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName
-from bcs_scheduler.core.structures.time_budget import TimeBudget
+from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName, leaving_of
+from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction, PluginFault
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
-from offers.policy.session.model import Nomination, Status
+from offers.policy.session.model import Nomination
 from offers.policy.session.session import decide
 from store.ids import namespace_of, object_key
 from transactions.base import Refused, Slot
@@ -99,7 +99,7 @@ class SessionPass(PlacementPass):
         self._drop_promises()
         self._match_promised()
         self._report_hung()
-        if self._waiting and turn.now >= self._next:
+        if self._waiting and turn.now >= self._next and self._caught_up(pace):
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
             self._next = turn.now + (AFTER_FAILURE if failure else self._pause())
@@ -108,6 +108,19 @@ class SessionPass(PlacementPass):
             self._report_hung()
             self._waiting = bool(failure) or (self._capped and self._has_demands() and not self._gaps)
         super().decide(pace)
+
+    def _caught_up(self, pace: TimeBudget) -> bool:
+        """Takes over changes in parts, if there are many. False: the rest follows in the next turn."""
+        done: list[bool] = []
+        failure = self._turn.attempt("core", "session", lambda: done.append(self._catch_up(pace)))
+        return bool(failure) or done[0]
+
+    def _catch_up(self, pace: TimeBudget) -> bool:
+        for role in dict.fromkeys(demand.role for demand in self._deciding()):
+            while self._snapshots.catch_up(role, self._turn.now, plain=self.plain):
+                if pace.spent() >= MATCHING:
+                    return False
+        return True
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Like `PlacementPass.notice`; queues and their namespaces decide about the order."""
@@ -202,7 +215,8 @@ class SessionPass(PlacementPass):
         turn.queues.decided(role, decisions)
         self._carry_out(chosen)
         self._evict(decisions.evictions)
-        self._remember_leaving(found, decisions)
+        for name, leaving in leaving_of(found, decisions, turn.now + self._policy.nomination_seconds):
+            self._leaving.setdefault(name, leaving)
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
@@ -244,7 +258,7 @@ class SessionPass(PlacementPass):
         chosen, held_back = self._imagine(role, [*waiting, *demands])
         missing = chosen.found.missing
         with turn.placer.trial() as trial:
-            placements = turn.placer.assign(self._assignments(chosen), missing, chosen.lacking, trial)
+            placements = turn.placer.assign(assignments(chosen), missing, chosen.lacking, trial)
             found = [placement for placement in placements if placement.demand in own]
             placed = Counter(placement.demand for placement in found)
             short = [without_first(one, placed[key]) for key, one in own.items() if placed[key] < len(one.slots)]
@@ -322,17 +336,8 @@ class SessionPass(PlacementPass):
         part = demand._replace(slots=demand.slots[:SLICE], min_members=0)
         return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
 
-    @staticmethod
-    def _assignments(chosen: Chosen) -> list[Assignment]:
-        rows = defaultdict(list)
-        for bind in chosen.decisions.binds:
-            row = chosen.found.rows.get(bind.agent)
-            if row is not None:  # no plug-in may choose another agent, but one of a third party might
-                rows[demand_of(bind.task)].append(row)
-        return [Assignment(chosen.demands[identity], of_demand) for identity, of_demand in rows.items()]
-
     def _carry_out(self, chosen: Chosen) -> list[Placement[Slot]]:
-        placements = self._turn.placer.assign(self._assignments(chosen), chosen.found.missing, chosen.lacking)
+        placements = self._turn.placer.assign(assignments(chosen), chosen.found.missing, chosen.lacking)
         self._plan_all(chosen.demands, placements)
         return placements
 
@@ -375,18 +380,6 @@ class SessionPass(PlacementPass):
             words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {', '.join(victims[:NAMED])}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
             turn.record_event("application", beneficiary, "ApplicationPreempting", words + more)
-
-    def _remember_leaving(self, found: SessionInput, decisions: Decisions) -> None:
-        """Between the end of a taskgroup and the offer of its room, the room belongs to no taskgroup. The task to which
-        the room is promised must not seem to have lost it: another eviction would follow."""
-        agents = set(decisions.pipelined.values())
-        victims = {eviction.task for eviction in decisions.evictions}
-        until = self._turn.now + self._policy.nomination_seconds
-        for agent in agents:
-            for (job, name), task in found.snapshot.tenants.get(agent, {}).items():
-                if task.status is Status.RELEASING or name in victims:
-                    leaving = task._replace(status=Status.RELEASING)
-                    self._leaving.setdefault(name, Leaving(job, leaving, until))
 
     def _report_hung(self) -> None:
         hung, self._hung = self._hung, []

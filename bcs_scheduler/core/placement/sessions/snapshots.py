@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.sessions.role import Moving, Planned, RoleSnapshot, SessionInput
+from bcs_scheduler.core.placement.sessions.role import Changes, Moving, Planned, RoleSnapshot, SessionInput
 from offers.leased.pool import OfferPool
 from offers.model import Demand
-from offers.policy.session.model import Nomination, Task
+from offers.policy.session.decisions import Decisions
+from offers.policy.session.model import Nomination, Status, Task
 from store.ids import owner_of
 from store.records import Namespace, Record, TaskGroup
 from store.state import State
@@ -64,10 +65,23 @@ class Snapshots:
         slots that take part, by the id of the demand, where not all do. `now`: Unix seconds. `plain`: the decisions
         come from a tree of queues; the same in all calls for a role."""
         self.drain()
+        return self._of(role, plain=plain).take(self.moving(role, demands, most, planned, promises), now)
+
+    def catch_up(self, role: str, now: float, *, plain: bool = False) -> bool:
+        """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the
+        open demands. `now`: Unix seconds. The other arguments are those of `take`."""
+        self.drain()
+        return self._of(role, plain=plain).catch_up(now)
+
+    def changes(self, role: str, *, is_new: bool) -> Changes:
+        """See `RoleSnapshot.changes`. Raises KeyError before the first `catch_up` or `take`."""
+        return self._roles[role].changes(is_new)
+
+    def _of(self, role: str, *, plain: bool) -> RoleSnapshot:
         found = self._roles.get(role)
         if found is None:
             found = self._roles[role] = RoleSnapshot(self._state, self._pool, role, plain=plain)
-        return found.take(self.moving(role, demands, most, planned, promises), now)
+        return found
 
     def mark(self, role: str) -> None:
         """Has `unchanged` look at changes from now on."""
@@ -141,3 +155,14 @@ class Snapshots:
             for name, record in self._state.namespaces.items():
                 if isinstance(record, Namespace) and record.queue == key:
                     self._namespace_changed(name, None, None)
+
+
+def leaving_of(found: SessionInput, decisions: Decisions, until: float) -> Iterator[tuple[str, Leaving]]:
+    """The taskgroups, by id, that leave agents with promised room. Between the end of a taskgroup and the offer of its
+    room, the room belongs to no taskgroup. The task to which the room is promised must not seem to have lost it:
+    another eviction would follow. `until`: Unix seconds from which the room is not expected any more."""
+    victims = {eviction.task for eviction in decisions.evictions}
+    for agent in set(decisions.pipelined.values()):
+        for (job, name), task in found.snapshot.tenants.get(agent, {}).items():
+            if task.status is Status.RELEASING or name in victims:
+                yield name, Leaving(job, task._replace(status=Status.RELEASING), until)

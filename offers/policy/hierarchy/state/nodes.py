@@ -101,7 +101,7 @@ class Nodes:
         self.by_name: dict[str, Node] = {}
         self._names: list[str] = []
         self._later: dict[str, Node] | None = None
-        """The changed nodes whose places are renewed at the end of `settling`; None: each is renewed at once."""
+        """The changed nodes whose places are renewed by `settle`; None: each is renewed at once."""
 
     def _set_order(self, order: NodeOrder, weights: Mapping[str, int] | None) -> None:
         self._sign = 1 if order is NodeOrder.FAIR else -1
@@ -140,11 +140,20 @@ class Nodes:
         insort(self._names, node.name)
         self.changed(node)
 
+    def resize(self, node: Node, total: Vector) -> None:
+        """Gives a node another total. Raises ValueError like `add`; nothing is changed then."""
+        _check(node.name, total)
+        for resource in {**node.total, **total}:
+            change = total.get(resource, 0) - node.total.get(resource, 0)
+            node.free[resource] = node.free.get(resource, 0) + change
+        node.total = dict(total)
+        self._weigh(node)
+        self.changed(node)
+
     def _enter(self, node: Node) -> None:
         if node.name in self.by_name:
             raise ValueError(f"node {node.name}: exists already")
-        if any(not 0 <= amount <= LARGEST for amount in node.total.values()):
-            raise ValueError(f"node {node.name}: an amount is negative or above {LARGEST}")
+        _check(node.name, node.total)
         self._weigh(node)
         self.by_name[node.name] = node
 
@@ -224,22 +233,32 @@ class Nodes:
             node.key = self._key(node)
             self.ordered.add(node.key, node)
 
+    def defer(self) -> None:
+        """Leaves the places of nodes that change from now on as they are, until `settle`. No node may be searched
+        meanwhile."""
+        if self._later is None:
+            self._later = {}
+
+    def settle(self) -> None:
+        """Renews the places of the nodes that have changed since `defer`, each once."""
+        changed, self._later = self._later or {}, None
+        if len(changed) > len(self.by_name) // REFILLED:
+            self._refill(changed.values())
+        else:
+            for node in changed.values():
+                self.changed(node)
+
     @contextmanager
     def settling(self) -> Iterator[None]:
-        """Renews the places of changed nodes at the end, each once. No node may be searched meanwhile."""
+        """Calls `defer`, and `settle` at the end; does nothing if `defer` was called before."""
         if self._later is not None:
             yield
             return
-        changed = self._later = {}
+        self.defer()
         try:
             yield
         finally:
-            self._later = None
-            if len(changed) > len(self.by_name) // REFILLED:
-                self._refill(changed.values())
-            else:
-                for node in changed.values():
-                    self.changed(node)
+            self.settle()
 
     def _refill(self, changed: Iterable[Node]) -> None:
         for node in changed:
@@ -252,3 +271,8 @@ class Nodes:
         for name, total, factor in node.factors:
             used += factor * (total - node.free[name])
         return (self._sign * ((used << self._shift) // node.whole), node.name)
+
+
+def _check(name: str, total: Vector) -> None:
+    if any(not 0 <= amount <= LARGEST for amount in total.values()):
+        raise ValueError(f"node {name}: an amount is negative or above {LARGEST}")
