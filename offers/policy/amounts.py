@@ -67,6 +67,12 @@ def thousandths(number: int | float | str) -> int:
     return exact.numerator
 
 
+def written(amount: int) -> str:
+    """Thousandths as documents have them: 1500 is 1.5."""
+    whole, rest = divmod(amount, THOUSAND)
+    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
+
+
 def vector(amounts: Amounts) -> dict[str, int]:
     """Amounts as a mapping that can be changed."""
     return dict(amounts)

@@ -284,7 +284,7 @@ def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
 
 def test_guarantees_of_queues_stay_in_a_full_cluster() -> None:
     counts: Counter[str] = Counter()
-    for seed in (*range(1, 9), 34):  # 34: an update makes an application smaller while a restart waits
+    for seed in (*range(1, 15), 34):  # 34: an update makes an application smaller while a restart waits
         result = simulate(seed, STEPS, guarantees=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)

@@ -204,6 +204,20 @@ def test_the_backoff_of_applications_has_no_effect_and_is_refused(name: str) -> 
     partition_of(queues({"name": "q", "properties": {"application.unschedasks.backoff": 0}}), RESOURCES)
 
 
+def test_problems_have_the_amounts_of_the_document() -> None:
+    resources = {"max": {"cpus": 1.25}, "guaranteed": {"cpus": 6}}
+    (text,) = problems(queues({"name": "a", "resources": resources})).values()
+    assert text == "6 exceeds 1.25, the maximum"
+
+
+def test_an_unknown_property_is_one_problem() -> None:
+    found = problems(queues({"name": "a", "properties": {"colour": "red"}}))
+    assert list(found) == ["queues[0].properties.colour"]
+    with pytest.raises(BadQueues) as refused:
+        partition_of(queues({"name": "a", "properties": {"colour": "red"}}), RESOURCES)
+    assert len(refused.value.problems) == 1
+
+
 DIGITS = "9" * 5000
 
 

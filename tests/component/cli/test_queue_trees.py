@@ -108,6 +108,14 @@ def test_files_that_could_be_taken_differently_are_refused(
     assert exported(bcs) == TREE
 
 
+def test_describe_takes_queues_of_the_tree(bcs: Any) -> None:
+    described = bcs("describe", "queue", "root.online").out
+    assert "Guaranteed" in described and "cpus=6" in described
+    assert json.loads(bcs("describe", "queue", "online", "-o", "json").out)["name"] == "root.online"
+    missing = bcs("describe", "queue", "root.nowhere")
+    assert missing.code != 0 and "queue root.nowhere does not exist" in missing.err
+
+
 def test_a_dry_run_prints_its_effect(bcs: Any) -> None:
     said = bcs("queue", "apply", "-f", str(QUEUES), "--dry-run", "-o", "text").out
     assert "queue/root unchanged (dry run)" in said

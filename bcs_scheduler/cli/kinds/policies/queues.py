@@ -7,8 +7,9 @@ from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.errors import CliError, NotFound
 from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
+from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, parts_of
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
 
@@ -110,7 +111,14 @@ def _shares(session: Session, name: str) -> list[tuple[str, str]]:
 
 
 def describe_queue(session: Session, name: str, events: str, form: str) -> None:
-    found = session.client.queue(name)
+    try:
+        found = session.client.queue(name)
+    except NotFound:
+        parts = parts_of(session)
+        if not parts.has(name, ""):
+            raise
+        describe_tree_queue(session, name, form, "", several=len(parts.trees) > 1)
+        return
     describe_object(
         session,
         found,

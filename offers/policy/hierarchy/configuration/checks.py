@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from offers.policy.amounts import Vector, added
+from offers.policy.amounts import Vector, added, written
 from offers.policy.hierarchy.configuration.fields import Fields
 from offers.policy.hierarchy.configuration.partition import ROOT, Limit, PlacementRule, QueueConfig
 
@@ -77,7 +77,7 @@ def _check_queue(
 def _at_most(fields: Fields, path: str, amounts: Vector, limit: Vector, whose: str) -> None:
     for name, amount in sorted(amounts.items()):
         if name in limit and amount > limit[name]:
-            fields.report(f"{path}.{name}", f"{amount} exceeds {limit[name]}, {whose}")
+            fields.report(f"{path}.{name}", f"{written(amount)} exceeds {written(limit[name])}, {whose}")
 
 
 def _more(one: int | None, limit: int | None) -> bool:

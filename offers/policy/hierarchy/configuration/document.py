@@ -280,7 +280,7 @@ class _Reader:
                     found["quota_preemption_delay"] = fields.seconds(place, one, 0.0)
                 case "application.unschedasks.backoff" if not fields.count(place, one):
                     pass  # switched off, as always here
-                case _:
+                case _ if name in PROPERTIES:
                     fields.report(place, NO_BACKOFF)
         return Properties(**found)
 
