@@ -154,3 +154,15 @@ def test_partitions_with_other_policies_have_no_tree(api: Api) -> None:
         {"name": "", "policy": "simple", "roles": ["*"], "revision": None}
     ]
     assert api.call("GET", "/queuetree").status_code == 404
+
+
+@pytest.mark.parametrize("gateway", [two_trees()], indirect=True)
+def test_a_standby_has_the_revisions_of_the_stored_trees(
+    api: Api, gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "partitions", list)
+    kept = data(api.call("GET", "/queuetree/revisions?partition=night"))
+    assert [(one["partition"], one["metadata"]["revision"]) for one in kept] == [("night", 1)]
+    assert data(api.call("GET", "/queuetree/revisions/1"))["spec"] == TREE
+    unknown = api.call("GET", "/queuetree/revisions?partition=week")
+    assert unknown.status_code == 404 and "default, night" in unknown.json()["message"]
