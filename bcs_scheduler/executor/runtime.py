@@ -80,8 +80,9 @@ class Runtime(Protocol):
         """Runs a command beside the task, in its environment; after `timeout` seconds it is killed with all it started.
         Raises TaskError if it cannot be started or the task does not run."""
 
-    def context(self, wanted: SessionRequest) -> Context:
-        """Returns the context in which a program of a session runs beside the task. Raises TaskError."""
+    def context(self, wanted: SessionRequest, pid: int) -> Context:
+        """Returns the context in which a program of a session runs beside the task. `pid`: the process that asks, and
+        becomes the program; 0 = in a namespace of processes that is not visible here. Raises TaskError."""
 
     def input(self, wanted: SessionRequest) -> int | None:
         """A descriptor that takes input for the task; the caller closes it. None: the engine of its container takes

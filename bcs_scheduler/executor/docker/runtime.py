@@ -277,7 +277,7 @@ class ContainerRuntime:
             limit=limit,
         )
 
-    def context(self, wanted: SessionRequest) -> Context:
+    def context(self, wanted: SessionRequest, pid: int) -> Context:
         found = self._running()
         hosts = tuple(dict.fromkeys(filter(None, (self.address(), "127.0.0.1"))))
         return Context(engine=self._group.docker, container=found, output=str(self._directory), hosts=hosts)

@@ -30,6 +30,8 @@ class Census:
         self._sessions: dict[int, str] = {}
         self._known: dict[tuple[int, int], str] = {}
         """Identity to task id."""
+        self._becoming: dict[tuple[int, int], bytes] = {}
+        """Processes of sessions that become programs of tasks: identity to the command line before."""
 
     def mark(self, task: str) -> str:
         """The value of the variable MARK."""
@@ -75,14 +77,29 @@ class Census:
                     self._known[found.identity] = task
         return [item for item in pids.values() if not item.dead]
 
+    def becoming(self, pid: int) -> None:
+        """The process of a session is about to become a program of a task. Unknown pids are ignored."""
+        found = process_tree.process(pid)
+        if found is None:
+            return
+        with self._lock:
+            for known in tuple(self._becoming):
+                item = process_tree.process(known[0])
+                if item is None or item.identity != known:
+                    del self._becoming[known]
+            self._becoming[found.identity] = process_tree.command_line(pid)
+
     def memory(self, task: str) -> int:
-        """Bytes that the processes of the task use. A child of the executor that is about to become a program of the
-        task is in the control group of the task already. It still has the memory of the executor, which is more than a
-        small task may use, and is not counted."""
-        members = self.members(task)
-        return process_tree.own_memory(
-            item.pid for item in members if not (item.forked and item.parent == self._executor)
-        )
+        """Bytes that the processes of the task use. A child of the executor, or a process of a session, that is about
+        to become a program of the task is in the control group of the task already. It still has the memory of the
+        executor, which is more than a small task may use, and is not counted."""
+        return process_tree.own_memory(item.pid for item in self.members(task) if not self._is_becoming(item))
+
+    def _is_becoming(self, item: process_tree.Process) -> bool:
+        if item.forked and item.parent == self._executor:
+            return True
+        before = self._becoming.get(item.identity)
+        return before is not None and process_tree.command_line(item.pid) == before
 
     def kill(self, task: str) -> bool:
         """SIGKILL for all of it. True = there was nothing left."""

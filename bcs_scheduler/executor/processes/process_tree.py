@@ -108,6 +108,15 @@ def executable(pid: int) -> str:
     return os.path.basename(path[: -len(" (deleted)")] if path.endswith(" (deleted)") else path)
 
 
+def command_line(pid: int) -> bytes:
+    """The command line with a NUL character after each argument; empty when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
 def variable(pid: int, name: str) -> str:
     """A variable of the environment the process was started with; empty when absent or unreadable."""
     try:

@@ -292,8 +292,9 @@ class ProcessRuntime:
             below=self._host.census.supervisor,
         )
 
-    def context(self, wanted: SessionRequest) -> Context:
+    def context(self, wanted: SessionRequest, pid: int) -> Context:
         launcher = self._running()
+        self._host.census.becoming(pid)
         user = wanted.user or self._task.user
         who = identity(user)
         return Context(

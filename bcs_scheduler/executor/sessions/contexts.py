@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -154,7 +155,7 @@ class Contexts:
             runtime = self._runtimes().get(wanted.task)
             if runtime is None:
                 raise ContextError("the task does not run")
-            context = runtime.context(wanted)
+            context = runtime.context(wanted, _peer(connection))
             given = runtime.input(wanted) if wanted.attach and wanted.stdin else None
         except (ContextError, TaskError) as error:
             connection.sendall(_encoded({"error": str(error)}))
@@ -178,6 +179,12 @@ class Contexts:
         deadline = time.monotonic() + LINGER
         for attached in tuple(self._attached.values()):
             attached.wait(deadline)
+
+
+def _peer(connection: socket.socket) -> int:
+    """The pid of the process at the other end; 0 if it is not visible here."""
+    pid: int = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+    return pid
 
 
 def ask(sandbox: Path, document: Mapping[str, Any]) -> Context:

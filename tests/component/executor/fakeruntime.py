@@ -61,7 +61,7 @@ class FakeRuntime:
         self._note("execute", tuple(argv), env, user, working_dir, privileged)
         return run(argv, env={"PATH": "/usr/bin:/bin", **env}, cwd=Path("/"), timeout=timeout, limit=limit)
 
-    def context(self, wanted: SessionRequest) -> Context:
+    def context(self, wanted: SessionRequest, pid: int) -> Context:
         raise TaskError("this task runs no programs of sessions")
 
     def input(self, wanted: SessionRequest) -> int | None:

@@ -148,3 +148,24 @@ def test_the_memory_of_all_children_of_a_task_is_counted(started: list[subproces
     census.leader("a", started[-1].pid)
     wait_for(lambda: len(pids(census, "a")) == 2)
     assert census.memory("a") == process_tree.own_memory(pids(census, "a")) > 2_000_000
+
+
+def test_the_memory_of_a_process_of_a_session_is_counted_when_it_has_become_a_program() -> None:
+    census = Census(os.getpid(), "run-1")
+    census.join("a", "")
+    program = "import os, sys; print(flush=True); sys.stdin.readline(); os.execv('/bin/sleep', ['sleep', '60'])"
+    session = subprocess.Popen([sys.executable, "-ISc", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    with session:
+        try:
+            assert session.stdin is not None and session.stdout is not None
+            session.stdout.readline()
+            census.leader("a", session.pid)
+            assert census.memory("a") > 2_000_000
+            census.becoming(session.pid)
+            assert census.memory("a") == 0
+            session.stdin.write(b"\n")
+            session.stdin.flush()
+            wait_for(lambda: census.memory("a"))
+            assert census.memory("a") < 2_000_000
+        finally:
+            session.kill()

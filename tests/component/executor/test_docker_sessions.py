@@ -24,7 +24,7 @@ from bcs_scheduler.executor.docker import command
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.processes import process_tree
 from bcs_scheduler.executor.sessions.container import EXEC_DETACH_KEYS
-from bcs_scheduler.executor.sessions.contexts import Contexts
+from bcs_scheduler.executor.sessions.contexts import Context, Contexts, SessionRequest
 from tests.component.executor.dockertasks import ID, started
 from tests.component.executor.standinengine import Command, StandInEngine
 from tests.waiting import wait_for
@@ -52,6 +52,23 @@ class Sessions:
 @pytest.fixture
 def sessions(tmp_path: Path, engine: StandInEngine, make: Any) -> Iterator[Sessions]:
     yield Sessions(tmp_path, started(make))
+
+
+def test_the_executor_knows_the_process_that_asks(
+    sessions: Sessions, engine: StandInEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    context = sessions.runtime.context
+
+    def noted(wanted: SessionRequest, pid: int) -> Context:
+        asked.append(pid)
+        return context(wanted, pid)
+
+    monkeypatch.setattr(sessions.runtime, "context", noted)
+    engine.next_command = Command([(True, b"done")], exit_code=0)
+    session = sessions.begin(argv=["true"])
+    assert session.communicate(timeout=30) == (b"", b"done")
+    assert asked and set(asked) == {session.pid}
 
 
 def test_exec_has_the_streams_and_the_exit_code(sessions: Sessions, engine: StandInEngine) -> None:
