@@ -60,7 +60,7 @@ class PodGroups:
         spoilt: set[str] = set()
         """Groups with taskgroups that have ended: their restarts are due one by one."""
 
-        def count(key: str, identity: str, ended: bool) -> None:
+        def count(key: str, identity: str, ended: bool, version: str = "") -> None:
             application = state.applications.get(key)
             if application is None or not application.group:
                 return
@@ -68,13 +68,15 @@ class PodGroups:
                 spoilt.add(application.group)
                 return
             found.setdefault(application.group, Counter())[application.member] += 1
-            if identity not in known:
+            made = state.version(key, version) if version else None
+            joined = made is not None and made.annotations.get(GROUP_ANNOTATION, "") != NAME
+            if identity not in known and not joined:  # an update in the same turn may have put it into the group
                 fresh.add(application.group)
 
         for demand, placement in term.core._offer_manager.placing._launcher.placements():
             count(demand.application, f"{demand.id}/{placement.slot.index}", False)
         for group in state.taskgroups.values():
-            count(group.application_key, group.id, bool(group.ended or group.unreachable_since))
+            count(group.application_key, group.id, bool(group.ended or group.unreachable_since), group.version)
         swapping = {
             record.pod_group_key
             for record in state.managed_applications.values()

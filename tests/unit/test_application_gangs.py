@@ -317,6 +317,35 @@ def test_placeholders_that_no_task_wants_are_released_after_the_time_out() -> No
     assert case.gang.next_wake() is None
 
 
+def test_a_time_out_of_a_gang_whose_tasks_have_all_ended_releases_its_placeholders() -> None:
+    """The gang completes while one of its placeholders has no room."""
+    case = Case(nodes={"n1": 2})
+    case.gang.submit(0.0)
+    case.engine.cycle(case.gang, 1.0)
+    case.confirm(1.0)
+    case.add("t")
+    case.gang.ended("t", 50.0)
+    assert case.states == ("Completing", "Reserving")
+    case.gang.tick(61.0)
+    assert [type(effect) for effect in case.confirm(61.0)] == [Release]
+    case.gang.tick(90.0)
+    assert case.states == ("Completed", "Completed")
+
+
+@pytest.mark.parametrize(("style", "after"), [(Style.SOFT, ("Running", "Running")), (Style.HARD, ("Failed", "Failed"))])
+def test_a_gang_whose_placeholders_have_places_and_do_not_run_times_out_by_its_style(
+    style: Style, after: tuple[str, str]
+) -> None:
+    case = Case(style=style)
+    case.gang.submit(0.0)
+    case.engine.cycle(case.gang, 1.0)
+    assert case.states == ("Running", "Reserving")
+    case.gang.tick(61.0)
+    for holder in list(case.gang.placeholders):
+        case.gang.gone(holder, 62.0)
+    assert case.states == after
+
+
 def test_completion_releases_the_rest_first() -> None:
     case = Case().reserved()
     case.add("t")

@@ -3,6 +3,7 @@
 S8   a nomination of a placeholder has a record, and the room of a complete gang is used by its units only
 S9   no unit of a gang is claimed before all placeholders of the gang hold their room, unless the reservation has ended
 S10  at rest no placeholder holds room, and no unit waits for the room of a placeholder
+S11  the gangs of a group end their reservations at one moment
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from offers.model import Demand, Provisional, ResourceRequest
 from offers.policy.amounts import Vector
 from offers.policy.applications.gangs.effects import Kill, Launch, Traits
 from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.gangs.groups import settle_together
 from offers.policy.applications.gangs.records import Record, Way
 from offers.policy.applications.metadata import (
     ApplicationMetadata,
@@ -51,6 +53,8 @@ class Wish(NamedTuple):
     style: Style
     timeout: float
     created: float
+    group: str = ""
+    """The gangs of one group start together."""
 
     @property
     def metadata(self) -> ApplicationMetadata:
@@ -126,6 +130,7 @@ class Gangs:
                 self.gangs[application] = self._load(wish, now)
             self._members(self.gangs[application], wish, now)
             self.gangs[application].tick(now)
+        self._settle_groups(now)
         for name in self.room.lost(now):
             self._scheduler.world.count("nominations lost")
             self.backend.lost(name)
@@ -143,12 +148,23 @@ class Gangs:
                 else:
                     self._store.records[application][key] = record
 
+    def _settle_groups(self, now: float) -> None:
+        groups: dict[str, list[Gang]] = {}
+        for application, wish in self._store.wishes.items():
+            if wish.group:
+                groups.setdefault(wish.group, []).append(self.gangs[application])
+        for gangs in groups.values():
+            waits = all(gang.reserving for gang in gangs)
+            settle_together(gangs, now)
+            if waits and not any(gang.reserving or gang.record.cause for gang in gangs):
+                self._scheduler.world.count("groups of gangs started")
+
     def _load(self, wish: Wish, now: float) -> Gang:
         records = self._store.records.setdefault(wish.application, {})
         if records:
             self._scheduler.world.count("gangs continued")
             return Gang.restored(records.values(), (), self.asks, TRAITS, now)
-        gang = Gang.born(wish.metadata, self.asks, TRAITS)
+        gang = Gang.born(wish.metadata, self.asks, TRAITS, wish.group)
         gang.submit(now)
         return gang
 
@@ -229,7 +245,14 @@ class Gangs:
     # --- invariants ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """S8 and S9."""
+        """S8, S9 and S11."""
+        groups: dict[str, set[bool]] = {}
+        for application, one in self.gangs.items():
+            if group := self._store.wishes[application].group:
+                groups.setdefault(group, set()).add(one.reserving)
+        for group, states in groups.items():
+            if len(states) > 1:
+                raise Violation("S11", f"a part of the gangs of {group} may start", group)
         usage = self._pool.usage
         holders = {name: gang for gang in self.gangs.values() for name in gang.placeholders}
         for name in usage.nominations:

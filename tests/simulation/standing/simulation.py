@@ -165,11 +165,16 @@ class Simulation:
         world.count(f"operation: {what}")
 
     def _add_gang(self, store: Store, application: str, part: Amounts) -> None:
-        world, members = self.world, self.world.number(2, 6)
+        """One gang, or two that start together."""
+        world = self.world
         style, timeout = world.pick((Style.SOFT, Style.HARD)), world.pick((5.0, 30.0, 90.0))
-        store.wishes[application] = Wish(application, members, part, style, timeout, world.now)
-        world.count("gangs")
-        self._add(application, part, members + world.number(0, 1), important=False)
+        names = [application, f"{application}-b"] if world.chance(0.4) else [application]
+        group = application if len(names) > 1 else ""
+        for name in names:
+            members = world.number(2, 6) if not group else world.number(1, 3)
+            store.wishes[name] = Wish(name, members, part, style, timeout, world.now, group)
+            world.count("gangs")
+            self._add(name, part, members + world.number(0, 1), important=False)
 
     def _add(self, application: str, part: tuple[tuple[str, int], ...], count: int, important: bool) -> None:
         for _ in range(count):

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from offers.policy.applications.gangs import settling
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.placeholders.forms import WithdrawNomination
 from offers.policy.applications.placeholders.standing import StandingRoom
@@ -18,6 +19,7 @@ from tests.effort import share
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
 
+COMPLETE = settling.is_complete
 STEPS = 150
 MUST_HAPPEN = (
     "asked for",
@@ -144,7 +146,8 @@ def test_gangs_start_in_the_room_that_was_promised_to_them() -> None:
         result = simulate(seed, STEPS, gangs=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
-    for name in ("gangs", "placeholders nominated", "nominations taken over", "nominations lost", "gangs continued"):
+    names = ("gangs", "placeholders nominated", "nominations taken over", "nominations lost", "gangs continued")
+    for name in (*names, "groups of gangs started"):
         assert counts[name], name
 
 
@@ -177,11 +180,22 @@ def _launches_that_were_lost_are_not_repeated(patch: pytest.MonkeyPatch) -> None
     patch.setattr(Gang, "returned", lambda self, task, now: None)
 
 
+def _gangs_of_a_group_start_alone(patch: pytest.MonkeyPatch) -> None:
+    def hasty(state: Any) -> bool:
+        complete = COMPLETE(state)
+        if complete:
+            state.header = state.header._replace(group="")
+        return complete
+
+    patch.setattr(settling, "is_complete", hasty)
+
+
 OF_GANGS = (
     Mutant(_promised_room_looks_free, ("S2",)),
     Mutant(_withdrawn_promises_stay, ("S8",)),
     Mutant(_members_do_not_wait_for_their_gang, ("S9",)),
     Mutant(_launches_that_were_lost_are_not_repeated, ("S10",)),
+    Mutant(_gangs_of_a_group_start_alone, ("S11",)),
 )
 
 

@@ -68,12 +68,12 @@ class Gang:
         self._state = state
 
     @classmethod
-    def born(cls, metadata: ApplicationMetadata, engine: Engine, traits: Traits) -> Gang:
-        """A new application. Raises BadTaskGroups."""
+    def born(cls, metadata: ApplicationMetadata, engine: Engine, traits: Traits, group: str = "") -> Gang:
+        """A new application. `group`: as in `GangRecord`. Raises BadTaskGroups."""
         check_groups(metadata.task_groups)
         counters = tuple(sorted(Counter(group.name) for group in metadata.task_groups))
         key = metadata.id
-        header = GangRecord(metadata, CORE_APPLICATION.born(key), APPLICATION.born(key), counters)
+        header = GangRecord(metadata, CORE_APPLICATION.born(key), APPLICATION.born(key), counters, group=group)
         gang = cls(GangState(header, engine, traits))
         gang._state.put(header)
         return gang
@@ -368,7 +368,7 @@ class Gang:
         state, record = self._state, self.record
         late = record.timer is not None and now >= record.timer + record.metadata.parameters.timeout
         if late and state.placeholders.any(*ALIVE):
-            if record.core.state == CoreState.ACCEPTED or record.manager.state == AppState.RESERVING:
+            if record.core.state == CoreState.ACCEPTED or self.reserving:
                 self.give_up(NoticeCode.RESERVATION_TIMEOUT, now)
             else:
                 state.give_up_all(now)
@@ -380,8 +380,8 @@ class Gang:
 
     @property
     def reserving(self) -> bool:
-        """True until the tasks may start, with their room or without it."""
-        return self.record.manager.state in UNDECIDED
+        """True until the tasks may start, with their room or without it, or all have ended."""
+        return self.record.manager.state in UNDECIDED and self.record.core.state != CoreState.COMPLETING
 
     @property
     def reserved(self) -> bool:
