@@ -170,3 +170,8 @@ def test_numbers_of_any_size_are_refused_at_once(number: Any) -> None:
         "tiers[0].plugins[0].arguments.leastrequested.weight",
     ]
     assert all(len(problem) < 150 for problem in found)
+
+
+def test_a_policy_without_actions_would_place_nothing() -> None:
+    for actions in ("", " "):
+        assert problems({**tiers(), "actions": actions}) == ["actions: names no action: nothing would be placed"]

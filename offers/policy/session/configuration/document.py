@@ -81,6 +81,8 @@ class _Reader:
                     self._report(name, "is missing")
         settings = self._settings(fields.get("session", {}))
         actions = self._actions(fields.get("actions", ""), fields.get("configurations", []))
+        if not actions and not self._problems:
+            self._report("actions", "names no action: nothing would be placed")
         tiers = self._tiers(fields.get("tiers", []))
         if self._problems:
             raise BadPolicy(self._problems)
