@@ -459,3 +459,15 @@ def test_a_term_begins_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(looked_at) <= 7 < sum(looked_at)  # the four that wait, and an application
     (tree_of,) = lab.core._offer_manager.placing.trees.roles.values()  # type: ignore[attr-defined]
     assert sum(len(one.allocations) for one in tree_of.tree.applications.values()) == 28
+
+
+def test_every_application_names_the_queue_that_holds_it_back() -> None:
+    """Applications that are alike for the matcher, too."""
+    lab = Lab(options())
+    for name in ("a", "b", "c"):
+        create(lab, "small", 3, name)
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=900) for agent in agents(4))))
+    lab.wait(3.0)
+    found = [lab.core.diagnosis(one.id) for one in lab.core.state.transactions.values() if one.active]
+    assert len(found) == 3
+    assert [one.held_back.queue for one in found if one is not None and one.held_back is not None] == ["root.small"] * 3

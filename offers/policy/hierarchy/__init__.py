@@ -42,7 +42,7 @@ from offers.policy.hierarchy.cluster import (
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.hierarchy.explanation import Cause, cause_of
+from offers.policy.hierarchy.explanation import Cause, cause_in_queues, cause_of
 from offers.policy.hierarchy.gangs import most_that_fit
 from offers.policy.hierarchy.maintenance import Maintenance, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
@@ -79,6 +79,7 @@ __all__ = [
     "add_node",
     "apply",
     "captured",
+    "cause_in_queues",
     "cause_of",
     "conditions_changed",
     "copied",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
-from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
@@ -29,7 +28,7 @@ def cause_of(tree: Tree, application: str, name: str) -> Cause:
     there is no such ask."""
     owner = tree.applications[application]
     alike = owner.asks[name].alike
-    cause = _queues(tree, owner, alike.request)
+    cause = cause_in_queues(tree, application, name)
     if cause is not None:
         return cause
     if alike.promised or alike.required_node:
@@ -48,8 +47,11 @@ def cause_of(tree: Tree, application: str, name: str) -> Cause:
     return Cause(Hold.TURN)
 
 
-def _queues(tree: Tree, owner: Application, request: Amounts) -> Cause | None:
-    leaf = tree.queues[owner.queue]
+def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
+    """The queue or limit for which a pending ask waits; None if no queue and no limit holds it back. Costs with the
+    depth of the tree. Raises KeyError if there is no such ask."""
+    owner = tree.applications[application]
+    request, leaf = owner.asks[name].alike.request, tree.queues[owner.queue]
     for queue in leaf.path:
         most = queue.config.max_applications
         if queue.state is QueueState.STOPPED:

@@ -7,6 +7,7 @@ finds the exact places.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
@@ -24,7 +25,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts, amounts
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_of, maintain
+from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_in_queues, maintain
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
@@ -48,10 +49,10 @@ FULL_PAUSE = 10_000
 period. A decision takes some 20 microseconds for each."""
 PORTION = 1024
 """Number of places after which a decision continues in the next turn: some 30 ms."""
-FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 QUEUE_HOLDS = frozenset(
     {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
 )
+FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 
 
 class HierarchyPass(SessionPass):
@@ -268,7 +269,8 @@ class HierarchyPass(SessionPass):
         self, role: str, found: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction]
     ) -> Decisions:
         binds = [Bind(*names) for names in made]
-        waiting = {demand.application for demand in found.tests.values()}
+        tree_of = self.trees.roles[role]
+        waiting = islice(filter(tree_of.waits, found.waiting), self._turn.options.explained)
         return Decisions(
             tuple(binds),
             tuple(evicted),
@@ -365,8 +367,8 @@ class HierarchyPass(SessionPass):
         application = tree.applications.get(name)
         if application is None or not application.asks:
             return None
-        cause = cause_of(tree, name, next(iter(application.asks)))
-        if cause.kind not in QUEUE_HOLDS:
+        cause = cause_in_queues(tree, name, next(iter(application.asks)))
+        if cause is None:
             return None
         queue = tree.queues[cause.where]
         return held_back(cause, amounts(queue.allocated), amounts(queue.max))

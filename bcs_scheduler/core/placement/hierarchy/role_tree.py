@@ -384,6 +384,11 @@ class RoleTree:
             self.tree.ask_all(of_application)
             self._doubtful.discard(application)
 
+    def waits(self, name: str) -> bool:
+        """True if an application waits for places, or for a queue."""
+        application = self.tree.applications.get(name)
+        return name in self.unplaced or (application is not None and bool(application.asks))
+
     def keep(self, victim: Allocation) -> None:
         """The victim was not ended after all."""
         self.tree.release(victim.ask.application, victim.ask.name)

@@ -8,7 +8,7 @@ amounts and those of our taskgroups; the rest is in the hands of others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
@@ -75,6 +75,8 @@ class SessionInput(NamedTuple):
     """Numbers of the rows by rank; NOT_OFFERED where there is none."""
     tests: Mapping[Kind, Demand[Slot]]
     """A demand for each value of `Template.tests`."""
+    waiting: Collection[str]
+    """The jobs with open demands, in the order of the demands."""
     missing: Mapping[str, int]
     """Number of tasks by job that its minimum lacks without this session."""
     agents: set[str]
@@ -199,7 +201,9 @@ class RoleSnapshot:
         self._advance(now, agents, jobs)
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
-        return SessionInput(self._snapshot, self._rows, self._numbers, tests, missing, self._looked_at, self._remade)
+        waiting = dict.fromkeys(demand.application for demand in moving.demands)
+        sets = (self._looked_at, self._remade)
+        return SessionInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets)
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""
