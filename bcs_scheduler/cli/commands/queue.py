@@ -27,6 +27,7 @@ from bcs_scheduler.cli.session import Session
 Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = ("cpus", "mem", "disk", "gpus")
 TREE_RESOURCES = ("cpus", "mem")
+ALIASES = {"cpu": "cpus", "memory": "mem", "storage": "disk", "gpu": "gpus"}
 WITH_UNITS = {"cpus": "vcore", "mem": "memory"}
 """Names of resources in documents of trees whose amounts have units."""
 name_argument = click.argument("name", metavar="QUEUE", shell_complete=queue_names)
@@ -388,6 +389,7 @@ def _amounts(present: Json, option: str, given: Iterable[str]) -> Json:
 
 
 def _resource(option: str, name: str) -> str:
+    name = ALIASES.get(name, name)
     if name not in RESOURCES:
         raise UsageError(f"{option}: unknown resource {name!r}; known: {', '.join(RESOURCES)}")
     return name

@@ -21,10 +21,10 @@ def spec(bcs: Any, name: str) -> Any:
 
 
 def test_a_queue_is_created_set_and_deleted(bcs: Any) -> None:
-    made = bcs("queue", "create", "batch", "--weight", "2", "--guarantee", "cpus=2", "--capability", "cpus=8")
+    made = bcs("queue", "create", "batch", "--weight", "2", "--guarantee", "cpu=2", "--capability", "cpus=8")
     assert done(made) == [("queue", "batch", "created")]
     assert bcs("queue", "create", "batch").code != 0
-    assert done(bcs("queue", "set", "batch", "--capability", "mem=1Gi", "--no-reclaimable")) == [
+    assert done(bcs("queue", "set", "batch", "--capability", "memory=1Gi", "--no-reclaimable")) == [
         ("queue", "batch", "updated")
     ]
     assert spec(bcs, "batch") == {
