@@ -1,56 +1,60 @@
-// Queues: guaranteed, used, share and maximum, and who waits for what. Queues with parents form a tree.
+// Queues: guaranteed, used, share and maximum, and the work that waits. The queues of sessions, and the trees of queues of
+// partitions with the policy hierarchical.
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { badge, command, counted, h, renew, table } from "../../dom.js";
-import { amount } from "../../parts/meter.js";
+import { command, counted, h, renew, table } from "../../dom.js";
 import { calm } from "../../parts/forms.js";
+import { amounts, indented, pendingBy } from "../../parts/queues.js";
+import { treeTables } from "../../parts/queuetrees.js";
 
 const EVERY = 5000;
 const PAUSE = 500;
 const WAITING = 100;
-const AMOUNTS = [["cpus", "CPU", "cores"], ["mem", "Memory", "MB"], ["disk", "Disk", "MB"], ["gpus", "GPU", "GPUs"]];
 
 export function queues(place, { store, rights }) {
   if (rights.namespaces !== null) {
     place.append(h("h1", {}, "Queues"), h("p", {}, "Queues are shown to viewers of all namespaces."));
     return () => {};
   }
-  const [list, waiting] = [h("div", {}), h("div", {})];
+  // Partitions with a tree: the queue of an application follows from placement rules. Only explanations name the queue.
+  const byRules = () => parts.some((one) => one.policy === "hierarchical");
+  const [trees, list, waiting] = [h("div", {}), h("div", {}), h("div", {})];
   const count = h("p", { class: "quiet", role: "status" });
-  place.append(h("h1", {}, "Queues"), count, list, command(rights.scheduler.leads ? "bcs queue top" : "bcs queue list"), h("h2", {}, "Waiting operations"), waiting);
-  let [usage, left] = [new Map(), false];
+  place.append(h("h1", {}, "Queues"), count, trees, list, command(rights.scheduler.leads ? "bcs queue top" : "bcs queue list"), h("h2", {}, "Waiting operations"), waiting);
+  let [usage, parts, leaves, left] = [new Map(), [], [], false];
   const reasons = new Map();
   const later = calm(draw, PAUSE);
 
   async function load() {
     if (!rights.scheduler.leads) return;
-    const found = await get("/usage/queues").catch(() => null);
-    if (left || !found) return;
-    usage = new Map(found.map((one) => [one.name, one]));
+    const read = (path) => get(path).catch(() => null);
+    const [found, present] = await Promise.all([read("/usage/queues"), read("/queuetree/partitions")]);
+    const ofTrees = present?.some((one) => one.policy === "hierarchical") ? await read("/queuetree/queues") : [];
+    if (left) return;
+    if (found) usage = new Map(found.map((one) => [one.name, one]));
+    if (present && ofTrees) [parts, leaves] = [present, ofTrees];
     later();
   }
 
   function draw() {
     const ordered = tree(store.all("queue"));
-    count.textContent = counted(ordered.length, "queue");
+    const hidden = parts.length > 0 && parts.every((one) => one.policy === "hierarchical");
+    count.textContent = counted((hidden ? 0 : ordered.length) + leaves.length, "queue");
     const rows = ordered.map(({ queue, depth, label }) => {
-      const name = queue.metadata.name;
+      const { name } = queue.metadata;
       const found = usage.get(name);
-      const title = h("span", { class: "indent" }, h("strong", {}, label));
-      title.style.setProperty("padding-left", `${1.4 * depth}rem`);
-      if (label !== name) title.setAttribute("title", name);
-      const pending = Object.entries(found?.pending ?? {});
       return [
-        title,
+        indented(label, name, depth),
         String(queue.spec.weight ?? 1),
         String(queue.status.taskgroups ?? 0),
-        h("div", { class: "amounts" }, AMOUNTS.map((one) => figures(queue, found, one)).filter(Boolean)),
-        pending.length ? h("ul", { class: "plainlist" }, pending.map(([reason, number]) => h("li", {}, badge(String(number), "busy"), ` ${reason.replaceAll("_", " ")}`))) : "",
+        amounts({ guarantee: queue.spec.guarantee, most: queue.spec.capability, used: found?.used ?? queue.status.used, deserved: found?.deserved, total: found?.total }),
+        pendingBy(found?.pending),
         (queue.status.namespaces ?? []).join(", ") || (name === "default" ? "all others" : ""),
       ];
     });
-    renew(list, table("Queues", ["Queue", "Weight", "Taskgroups", "Guaranteed, used, maximum", "Waiting", "Namespaces"], rows, "There are no queues."));
+    renew(trees, treeTables(parts, leaves));
+    renew(list, hidden ? null : [leaves.length ? h("h2", {}, "Queues of the other partitions") : null, table("Queues", ["Queue", "Weight", "Taskgroups", "Guaranteed, used, maximum", "Waiting", "Namespaces"], rows, "There are no queues.")]);
     drawWaiting(ordered);
   }
 
@@ -61,7 +65,7 @@ export function queues(place, { store, rights }) {
       .filter((one) => one.status === "INIT" && one.remaining > 0)
       .sort((a, b) => Date.parse(a.createTime) - Date.parse(b.createTime));
     const rows = found.slice(0, WAITING).map((one) => [
-      homes.get(one.namespace) ?? "default",
+      reasons.get(one.transactionID)?.queue || (byRules() ? "" : homes.get(one.namespace) ?? "default"),
       h("a", { href: to.application(one.namespace, one.objectName), "data-key": one.transactionID }, `${one.namespace}/${one.objectName}`),
       one.type,
       `${one.remaining} of ${one.target}`,
@@ -75,11 +79,11 @@ export function queues(place, { store, rights }) {
   async function ask(found) {
     for (const one of found) {
       if (left || !rights.scheduler.leads || Date.now() - (reasons.get(one.transactionID)?.at ?? 0) < EVERY) continue;
-      reasons.set(one.transactionID, { at: Date.now(), why: reasons.get(one.transactionID)?.why ?? "" });
+      reasons.set(one.transactionID, { why: "", ...reasons.get(one.transactionID), at: Date.now() });
       const answer = await get(`/namespaces/${part(one.namespace)}/applications/${part(one.objectName)}/explain`).catch(() => null);
       const placing = answer?.transactions.map((operation) => operation.placing).find(Boolean);
       if (!answer) continue;
-      reasons.set(one.transactionID, { at: Date.now(), why: placing?.message || answer.message });
+      reasons.set(one.transactionID, { at: Date.now(), why: placing?.message || answer.message, queue: placing?.queue?.name });
       later();
     }
   }
@@ -123,31 +127,4 @@ export function tree(found) {
   walk("", 0);
   for (const queue of found) if (!seen.has(queue.metadata.name)) ordered.push({ queue, depth: 0, label: queue.metadata.name });
   return ordered;
-}
-
-// A bar from nothing to the maximum (without one: to the whole cluster), with marks for guarantee and deserved share.
-function figures(queue, found, [key, title, unit]) {
-  const used = found?.used[key] ?? queue.status.used?.[key] ?? 0;
-  const guarantee = queue.spec.guarantee?.[key] ?? 0;
-  const most = queue.spec.capability?.[key];
-  const deserved = found?.deserved?.[key];
-  const whole = found?.total[key] ?? 0;
-  if (!used && !guarantee && most === undefined && key !== "cpus" && key !== "mem") return null;
-  const end = Math.max(most ?? whole, used, guarantee, 1e-9);
-  const track = h("span", { class: "stacked thin", "aria-hidden": "true" });
-  const add = (kind, name, value) => {
-    const part = h("span", { class: kind });
-    part.style.setProperty(name, `${Math.min(100, (100 * value) / end)}%`);
-    track.append(part);
-  };
-  add(used > (deserved ?? Infinity) ? "over" : "ready", "width", used);
-  if (guarantee) add("least", "left", guarantee);
-  if (deserved) add("deserved", "left", deserved);
-  const words = [
-    `${amount(used)} ${unit} used`,
-    guarantee ? `${amount(guarantee)} guaranteed` : "",
-    deserved === undefined || deserved === null ? "" : `${amount(deserved)} deserved`,
-    most === undefined ? "no maximum" : `at most ${amount(most)}`,
-  ].filter(Boolean);
-  return h("div", { class: "amount" }, h("span", {}, title), track, h("span", { class: "quiet small" }, words.join(", ")));
 }
