@@ -413,7 +413,7 @@ OF_RESERVATIONS = (
 """Mutants that are looked for in worlds with reservations."""
 
 OF_GROUP_RESERVATIONS = (
-    Mutant("start alone", mutantgroupreservations.start_alone, ("I69",)),
+    Mutant("start alone", mutantgroupreservations.start_alone, ("I69",), range(17, 57)),
     Mutant("start too early", mutantgroupreservations.start_too_early, ("I70",)),
 )
 """Mutants that are looked for in worlds whose groups ask for reservations."""

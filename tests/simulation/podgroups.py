@@ -42,6 +42,8 @@ class PodGroups:
         self._terms: dict[int, tuple[set[str], set[str]]] = {}
         """The groups of which something ran or was planned after the turn before, and all taskgroups, by epoch: a
         leader that does not know its successor works beside it."""
+        self._swapping: dict[int, set[str]] = {}
+        """Groups whose reservation was complete after the turn before, by epoch."""
 
     def leading(self, term: Term) -> None:
         """A term begins."""
@@ -82,8 +84,10 @@ class PodGroups:
             for record in state.managed_applications.values()
             if record.pod_group and record.state == "Running" and not record.cause
         }
-        # The members of a reserved group are launched one by one, each in the room of its placeholder (I70).
-        for key in fresh - there - spoilt - swapping:
+        # The members of a reserved group are launched one by one, each in the room of its placeholder (I70). The last
+        # launch of the turn may have ended the reservation.
+        before, self._swapping[term.epoch] = self._swapping.get(term.epoch, set()), swapping
+        for key in fresh - there - spoilt - swapping - before:
             self._is_whole(state.pod_groups[key], found[key])
         self._terms[term.epoch] = (set(found) | spoilt, set(state.taskgroups))
 

@@ -328,7 +328,7 @@ class ManagedApplications:
         if gang.record.cause:
             self._tell_group(record.pod_group_key, "GroupReservationEnded", why(record, gang.record.cause))
         else:
-            words = f"{counted(sum(len(one.placeholders) for one in gangs), 'placeholder')} hold room"
+            words = f"room is held by {counted(sum(len(one.placeholders) for one in gangs), 'placeholder')}"
             self._tell_group(record.pod_group_key, "GroupReservationComplete", words)
 
     def _is_reserved(self, record: ManagedApplication) -> bool:
