@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.interface.policies import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from offers.policy.session.configuration.document import default_policy
 from store.records import GROUP_ANNOTATION, Limits, PodGroup, Queue
@@ -38,9 +40,10 @@ class GroupLab(GangLab):
         group = PodGroup(namespace="default", name="train", annotations=annotations, min_task_member=members or MEMBERS)
         return self.ask(PutPodGroup(pod_group=group))
 
-    def member(self, name: str, instances: int, **fields: Any) -> None:
+    def member(self, name: str, instances: int, user: str = "", **fields: Any) -> None:
         wanted = version(instances, annotations={GROUP_ANNOTATION: "train"}, **fields)
-        reply = self.ask(requests.CreateApplication(version=msgspec.structs.replace(wanted, application=name)))
+        wanted = msgspec.structs.replace(wanted, application=name)
+        reply = self.ask(requests.CreateApplication(version=wanted, user=user))
         assert not reply.error, reply.message
         self.wait(0.1)
 
@@ -328,3 +331,24 @@ def test_the_room_of_the_whole_group_must_fit_into_its_queue() -> None:
     lab.group()
     lab.wait(2.0)
     assert not lab.holders
+
+
+def test_members_in_other_queues_need_their_room_below_their_own_maxima() -> None:
+    """A rule may give members of one group to several queues. Their common parent has the room of all of them."""
+
+    def begun(most: float) -> int:
+        queues = [
+            {"name": "ann", "resources": {"max": {"cpus": 0.2}}},
+            {"name": "bea", "resources": {"max": {"cpus": 0.2}}},
+        ]
+        above = {"name": "work", "resources": {"max": {"cpus": most}}, "queues": queues}
+        rule = {"name": "user", "parent": {"name": "fixed", "value": "root.work"}}
+        tree = read_tree(json.dumps({"queues": [above], "placementrules": [rule]}))
+        lab = GroupLab(options=CoreOptions(strict=True, placeholders="sleep", hierarchy=tree, session_period=1.0))
+        lab.put("", {"front": 2, "back": 1})
+        lab.member("front", 2, user="ann")
+        lab.member("back", 1, user="bea")
+        lab.wait(2.0)
+        return len(lab.holders)
+
+    assert (begun(0.3), begun(0.2)) == (3, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
 from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.records import ANNOTATION_OF_PLACEHOLDER, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
@@ -445,3 +447,31 @@ def test_the_check_of_sums_looks_at_a_bounded_number_of_records_in_a_turn(monkey
     held = sum(len(lab.core.state.indexes.managed_by(kind, record.key)) for kind in ("placeholder", "managedtask"))
     assert held >= 50 and slices >= held // 10
     assert check._reported == {record.key: (next(iter(sums.faults_of(lab.core.state, wrong))),)}
+
+
+def tree_of(most: dict[str, float], **more: Any) -> CoreOptions:
+    """Options with a tree whose queue for all work has a maximum."""
+    above = {"name": "work", "resources": {"max": most}, "queues": [{"name": "default"}]}
+    document = {"queues": [above], "placementrules": [{"name": "fixed", "value": "root.work.default"}]}
+    tree = read_tree(json.dumps(document))
+    return CoreOptions(strict=True, placeholders="sleep", hierarchy=tree, session_period=0.5, **more)
+
+
+@pytest.mark.parametrize("style", ["Soft", "Hard"])
+def test_a_gang_that_is_larger_than_the_maximum_of_its_queue_is_rejected(style: str) -> None:
+    lab = GangLab(options=tree_of({"cpus": 0.25}))
+    reply = lab.create(3, min_available=3, annotations={PARAMETERS: f"gangSchedulingStyle={style}"})
+    assert not reply.error, reply.message
+    seen = [*lab.out, *lab.wait(2.0)]
+    assert (lab.holders, dict(lab.core.state.managed_applications)) == ([], {})
+    assert lab.application.status == "Stopped"
+    assert lab.transaction("LAUNCH").message.endswith("the maximum of queue root.work is smaller than the gang")
+    told = [line.message for line in seen if isinstance(line, effects.LogLine) and line.reason == "ReservationRejected"]
+    assert told == ["the maximum of queue root.work is smaller than the gang"]
+
+
+def test_a_gang_as_large_as_the_maximum_of_its_queue_reserves_its_room() -> None:
+    lab = GangLab(options=tree_of({"cpus": 0.3}))
+    lab.gang(3, 3)
+    lab.wait(1.0)
+    assert len(lab.holders) == 3

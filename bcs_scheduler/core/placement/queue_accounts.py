@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
 from offers.model import DecidedBy
+from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
 from store.ids import namespace_of
@@ -70,6 +71,9 @@ class QueueTrees(Protocol):
 
     def present(self) -> QueueTree | None:
         """The newest stored revision; None if no revision is stored."""
+
+    def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
+        """As `QueueAccounts.too_small`."""
 
 
 class QueueAccounts:
@@ -133,12 +137,22 @@ class QueueAccounts:
 
     def queue_of(self, role: str, application: str) -> str:
         """The queue of an application: its full name with hierarchical queues, where root stands for no queue."""
-        trees = next((one for one in self.trees.values() if one.covers(role)), None)
+        trees = self._trees_of(role)
         if trees is None:
             return queue_of(self._state, namespace_of(application))
         tree_of = trees.roles.get(role)
         found = tree_of.tree.applications.get(application) if tree_of is not None else None
         return found.queue if found is not None else ROOT
+
+    def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
+        """The full name of the first queue whose maximum is below the amounts that are needed at the same time; None if
+        there is none, and without trees. `needed`: thousandths by application, for its queue and the queues above. An
+        application that no queue takes counts nowhere."""
+        trees = self._trees_of(role)
+        return trees.too_small(role, needed) if trees is not None else None
+
+    def _trees_of(self, role: str) -> QueueTrees | None:
+        return next((one for one in self.trees.values() if one.covers(role)), None)
 
     def _waiting(self, covers: Callable[[str], bool]) -> dict[str, Counter[Waiting]]:
         """Taskgroups of the covered roles that wait, by queue and reason."""

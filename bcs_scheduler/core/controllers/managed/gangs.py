@@ -44,27 +44,31 @@ class CoreEngine:
         self._turn = turn
 
     def refusal(self, application: str, queue: str, placeholder_ask: Vector) -> str | None:
-        """A message if the queue cannot take a gang of this size; None if it can. Only the policy `session` has queues
-        whose records limit a gang."""
-        if self._turn.options.part_of(self._role(application)).policy is None:
-            return None
+        """A message if the queue cannot take a gang of this size; None if the queue takes the gang. A policy without
+        queues takes every gang."""
+        role = self._role(application)
+        together = self._together(application, placeholder_ask)
+        if self._turn.options.part_of(role).policy is None:
+            full = self._turn.queues.too_small(role, together)
+            return f"the maximum of queue {full} is smaller than the gang" if full is not None else None
         actual = queue_of(self._turn.state, namespace_of(application))
         if queue and queue != actual:
             return f"the namespace {namespace_of(application)} belongs to queue {actual}, not to {queue}"
         record: Queue | None = self._turn.state.queues.get(actual)
-        for name, amount in self._with_group(application, placeholder_ask).items():
+        for name, amount in added(*together.values()).items():
             most = getattr(record.capability, name, None) if record is not None else None
             if most is not None and amount > most:
                 return f"the capability of queue {actual} is smaller than the gang: {name}"
         return None
 
-    def _with_group(self, application: str, placeholder_ask: Vector) -> Vector:
-        """The room of the placeholders of all reservations that must be complete together."""
+    def _together(self, application: str, placeholder_ask: Vector) -> dict[str, Vector]:
+        """The room of the placeholders of all reservations that must be complete together, by application."""
         state = self._turn.state
         record: ManagedApplication | None = state.managed_applications.get(application)
         if record is None or not record.pod_group:
-            return placeholder_ask
-        return added(*(conversion.metadata_of(one).placeholder_ask for one in reserved_in(state, record.pod_group_key)))
+            return {application: placeholder_ask}
+        found = reserved_in(state, record.pod_group_key)
+        return {one.key: conversion.metadata_of(one).placeholder_ask for one in found}
 
     def _role(self, application: str) -> str:
         record = self._turn.state.applications.get(application)
@@ -161,6 +165,11 @@ class Gangs:
         unit = self.units.pop(application, None)
         if unit is not None:
             self._units_of[unit.gang].pop(application, None)
+
+    def refusal(self, record: ManagedApplication) -> str | None:
+        """As `CoreEngine.refusal`, for the gang of a record."""
+        metadata = conversion.metadata_of(record)
+        return self._engine.refusal(metadata.id, metadata.queue, metadata.placeholder_ask)
 
     def load(self, record: ManagedApplication) -> Gang:
         """The gang of the record, made anew from its records."""

@@ -17,6 +17,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS, is_reserved_by_group
+from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.metadata import SchedulingPolicyParameters, parameters_of
 from offers.policy.applications.tables import UNDECIDED
 from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, PodGroup, Transaction, Version
@@ -80,7 +81,8 @@ class Reservations:
         turn, launch = self._turn, self._launch(record.key)
         if launch is None:
             return
-        turn.engine.end(turn.context, launch, "FAIL", why(record, cause))
+        refusal = self._gangs.refusal(record) if cause == NoticeCode.APPLICATION_REJECTED else None
+        turn.engine.end(turn.context, launch, "FAIL", why(record, cause, refusal))
         kind_of(turn.state, launch).cancelled(turn.context, launch)
 
     def _launch(self, key: str) -> Transaction | None:
@@ -195,9 +197,10 @@ def is_same(present: Iterable[ManagedApplication], wanted: dict[str, ManagedAppl
     return {one.key: _terms(one) for one in present} == {key: _terms(one) for key, one in wanted.items()}
 
 
-def why(record: ManagedApplication, cause: str) -> str:
-    """The end of a reservation in words. `cause`: a code of the gang."""
-    words = CAUSES.get(cause, "").format(timeout=duration(parameters_timeout(record)))
+def why(record: ManagedApplication, cause: str, refusal: str | None = None) -> str:
+    """The end of a reservation in words. `cause`: a code of the gang. `refusal`: the message of the queue that refuses
+    the gang; None: there is none."""
+    words = refusal or CAUSES.get(cause, "").format(timeout=duration(parameters_timeout(record)))
     group = f" (pod group {record.pod_group_key})" if record.pod_group else ""
     return f"{cause}: {words}{group}" if words else cause
 

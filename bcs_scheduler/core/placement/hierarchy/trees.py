@@ -16,9 +16,11 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
+from offers.policy.amounts import Vector, added, fits_limit
 from offers.policy.hierarchy import (
     BadQueues,
     CannotChange,
+    NotPlaced,
     Partition,
     Problem,
     QueueState,
@@ -32,6 +34,7 @@ from offers.policy.hierarchy import (
 from offers.policy.hierarchy.changes.applying import conflicts
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
 from offers.policy.hierarchy.configuration.partition import QueueConfig
+from offers.policy.hierarchy.placement import nearest, queue_for
 from store.ids import namespace_of
 from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
 from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
@@ -174,6 +177,19 @@ class Trees:
         if found is None:
             found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission)
         return found
+
+    def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
+        """As `QueueAccounts.too_small`."""
+        tree = self.of(role).tree
+        sums: dict[str, Vector] = {}
+        for application, amounts in needed.items():
+            try:
+                name = queue_for(tree.queues, tree.partition.rules, self._submission(application))
+            except NotPlaced:
+                continue
+            for queue in nearest(tree.queues, name).path:
+                sums[queue.name] = added(sums.get(queue.name, {}), amounts)
+        return next((name for name, wanted in sums.items() if not fits_limit(wanted, tree.queues[name].max)), None)
 
     def _submission(self, application: str) -> Submission:
         """The properties of an application that placement rules and limits look at."""
