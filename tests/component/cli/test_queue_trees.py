@@ -82,6 +82,18 @@ def test_the_tree_is_exported_changed_and_applied(bcs: Any, tmp_path: Path) -> N
     assert "one object with the field queues or partitions is needed" in bcs("queue", "apply", "-f", str(path)).err
 
 
+def test_queues_without_effect_are_listed_with_a_warning(bcs: Any) -> None:
+    listed = bcs("get", "queues", "-o", "json")
+    assert [one["metadata"]["name"] for one in json.loads(listed.out)] == ["default"]
+    assert "warning: the policy is hierarchical" in listed.err and "bcs queue list" in listed.err
+    assert "warning" not in bcs("queue", "list").err
+
+
+@pytest.mark.parametrize("gateway", ["partitions", "simple"], indirect=True)
+def test_queues_with_effect_are_listed_without_a_warning(bcs: Any) -> None:
+    assert "warning" not in bcs("get", "queues").err
+
+
 @pytest.mark.parametrize(
     ("name", "text", "found"),
     [

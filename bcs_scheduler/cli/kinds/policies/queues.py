@@ -95,6 +95,9 @@ QUEUE_OPERATIONS = operations_for(
 
 
 def read_queues(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    """The queues with shares. If no role uses them, a warning names the command that lists the queues of the tree."""
+    if not name and (parts := parts_of(session)).trees and not parts.shares:
+        session.warn("the policy is hierarchical, and these queues have no effect; bcs queue list shows the tree")
     return session.client.queue(name) if name else session.client.queues(selector=selector)
 
 
