@@ -39,8 +39,8 @@ class QueueSpec(Document, frozen=True, kw_only=True):
 
 
 class QueueDocument(Document, frozen=True, kw_only=True):
-    """`kind` and `apiVersion` may be those of kube-batch and Volcano. `status` is part of answers and has no effect in
-    a request."""
+    """`apiVersion` may be that of kube-batch and Volcano, and `kind` may be `Queue`. `status` is part of answers and
+    has no effect in a request."""
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 
@@ -50,7 +50,8 @@ class QueueDocument(Document, frozen=True, kw_only=True):
         "scheduling.incubator.k8s.io/v1alpha1",
         "scheduling.incubator.k8s.io/v1alpha2",
     ] = "v4"
-    kind: Literal["queue", "Queue"]
+    # Generators of clients make names of constants from the values, so two cases of one word are one name twice.
+    kind: Literal["queue"]
     metadata: NamespaceMetadata
     spec: QueueSpec = QueueSpec()
     status: Any = None

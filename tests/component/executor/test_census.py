@@ -30,6 +30,15 @@ def sleeper(started: list[subprocess.Popen[bytes]], env: dict[str, str]) -> subp
     return started[-1]
 
 
+def two_tasks() -> Census:
+    """A census of tasks a and b below this program. Children that other tests live by belong to neither: a child of the
+    supervisor whose task is not known belongs to the last task."""
+    census = Census(os.getpid(), "run-1")
+    census.join("a", "")
+    census.join("b", "")
+    return census
+
+
 def pids(census: Census, task: str) -> set[int]:
     return {item.pid for item in census.members(task)}
 
@@ -118,8 +127,7 @@ def test_orphans_of_unknown_descent_are_those_of_the_last_task(started: list[sub
 
 
 def test_the_memory_of_a_child_of_the_executor_is_counted_when_it_has_become_a_program() -> None:
-    census = Census(os.getpid(), "run-1")
-    census.join("a", "")
+    census = two_tasks()
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -141,8 +149,7 @@ def test_the_memory_of_a_child_of_the_executor_is_counted_when_it_has_become_a_p
 
 
 def test_the_memory_of_all_children_of_a_task_is_counted(started: list[subprocess.Popen[bytes]]) -> None:
-    census = Census(os.getpid(), "run-1")
-    census.join("a", "")
+    census = two_tasks()
     program = "import os, signal; os.fork(); signal.pause()"
     started.append(subprocess.Popen([sys.executable, "-ISc", program]))
     census.leader("a", started[-1].pid)
@@ -151,8 +158,7 @@ def test_the_memory_of_all_children_of_a_task_is_counted(started: list[subproces
 
 
 def test_the_memory_of_a_process_of_a_session_is_counted_when_it_has_become_a_program() -> None:
-    census = Census(os.getpid(), "run-1")
-    census.join("a", "")
+    census = two_tasks()
     program = "import os, sys; print(flush=True); sys.stdin.readline(); os.execv('/bin/sleep', ['sleep', '60'])"
     session = subprocess.Popen([sys.executable, "-ISc", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with session:

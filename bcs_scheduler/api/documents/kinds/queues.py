@@ -21,7 +21,9 @@ READERS: Mapping[str, Callable[[Written, int], int]] = {"cpus": cores, "mem": me
 def read_queue(raw: object, name: str | None = None, problems: Problems | None = None) -> Queue:
     """A record without times; `name` as in the path, if it is there. Raises ApiError (422)."""
     problems = Problems() if problems is None else problems
-    check_kind(raw, ("queue", "Queue"), problems)
+    if isinstance(raw, dict) and raw.get("kind") == "Queue":  # as kube-batch and Volcano write it
+        raw = {**raw, "kind": "queue"}
+    check_kind(raw, ("queue",), problems)
     document: QueueDocument = decode(raw, QueueDocument, problems)
     metadata, spec = document.metadata, document.spec
     names.check_name(metadata.name, "$.metadata.name", problems)
