@@ -60,6 +60,8 @@ class Keeping:
         """Keys of the deployments that this batch removes or begins to remove."""
         self._removed: set[str] = set()
         """Keys of the applications that this batch removes."""
+        self._begun: set[str] = set()
+        """Keys of the applications whose DELETE begins in this batch."""
 
     def committing(self, changes: Sequence[Change]) -> None:
         """A batch is about to become durable. What ends in it may push out what is removed in it."""
@@ -80,6 +82,11 @@ class Keeping:
             for change in changes
             if change.kind == Deployment.kind
             and (not isinstance(change.record, Deployment) or change.record.status == "Deleting")
+        }
+        self._begun = {
+            change.record.application_key
+            for change in changes
+            if isinstance(change.record, Transaction) and change.record.type == "DELETE"
         }
         self._removed.clear()
         for change in changes:
@@ -177,8 +184,8 @@ class Keeping:
         return not isinstance(known, Deployment) or known.status == "Deleting" or key in self._deleting
 
     def _is_being_deleted(self, application: str) -> bool:
-        """A DELETE is under way, or the batch removes the application."""
-        return application in self._removed or any(
+        """A DELETE is under way or begins in this batch, or the batch removes the application."""
+        return application in self._removed | self._begun or any(
             isinstance(known, Transaction)
             and known.type == "DELETE"
             and known.active

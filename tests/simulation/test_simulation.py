@@ -82,7 +82,7 @@ def test_nothing_is_lost_and_nothing_runs_twice() -> None:
 
 def test_outputs_of_failed_tasks_are_kept_within_their_bounds() -> None:
     counts: Counter[str] = Counter()
-    for seed in (61, 77):
+    for seed in (77, 93):
         result = simulate(seed, STEPS)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.scheduler import Core
+from store.records import TaskGroup, Transaction
 from tests.unit.lab import Lab, version
 
 
@@ -48,3 +51,33 @@ def test_limits_change_in_place_without_a_number() -> None:
     lab.run()
     reply = lab.ask(requests.UpdateApplication(version=version(0), resources_only=True))
     assert not reply.error and lab.application.instances == 3
+
+
+def test_a_cancelled_update_to_fewer_taskgroups_ends_those_above_the_number() -> None:
+    """The update may be cancelled before its first step. The number was accepted, and stays the wanted one."""
+    before = Lab()
+    before.create(4)
+    before.offer()
+    before.run()
+    before.wait(2.0)
+    before.ask(requests.UpdateApplication(version=version(4, labels={"release": "2"})))
+    before.ask(requests.ScaleApplication(namespace="default", name="web", instances=2, on_conflict="supersede"))
+    records = before.records()
+    for number, record in enumerate(records):
+        if isinstance(record, TaskGroup):
+            records[number] = msgspec.structs.replace(record, killing_since=0.0, end_cause="", kill_reason="")
+    lab = Lab()
+    lab.core = Core(records, lab.options, before.now)  # no turn has passed
+    lab.now = lab.core.began.now
+    (update,) = (one for one in records if isinstance(one, Transaction) and one.active)
+    assert update.target == 2
+    assert not lab.cancel(update).error
+    assert [(group.index, group.end_cause) for group in lab.groups if group.killing_since] == [
+        (2, "ScaledDown"),
+        (3, "ScaledDown"),
+    ]
+    for group in lab.groups[2:]:
+        lab.report(group, "KILLED")
+    lab.wait(1.0)
+    assert [group.index for group in lab.groups] == [0, 1]
+    assert (lab.application.instances, lab.application.status) == (2, "Running")

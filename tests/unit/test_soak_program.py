@@ -29,7 +29,7 @@ class StandIn:
         self.number = number
         self.stopped = 0
 
-    def __call__(self, folder: Path, seed: int) -> StandIn:
+    def __call__(self, folder: Path, seed: int, policies: None) -> StandIn:
         return self
 
     def start(self) -> None: ...

@@ -281,8 +281,15 @@ class Update(Kind):
         return UpdatePayload.of(transaction).max_unavailable
 
     def cancelled(self, ctx: Context, transaction: Transaction) -> None:
-        """The number of taskgroups may have been changed with the version."""
+        """The number of taskgroups may have changed with the version. Taskgroups above the number end, as after a
+        cancelled scale."""
         limit_to_existing(ctx, transaction)
+        application = ctx.application(transaction)
+        if application is None:
+            return
+        for group in list(ctx.state.groups_of(application.key).values()):
+            if groups.is_surplus(application, group.index) and not (group.ended or group.killing_since):
+                groups.end(ctx, group, "ScaledDown", f"scaled down to {application.instances}")
 
     def late(self, ctx: Context, transaction: Transaction) -> str:
         """The taskgroups that do not run, or are not healthy; else that no offers were seen."""

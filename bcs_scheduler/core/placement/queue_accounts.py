@@ -73,7 +73,7 @@ class QueueTrees(Protocol):
         """The newest stored revision; None if no revision is stored."""
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
-        """As `QueueAccounts.too_small`."""
+        """Like `QueueAccounts.too_small`."""
 
 
 class QueueAccounts:

@@ -167,7 +167,7 @@ class Gangs:
             self._units_of[unit.gang].pop(application, None)
 
     def refusal(self, record: ManagedApplication) -> str | None:
-        """As `CoreEngine.refusal`, for the gang of a record."""
+        """Like `CoreEngine.refusal`, for the gang of a record."""
         metadata = conversion.metadata_of(record)
         return self._engine.refusal(metadata.id, metadata.queue, metadata.placeholder_ask)
 

@@ -179,7 +179,7 @@ class Trees:
         return found
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
-        """As `QueueAccounts.too_small`."""
+        """Like `QueueAccounts.too_small`."""
         tree = self.of(role).tree
         sums: dict[str, Vector] = {}
         for application, amounts in needed.items():
