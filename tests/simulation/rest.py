@@ -79,10 +79,10 @@ class Rest:
         if not isinstance(application, Application):
             return True
         version = self._durable.get(("version", f"{application.key}/{application.version}"))
+        if not isinstance(version, Version) or version.min_available > 1:
+            return False  # a gang needs several places at the same time: how many there are is not asked here
         neighbours = neighbours_in(self._durable.values())
-        return isinstance(version, Version) and any(
-            self._fits(version, agent, neighbours) for agent in self._master.registered.values()
-        )
+        return any(self._fits(version, agent, neighbours) for agent in self._master.registered.values())
 
     # --- daemonsets -------------------------------------------------------------------------------------------
 

@@ -151,6 +151,26 @@ def test_a_fetch_that_goes_well_at_last_is_no_restart() -> None:
     assert (lab.group().status, lab.group().restarts, lab.group().unfetched) == ("Running", 0, 1)
 
 
+def test_an_answer_before_the_report_of_the_agent_does_not_hide_that_the_fetch_failed() -> None:
+    """Answers have no reason. With the policy Never, the taskgroup would stay Failed although it has never run."""
+    lab = placed("Never")
+    first = lab.group()
+    lab.report(first, "FAILED", reason=RECONCILIATION, answer=True)
+    assert lab.group().status == "Staging"
+    lab.report(first, "FAILED", **UNFETCHED)
+    assert (lab.group().status, lab.group().ended) == ("Lost", True)
+    lab.wait(2.0)
+    lab.offer()
+    assert lab.group().id != first.id
+
+
+def test_an_answer_ends_a_task_that_has_been_seen_to_run() -> None:
+    lab = placed("Never")
+    lab.report(lab.group(), "RUNNING")
+    lab.report(lab.group(), "FAILED", reason=RECONCILIATION, answer=True)
+    assert (lab.group().status, lab.group().ended) == ("Failed", True)
+
+
 def test_what_a_user_reschedules_counts_although_it_was_never_launched() -> None:
     lab = placed("Never")
     group = lab.group()

@@ -51,6 +51,14 @@ def did_not_happen(report: Report, group: TaskGroup) -> bool:
     return report.unfetched and group.executor == "bcs" and group.unfetched + 1 < FETCH_ATTEMPTS
 
 
+def lacks_reason(report: Report, group: TaskGroup) -> bool:
+    """Returns True if the report is an answer that a task has failed, of which no other report has come. An answer has
+    no reason, so a launch that did not happen looks like a failure. The agent repeats its own report, with the reason,
+    until the report is acknowledged."""
+    unseen = not group.started and not group.killing_since and group.executor == "bcs"
+    return unseen and report.answer and report.state == TaskState.FAILED
+
+
 def is_due(group: TaskGroup) -> bool:
     """Returns True if the taskgroup has ended without having been launched."""
     return group.ended and not group.started and group.status == "Lost"

@@ -27,7 +27,7 @@ from bcs_scheduler.core.interface.cluster_manager import (
 from store.ids import taskgroup_of
 from store.reasons import TASKGROUP_TURNED
 from store.records import Task, TaskGroup
-from transactions.rules.taskgroups import lifecycle
+from transactions.rules.taskgroups import lifecycle, relaunch
 
 
 class StatusUpdates:
@@ -126,6 +126,8 @@ class StatusUpdates:
             update.unfetched,
             update.out_of_memory,
         )
+        if relaunch.lacks_reason(report, group):
+            return
         reduced = lifecycle.reduce_task(task, lifecycle.applied_report(report, group), turn.now)
         if reduced is task:
             return
