@@ -53,10 +53,9 @@ class Script:
             if request.call.type != Call.SUBSCRIBE:
                 peer.send(self.on_call(peer, request))
             elif not self.on_subscribe(peer, request):
-                peer.send(
-                    fakemaster.stream_head(f"stream-{len(self.streams)}") + fakemaster.event_chunk(self.first_event)
-                )
-                self.streams.append(peer)
+                name = f"stream-{len(self.streams)}"
+                self.streams.append(peer)  # a test may use the stream as soon as the event is there
+                peer.send(fakemaster.stream_head(name) + fakemaster.event_chunk(self.first_event))
         elif request.path == "/flags":
             if self.flags_hang:
                 return
