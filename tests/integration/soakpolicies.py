@@ -166,9 +166,9 @@ def _leaves(spec: Record) -> list[Record]:
 
 
 def _reserving(mesos: RealMesos) -> list[str]:
-    """The agents with dynamic reservations."""
-    return [
-        str(agent["hostname"])
-        for agent in mesos.state()["slaves"]
-        if any(agent.get("reserved_resources_full", {}).values())
-    ]
+    """The agents with dynamic reservations. A master that has just lost the lead answers nothing."""
+    try:
+        agents = mesos.state()["slaves"]
+    except (KeyError, OSError, ValueError):
+        return ["no master leads"]
+    return [str(agent["hostname"]) for agent in agents if any(agent.get("reserved_resources_full", {}).values())]

@@ -41,7 +41,7 @@ def test_after_every_round_queues_gangs_and_reservations_are_as_promised(tmp_pat
 
     def has_seen_all() -> bool:
         report = policies.report(tmp_path)
-        return "ApplicationPreempting 0" not in report and "ReservationComplete 0" not in report
+        return "ApplicationPreempting 0" not in report and "ReservationStarted 0" not in report
 
     try:
         soak.start()
