@@ -142,7 +142,7 @@ class Policies:
         found = [f"placeholder: {group['ID']} {group['Status']}" for group in live if group["AppID"].startswith("tg-")]
         found += [f"reserved in Mesos: {agent}" for agent in _reserving(mesos)]
         spec = leader.call("GET", "/queuetree")["spec"]
-        most = next(q["resources"]["max"]["cpus"] for q in _leaves(spec) if q["name"] == BATCH)
+        most = next(q["resources"]["max"]["cpus"] for q in spec["queues"] if q["name"] == BATCH)
         running = Counter(BATCH if group["AppID"] == FILLER else "default" for group in live)
         statuses = Counter(group["Status"] for group in live if group["AppID"] == FILLER)
         if set(statuses) - {"Running"}:
@@ -158,11 +158,6 @@ class Policies:
                     f"queue {name}: {status['taskgroups']} taskgroups, {status['used']}; {running[name]} exist"
                 )
         return found
-
-
-def _leaves(spec: Record) -> list[Record]:
-    found: list[Record] = spec["queues"]
-    return found
 
 
 def _reserving(mesos: RealMesos) -> list[str]:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -69,23 +70,25 @@ MUST_HAPPEN = (
 """Without these a clean run proves little."""
 
 
-def test_nothing_is_lost_and_nothing_runs_twice() -> None:
+def counted(seeds: Iterable[int], **world: bool) -> Counter[str]:
+    """Runs worlds, which must hold, and returns how often things happened in them. `world`: arguments of `simulate`."""
     counts: Counter[str] = Counter()
-    for seed in range(1, 21):
-        result = simulate(seed, STEPS)
+    for seed in seeds:
+        result = simulate(seed, STEPS, **world)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
+    return counts
+
+
+def test_nothing_is_lost_and_nothing_runs_twice() -> None:
+    counts = counted(range(1, 21))
     missing = [name for name in MUST_HAPPEN if not counts[name]]
     assert not missing, f"never happened: {missing}"
     assert counts["taskgroups running"] > 400
 
 
 def test_outputs_of_failed_tasks_are_kept_within_their_bounds() -> None:
-    counts: Counter[str] = Counter()
-    for seed in (77, 93):
-        result = simulate(seed, STEPS)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted((77, 93))
     assert counts["outputs kept"] and counts["outputs pushed out"] and counts["outputs removed with their application"]
     assert counts["outputs fetched"] and counts["outputs not fetched"]
     assert counts["outputs of failed tasks"] + counts["outputs fetched"] > counts["outputs kept"]
@@ -130,21 +133,13 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
 def test_losses_that_count_as_large_stop_replacements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses of two agents count here, because five agents are rarely lost at once."""
     monkeypatch.setattr(loss_guard, "LEAST_AGENTS", 2)
-    counts: Counter[str] = Counter()
-    for seed in range(4, 10):
-        result = simulate(seed, STEPS)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted(range(4, 10))
     assert counts["halts of replacements"]
 
 
 def test_sessions_keep_gangs_whole_and_budgets() -> None:
-    counts: Counter[str] = Counter()
     # 22: a dry run of the reschedule of an unreachable taskgroup; 283: a turn ends between launches of one GROUPBY
-    for seed in (*range(1, 9), 22, 283):
-        result = simulate(seed, STEPS, sessions=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted((*range(1, 9), 22, 283), sessions=True)
     assert counts["gangs planned"] and counts["taskgroups evicted"] and counts["snapshots compared"]
 
 
@@ -154,11 +149,7 @@ def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.Monk
 
 
 def test_groups_start_whole() -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(1, 9):
-        result = simulate(seed, STEPS, groups=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted(range(1, 9), groups=True)
     assert counts["groups planned"]
 
 
@@ -168,11 +159,8 @@ def test_mutants_of_groups_are_caught(mutant: Mutant, monkeypatch: pytest.Monkey
 
 
 def test_reservations_hold_their_room_and_leave_nothing() -> None:
-    counts: Counter[str] = Counter()
-    for seed in (*range(1, 9), 122):  # 122: a user cancels the deletion of a placeholder
-        result = simulate(seed, STEPS, reservations=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    # 122: a user cancels the deletion of a placeholder
+    counts = counted((*range(1, 9), 122), reservations=True)
     assert counts["reservations"] and counts["swaps"]
 
 
@@ -182,11 +170,7 @@ def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.
 
 
 def test_rooms_are_kept_for_placeholders_and_taken_over() -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(1, 9):
-        result = simulate(seed, STEPS, reservations=True, kept=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted(range(1, 9), reservations=True, kept=True)
     assert counts["rooms kept"] and counts["rooms taken over"]
 
 
@@ -196,11 +180,7 @@ def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
 
 
 def test_room_is_held_for_placeholders_and_taken_over() -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(1, 9):
-        result = simulate(seed, STEPS, reservations=True, held=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted(range(1, 9), reservations=True, held=True)
     assert counts["turns with held room"] and counts["launches beside held room"] and counts["swaps"]
 
 
@@ -215,9 +195,7 @@ FORMS: tuple[dict[str, bool], ...] = ({}, {"kept": True}, {"held": True})
 def test_members_of_a_group_wait_for_the_room_of_the_whole_group() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 10):  # 3: what found no place in time is launched again
-        result = simulate(seed, STEPS, groups=True, reservations=True, **FORMS[seed % 3 - 1])
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+        counts += counted((seed,), groups=True, reservations=True, **FORMS[seed % 3 - 1])
     assert counts["groups that start with their room"] and counts["reservations of several members"]
 
 
@@ -227,12 +205,8 @@ def test_mutants_of_reservations_of_groups_are_caught(mutant: Mutant, monkeypatc
 
 
 def test_the_tree_of_queues_changes_while_it_decides() -> None:
-    counts: Counter[str] = Counter()
     # 73: the indexes are compared before the first turn of a leader; 910094: a leader works beside its successor
-    for seed in (*range(1, 9), 73, 910094):
-        result = simulate(seed, STEPS, trees=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted((*range(1, 9), 73, 910094), trees=True)
     assert counts["turns with a changed tree"] and counts["queues of the tree judged"] and counts["limits judged"]
     assert counts["taskgroups evicted by queues"] and counts["snapshots compared"]
 
@@ -243,20 +217,13 @@ def test_mutants_of_trees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
 
 
 def test_moves_keep_budgets_and_room_and_end() -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(1, 17):
-        result = simulate(seed, STEPS, moves=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted(range(1, 17), moves=True)
     assert counts["moves to pack"] and counts["moves to spread"]
 
 
 def test_moves_keep_the_rules_of_the_tree_of_queues() -> None:
-    counts: Counter[str] = Counter()
-    for seed in (7, 25, 26, 30):  # few seeds move many taskgroups: those that wait in queues stop all moves
-        result = simulate(seed, STEPS, trees=True, moves=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    # few seeds move many taskgroups: those that wait in queues stop all moves
+    counts = counted((7, 25, 26, 30), trees=True, moves=True)
     assert counts["moves to pack"] and counts["moves to spread"] and counts["queues of the tree judged"]
 
 
@@ -266,11 +233,7 @@ def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
 
 
 def test_each_role_keeps_the_rules_of_its_policy() -> None:
-    counts: Counter[str] = Counter()
-    for seed in range(1, 13):
-        result = simulate(seed, STEPS, mixed=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    counts = counted(range(1, 13), mixed=True)
     for policy in ("simple", "session", "hierarchical"):
         assert counts[f"turns of a partition with the policy {policy}"]
     assert counts["queues of the tree judged"] and counts["gangs planned"] and counts["snapshots compared"]
@@ -283,11 +246,8 @@ def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
 
 
 def test_guarantees_of_queues_stay_in_a_full_cluster() -> None:
-    counts: Counter[str] = Counter()
-    for seed in (*range(1, 15), 34):  # 34: an update makes an application smaller while a restart waits
-        result = simulate(seed, STEPS, guarantees=True)
-        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
-        counts.update(result.counts)
+    # 34: an update makes an application smaller while a restart waits
+    counts = counted((*range(1, 15), 34), guarantees=True)
     assert counts["taskgroups evicted by queues"] >= 10
 
 

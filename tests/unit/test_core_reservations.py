@@ -69,6 +69,15 @@ class GangLab(Lab):
         return made
 
 
+def check_launch(lab: GangLab, agents: tuple[str, ...], launched: int) -> None:
+    """After the end of a reservation, agents offer room for the whole gang: so many taskgroups are launched."""
+    for agent in agents:
+        lab.offer(agent, cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == launched
+    assert lab.transaction("LAUNCH").status == ("FINISH" if launched else "FAIL")
+
+
 def test_placeholders_gather_room_one_by_one_and_the_gang_takes_it_over() -> None:
     lab = GangLab()
     lab.gang(3, 3)
@@ -170,11 +179,7 @@ def test_a_reservation_that_does_not_find_its_room_ends_by_its_style(style: str,
     assert [group.agent_id for group in lab.stop_ending()] == ["a"]
     lab.wait(1.0)
     assert not (lab.holders or lab.core.state.placeholders)
-    for agent in ("a", "b"):
-        lab.offer(agent, cpus=WHOLE)
-    lab.wait(1.0)
-    assert len(lab.groups) == launched
-    assert lab.transaction("LAUNCH").status == ("FINISH" if launched else "FAIL")
+    check_launch(lab, ("a", "b"), launched)
     if not launched:
         assert "ResourceReservationTimeout" in lab.transaction("LAUNCH").message
         assert (lab.application.status, lab.application.instances) == ("Stopped", 0)
@@ -191,11 +196,7 @@ def test_a_reservation_ends_by_its_style_if_a_placeholder_has_a_place_and_never_
     lab.stop_ending()
     lab.wait(1.0)
     assert not (lab.holders or lab.core.state.placeholders)
-    for agent in ("c", "d"):
-        lab.offer(agent, cpus=WHOLE)
-    lab.wait(1.0)
-    assert len(lab.groups) == launched
-    assert lab.transaction("LAUNCH").status == ("FINISH" if launched else "FAIL")
+    check_launch(lab, ("c", "d"), launched)
 
 
 def test_the_placeholders_of_two_reservations_of_one_application_have_different_names() -> None:

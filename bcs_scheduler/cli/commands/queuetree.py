@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
@@ -19,23 +20,25 @@ from bcs_scheduler.cli.options import (
 )
 from bcs_scheduler.cli.session import Session
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+
 names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
-partition_option = click.option(
-    "-P",
-    "--partition",
-    default="",
-    metavar="NAME",
-    shell_complete=partition_names,
-    help="Of trees: the partition of roles. Default: the only one with a tree, or default.",
-)
-listed_partition_option = click.option(
-    "-P",
-    "--partition",
-    default="",
-    metavar="NAME",
-    shell_complete=partition_names,
-    help="Of trees: the partition of roles. Default: all with a tree.",
-)
+
+
+def _partition_option(default: str) -> Callable[[Command], Command]:
+    """The option that names a partition. `default`: the partitions that count if the user names none."""
+    return click.option(
+        "-P",
+        "--partition",
+        default="",
+        metavar="NAME",
+        shell_complete=partition_names,
+        help=f"Of trees: the partition of roles. Default: {default}.",
+    )
+
+
+partition_option = _partition_option("the only one with a tree, or default")
+listed_partition_option = _partition_option("all with a tree")
 expected_option = click.option(
     "--expected", type=click.IntRange(0), metavar="N", help="Refuse the change unless revision N counts at present."
 )

@@ -10,6 +10,7 @@ from bcs_scheduler.wire.decoding import Document
 from bcs_scheduler.wire.documents.application import API_VERSION
 from bcs_scheduler.wire.documents.namespaces import NamespaceMetadata
 from bcs_scheduler.wire.documents.policy.priorities import GREATEST, LEAST
+from bcs_scheduler.wire.documents.policy.versions import BatchVersion
 
 HEAVIEST = 1_000_000
 
@@ -44,12 +45,7 @@ class QueueDocument(Document, frozen=True, kw_only=True):
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 
-    api_version: Literal[
-        "v4",
-        "scheduling.volcano.sh/v1beta1",
-        "scheduling.incubator.k8s.io/v1alpha1",
-        "scheduling.incubator.k8s.io/v1alpha2",
-    ] = "v4"
+    api_version: BatchVersion = "v4"
     # Generators of clients make names of constants from the values, so two cases of one word are one name twice.
     kind: Literal["queue"]
     metadata: NamespaceMetadata

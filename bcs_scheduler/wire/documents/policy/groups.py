@@ -8,6 +8,7 @@ from msgspec import Meta, field
 
 from bcs_scheduler.wire.decoding import Document
 from bcs_scheduler.wire.documents.application import API_VERSION, MAX_INSTANCES, KeptMetadata
+from bcs_scheduler.wire.documents.policy.versions import BatchVersion
 
 Least = Annotated[int, Meta(ge=0, le=MAX_INSTANCES)]
 
@@ -30,12 +31,7 @@ class PodGroupDocument(Document, frozen=True, kw_only=True):
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 
-    api_version: Literal[
-        "v4",
-        "scheduling.volcano.sh/v1beta1",
-        "scheduling.incubator.k8s.io/v1alpha1",
-        "scheduling.incubator.k8s.io/v1alpha2",
-    ] = "v4"
+    api_version: BatchVersion = "v4"
     kind: Literal["PodGroup"]
     metadata: KeptMetadata
     spec: PodGroupSpec
