@@ -25,6 +25,7 @@ from store.records.definition import Amounts as Resources
 from store.records.definition import Container
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
+from tests.unit.spenttime import Spent
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""
@@ -402,16 +403,6 @@ def test_portions_follow_a_change_in_between(monkeypatch: pytest.MonkeyPatch, fo
     alive = [group for group in lab.core.state.taskgroups.values() if not group.ended]
     assert len(alive) == wanted
     assert all(group.agent_id != agents(4)[0] for group in alive) or change != "rescinded"
-
-
-class Spent:
-    """The time of each turn is used up at its begin."""
-
-    def spent(self) -> float:
-        return 1.0
-
-    def is_congested(self) -> bool:
-        return False
 
 
 def crowded() -> Lab:

@@ -14,6 +14,7 @@ from store.records import Application, FailedOutput, Strategy
 from store.records.definition import Amounts, Container
 from tests.unit.lab import CLUSTER, START, Lab, running
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
+from tests.unit.spenttime import Spent
 from transactions.rules.taskgroups.task_states import TaskState
 
 
@@ -142,16 +143,6 @@ def test_the_deletion_of_an_application_removes_its_outputs_and_no_others() -> N
     assert list(lab.core.state.outputs) == ["other"]
     lab.create(3)
     assert not lab.core.state.indexes.outputs_of("default/web"), "a new application of this name has no outputs"
-
-
-class Spent:
-    """A turn without time: each part does one piece of work."""
-
-    def spent(self) -> float:
-        return 1.0
-
-    def is_congested(self) -> bool:
-        return False
 
 
 def test_outputs_are_removed_in_slices_before_their_application() -> None:
