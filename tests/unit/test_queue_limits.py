@@ -219,6 +219,35 @@ def test_a_reservation_ends_and_pauses() -> None:
     assert len(reserve(state, 102.0 + 2 * LONGEST)) == 1
 
 
+def test_asks_that_are_alike_do_not_hold_a_node_one_after_the_other() -> None:
+    state = crowded()
+    state.nodes.by_name["n2"].is_schedulable = False
+    state.ask(Ask("waits", "next", (("cpus", 3),), created=100.0))
+    assert list(state.run()) == []
+    assert [one.ask.name for one in reserve(state, 102.0)] == ["next"]
+    state.ask(Ask("runs", "small", (("cpus", 2),)))
+    assert list(state.run()) == []
+    expire(state, 102.0 + LONGEST)
+    assert reserve(state, 102.0 + LONGEST) == []
+    assert [one.ask.name for one in state.run()] == ["small"]
+    state.release("runs", "small")
+    for name in ("t", "next"):
+        state.ask(state.withdraw("waits", name)._replace(created=110.0))
+    assert list(state.run()) == []
+    assert reserve(state, 101.0 + 2 * LONGEST) == []
+    assert len(reserve(state, 102.0 + 2 * LONGEST)) == 1
+
+
+def test_a_reservation_that_was_lost_is_made_again_and_lasts_as_long() -> None:
+    state = crowded()
+    reserve(state, 102.0)
+    state.forget_promise("waits", "t")
+    assert list(state.run()) == []
+    assert len(reserve(state, 150.0)) == 1
+    assert expire(state, 149.0 + LONGEST) == []
+    assert len(expire(state, 150.0 + LONGEST)) == 1
+
+
 def test_the_number_of_reservations_is_bounded() -> None:
     state = tree({"name": "q"}, nodes={f"n{number:02}": 4 for number in range(2 * MOST)})
     state.submit(Application("runs", "root.q", 0))

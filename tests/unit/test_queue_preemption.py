@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
 from offers.policy.hierarchy.preemption.quota import give_back, spread
+from offers.policy.hierarchy.preemption.reservation import LONGEST, expire
 from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -132,19 +132,45 @@ def test_preemption_can_be_switched_off() -> None:
     assert attempt(state, ask, LATE) is None
 
 
-def test_an_ask_tries_again_after_a_pause_and_never_after_a_result() -> None:
+def test_an_ask_tries_again_after_a_pause() -> None:
     state = full()
     (ask,) = pending(state, "root.q2", 3)
     assert attempt(state, ask, LATE) is None
     state.release("run-root.q1", "t0")
-    state.partition = state.partition._replace(preemption=True)
-    small = pending(state, "root.q2", 2)[0]
-    assert attempt(state, small, LATE) is not None
-    assert state.applications[small.application].preempted_at[small.name] == inf
-    state.forget_promise(small.application, small.name)
-    assert attempt(state, small, LATE + 10 * RETRY) is None
     assert attempt(state, ask, LATE + RETRY / 2) is None
     assert state.applications[ask.application].preempted_at[ask.name] == LATE
+    small = pending(state, "root.q2", 2)[0]
+    assert attempt(state, small, LATE) is not None
+
+
+def test_an_ask_whose_promise_is_lost_preempts_again() -> None:
+    state = full()
+    (ask,) = pending(state, "root.q2", 1)
+    found = attempt(state, ask, LATE)
+    assert found is not None
+    assert attempt(state, ask, LATE + RETRY) is None
+    state.forget_promise(ask.application, ask.name)
+    for victim in found.victims:
+        state.release(victim.ask.application, victim.ask.name)
+        state.recover(victim)
+    assert attempt(state, ask, LATE + RETRY / 2) is None
+    again = attempt(state, ask, LATE + RETRY)
+    assert again is not None and again.ask == ask
+
+
+def test_an_ask_whose_promise_was_not_kept_in_time_pauses_for_longer() -> None:
+    state = full()
+    (ask,) = pending(state, "root.q2", 2)
+    found = attempt(state, ask, LATE)
+    assert found is not None
+    assert expire(state, LATE) == []
+    for victim in found.victims:
+        state.release(victim.ask.application, victim.ask.name)
+        state.recover(victim)
+    assert expire(state, LATE) == []
+    assert expire(state, LATE + LONGEST) == [ask]
+    assert attempt(state, ask, LATE + 2 * LONGEST) is None
+    assert attempt(state, ask, LATE + 2 * LONGEST + RETRY) is not None
 
 
 def test_the_asks_of_a_leaf_have_a_bounded_number_of_tries() -> None:

@@ -197,7 +197,7 @@ class Tree:
         ask = self.take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
         if tried is not None:
             owner.preempted_at[name] = tried
-        if reserved is not None:
+        if node and reserved is not None:
             owner.reserved_at[name] = reserved
         new = owner.add(ask, node)
         self._count(owner, ask.request, 1)

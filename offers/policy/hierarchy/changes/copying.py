@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
-from offers.dimensions import amounts
+from offers.dimensions import Amounts, amounts
 from offers.policy.amounts import added, difference
 from offers.policy.hierarchy.cluster import resize
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
@@ -65,6 +65,7 @@ class _Application(NamedTuple):
     oldest: float | None
     preempted_at: Mapping[str, float]
     reserved_at: Mapping[str, float]
+    paused_until: Mapping[Amounts, float]
 
 
 class Captured(NamedTuple):
@@ -103,6 +104,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
                 one.oldest,
                 dict(one.preempted_at),
                 dict(one.reserved_at),
+                dict(one.paused_until),
             )
             for one in tree.applications.values()
         ],
@@ -176,4 +178,5 @@ def _copy_application(copy: Tree, application: _Application) -> Steps[None]:
             yield
     other.oldest = application.oldest
     other.preempted_at, other.reserved_at = dict(application.preempted_at), dict(application.reserved_at)
+    other.paused_until = dict(application.paused_until)
     copy.renew(other, other.priorities.greatest(), None)

@@ -2,8 +2,10 @@
 
 An ask that waits for a node, and is older than `PATIENCE`, reserves the node that lacks the least; one ask has one
 reservation, one node holds one, and nothing else is placed on the node meanwhile. A reservation that is older than
-`LONGEST` ends, and its ask waits as long before it may reserve again. An ask that needs one node takes the node at
-once: reservations of other asks on the node end, and allocations there that are not more important are preempted.
+`LONGEST` ends, and no ask of the application with the same request reserves a node for as long: otherwise such asks
+would hold nodes one after the other, and smaller work would never be placed there. An ask that needs one node takes
+the node at once: reservations of other asks on the node end, and allocations there that are not more important are
+preempted.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from offers.policy.hierarchy.tree import Tree
 PATIENCE = 2.0
 """Seconds after which an ask reserves a node."""
 LONGEST = 60.0
-"""Seconds that a reservation lasts without victims that are still leaving, and the pause after it."""
+"""Seconds that a promise of a node lasts without victims that are still leaving, and the pause after a promise that
+was not kept: of the request before the next reservation, and of the ask before the next try to preempt."""
 MOST = 10
 """Reservations of asks without victims in a tree at a time: each keeps a node from all other work."""
 
@@ -67,9 +70,10 @@ def expire(tree: Tree, now: float) -> list[Ask]:
         if not node.promises or any(node.leaving.values()):
             continue
         for ask in list(node.promises.values()):
-            reserved = tree.applications[ask.application].reserved_at
-            if now - reserved.setdefault(ask.name, now) >= LONGEST:
-                reserved[ask.name] = now
+            owner = tree.applications[ask.application]
+            if now - owner.reserved_at.setdefault(ask.name, now) >= LONGEST:
+                owner.pause(ask.request, now, LONGEST)
+                owner.preempted_at[ask.name] = now + LONGEST
                 tree.forget_promise(ask.application, ask.name)
                 ended.append(ask)
     return ended
@@ -131,9 +135,6 @@ def take_nodes(tree: Tree) -> list[Preemption]:
 
 def _ready(one: RequestClass, now: float) -> Iterator[Ask]:
     for group in one.members:
-        reserved = group.application.reserved_at
-        for created, name, ask in group.asks:
-            if now - created < PATIENCE:
-                break
-            if name not in reserved or now - reserved[name] >= LONGEST:
-                yield ask
+        created, _, ask = group.asks[0]
+        if now - created >= PATIENCE and not group.application.pauses(ask.request, now):
+            yield ask

@@ -1,9 +1,10 @@
 """Preemption towards guarantees: which asks may try, and how often.
 
-An ask may try if preemption is on, the ask may preempt others, has not had a result before, needs no particular node,
-has waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY` seconds. The asks of a leaf
-have at most `TRIES` tries in a cycle, and asks that must fail as another one did are passed over, so the work of a
-cycle is bounded.
+An ask may try if preemption is on, the ask may preempt others, has no promise of a node, needs no particular node, has
+waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY` seconds. So an ask whose promise
+was lost with the node, or whose victims were not ended, tries again; a promise that was not kept in time has a longer
+pause (`reservation.LONGEST`). The asks of a leaf have at most `TRIES` tries in a cycle, and asks that must fail as
+another one did are passed over, so the work of a cycle is bounded.
 """
 
 from __future__ import annotations
@@ -59,19 +60,13 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     tried = application.preempted_at.get(ask.name, -inf)
     if not tree.partition.preemption or not ask.may_preempt or ask.required_node or now - tried < RETRY:
         return None
-    if (
-        _is_stopped(leaf)
-        or tried == inf
-        or application.asks[ask.name].alike.promised
-        or now - ask.created < _delay(leaf)
-    ):
+    if _is_stopped(leaf) or application.asks[ask.name].alike.promised or now - ask.created < _delay(leaf):
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
     application.preempted_at[ask.name] = now
     result = plan(tree.nodes, leaf, ask, tree.leaving, check, tree.allowance)
     if result is not None:
-        application.preempted_at[ask.name] = inf
         tree.preempt(result)
     return result
 

@@ -107,16 +107,28 @@ class Application:
         self.counts_as_started = False
         """True if the groups are in classes of applications that have allocations."""
         self.reserved_at: dict[str, float] = {}
-        """The moment of the last reservation for each pending ask, or of its end; seconds."""
+        """The moment from which the promise of a node to a pending ask is counted, seconds; only of asks with one."""
+        self.paused_until: dict[Amounts, float] = {}
+        """Requests whose asks reserve no node for a time, because a promise was not kept; seconds."""
         self.trackers: tuple[Tracker, ...] = ()
         """The limits of users and groups that hold for the application."""
         self.preempted_at: dict[str, float] = {}
-        """The moment of the last try to preempt for each pending ask, seconds; infinity once a try had a result."""
+        """The moment of the last try to preempt for each pending ask, or of the end of the pause after a promise that was
+        not kept; seconds."""
 
     @property
     def since(self) -> float:
         """The moment of submission: the earlier of the own creation and the creation of the oldest ask; seconds."""
         return self.submitted if self.oldest is None else min(self.submitted, self.oldest)
+
+    def pause(self, request: Amounts, now: float, seconds: float) -> None:
+        """Asks with this request reserve no node for a time. `now` is seconds of the clock of the asks."""
+        self.paused_until = {key: until for key, until in self.paused_until.items() if until > now}
+        self.paused_until[request] = now + seconds
+
+    def pauses(self, request: Amounts, now: float) -> bool:
+        """True if asks with this request may reserve no node at `now` (seconds of the clock of the asks)."""
+        return now < self.paused_until.get(request, now)
 
     def add(self, ask: Ask, promised: str = "") -> Group:
         """Adds a pending ask, and returns its group. `promised`: the node that holds room for it. The caller places the
