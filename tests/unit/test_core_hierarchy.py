@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
-from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
+from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, trees
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
-from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
@@ -145,6 +145,46 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     run(lab)
     assert len(groups(lab, "online")) == 2
     assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
+
+
+def preempting(lab: Lab) -> Any:
+    """The one taskgroup that is ended for another queue."""
+    for _ in range(4):
+        lab.wait(5.0)
+    (victim,) = (one for one in lab.core.state.taskgroups.values() if one.killing_since and not one.ended)
+    return victim
+
+
+def test_a_taskgroup_whose_promised_agent_is_lost_preempts_on_another_one() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3, max_unavailable=3)
+    arrive(lab, *agents(3))
+    run(lab)
+    create(lab, "online", 1)
+    victim = preempting(lab)
+    lab.report(victim, "KILLED")
+    lab.turn(AgentRemoved(agent_id=victim.agent_id))
+    other = preempting(lab)
+    assert other.agent_id != victim.agent_id
+    lab.report(other, "KILLED")
+    arrive(lab, other.agent_id)
+    assert [group.agent_id for group in groups(lab, "online")] == [other.agent_id]
+
+
+def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3, max_unavailable=3)
+    arrive(lab, *agents(3))
+    run(lab)
+    create(lab, "online", 1)
+    victim = preempting(lab)
+    arrive(lab, *(f"new-{index}" for index in range(MOST_MOVES + 1)), cpus=WHOLE // 2)
+    placing = lab.core._offer_manager.placing
+    assert isinstance(placing, HierarchyPass)
+    (tree_of,) = placing.trees.roles.values()
+    tree = tree_of.tree
+    assert [node.name for node in tree.nodes if node.promises] == [victim.agent_id]
+    assert preempting(lab) == victim
 
 
 def test_critical_work_is_preempted_after_all_other_work() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
+from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.quota import give_back, spread
 from offers.policy.hierarchy.preemption.reservation import LONGEST, expire
 from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, preempt
@@ -156,6 +157,18 @@ def test_an_ask_whose_promise_is_lost_preempts_again() -> None:
     assert attempt(state, ask, LATE + RETRY / 2) is None
     again = attempt(state, ask, LATE + RETRY)
     assert again is not None and again.ask == ask
+
+
+def test_an_ask_whose_victim_was_not_ended_preempts_again() -> None:
+    state = full()
+    (ask, other) = pending(state, "root.q2", 1, 1)
+    (first, second) = preempt(state, LATE)
+    assert (first.ask, second.ask) == (ask, other)
+    keep(state, second.victims[0])
+    assert list(state.nodes.by_name["n1"].promises.values()) == [ask]
+    assert list(state.run()) == []
+    assert preempt(state, LATE + RETRY / 2) == []
+    assert [one.ask for one in preempt(state, LATE + RETRY)] == [other]
 
 
 def test_an_ask_whose_promise_was_not_kept_in_time_pauses_for_longer() -> None:

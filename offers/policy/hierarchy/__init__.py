@@ -44,7 +44,7 @@ from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_in_queues, cause_of
 from offers.policy.hierarchy.gangs import most_that_fit
-from offers.policy.hierarchy.maintenance import Maintenance, maintain
+from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
@@ -84,6 +84,7 @@ __all__ = [
     "conditions_changed",
     "copied",
     "finish",
+    "keep",
     "maintain",
     "may_administrate",
     "may_submit",

@@ -23,6 +23,18 @@ class Maintenance(NamedTuple):
     expired: tuple[Ask, ...]
 
 
+def keep(tree: Tree, victim: Allocation) -> None:
+    """Notes that a victim was not ended after all. The latest promises on the node for which there will be no room end,
+    and their asks may try other nodes. Raises KeyError for an unknown allocation."""
+    tree.release(victim.ask.application, victim.ask.name)
+    tree.recover(victim)
+    node = tree.nodes.by_name[victim.node]
+    for ask in reversed(list(node.promises.values())):
+        if all(node.room(name) >= 0 for name in node.promised):
+            break
+        tree.forget_promise(ask.application, ask.name)
+
+
 def maintain(tree: Tree, now: float, check: Check | None = None) -> Maintenance:
     """One round: promises expire, lowered maxima are enforced, asks preempt towards guarantees, the others reserve
     nodes. `now`: seconds of the clock of the asks. `check`: a further condition on a node once victims have gone; None

@@ -25,7 +25,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts, amounts
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_in_queues, maintain
+from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_in_queues, keep, maintain
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
@@ -349,7 +349,7 @@ class HierarchyPass(SessionPass):
             application = tree_of.tree.applications.get(eviction.job)
             victim = application.allocations.get(eviction.task) if application is not None else None
             if victim is not None and victim.ask.id in tree_of.tree.leaving:
-                tree_of.keep(victim)
+                keep(tree_of.tree, victim)
 
     # --- explanations -----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, task_name
+from bcs_scheduler.core.placement.hierarchy.promises import Promise, promise_again, promises
 from offers.dimensions import Amounts
 from offers.policy.hierarchy import (
     Allocation,
@@ -68,6 +69,8 @@ class RoleTree:
         """The tree was made anew, and does not have the applications."""
         self._doubtful: set[str] = set()
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
+        self._promised: list[Promise] = []
+        """Promises of a replaced tree, until the new one has the applications."""
         self.unfinished = False  # see `run`
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
@@ -128,13 +131,12 @@ class RoleTree:
         if self._is_new or (not partly and self._is_other(snapshot, agents)):
             self._renew(snapshot)
             return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
-        nodes = self.tree.nodes
-        nodes.defer()
+        self.tree.nodes.defer()
         try:
             return len(agents) + self._take_over(snapshot, agents, sorted(changed))
         finally:
             if not partly:
-                nodes.settle()
+                self.tree.nodes.settle()
 
     def _is_other(self, snapshot: Snapshot, agents: Iterable[str]) -> bool:
         """True if agents have other sizes, or many have joined or left."""
@@ -180,10 +182,13 @@ class RoleTree:
                     occupy(self.tree, agent.name, counted(agent.foreign), 1)
             for name, job in sorted(snapshot.jobs.items()):
                 self._set_job(name, job)
+        promise_again(self.tree, self._promised)
+        self._promised.clear()
 
     def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
         """A tree without applications in place of the present one."""
         allowance = self.tree.allowance
+        self._promised += promises(self.tree)
         self.tree = Tree(self._partition, nodes, self._admitted)
         self.tree.allowance = allowance
         self._set_states()
@@ -388,11 +393,6 @@ class RoleTree:
         """True if an application waits for places, or for a queue."""
         application = self.tree.applications.get(name)
         return name in self.unplaced or (application is not None and bool(application.asks))
-
-    def keep(self, victim: Allocation) -> None:
-        """The victim was not ended after all."""
-        self.tree.release(victim.ask.application, victim.ask.name)
-        self.tree.recover(victim)
 
 
 def _short(made: Mapping[str, list[Allocation]], missing: Mapping[str, int]) -> Iterator[str]:

@@ -113,8 +113,8 @@ class Application:
         self.trackers: tuple[Tracker, ...] = ()
         """The limits of users and groups that hold for the application."""
         self.preempted_at: dict[str, float] = {}
-        """The moment of the last try to preempt for each pending ask, or of the end of the pause after a promise that was
-        not kept; seconds."""
+        """The moment of the last try to preempt for each pending ask, or of the end of the pause after a promise that
+        was not kept; seconds."""
 
     @property
     def since(self) -> float:
