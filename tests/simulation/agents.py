@@ -70,6 +70,8 @@ class Group:
     launch: Launch
     tasks: dict[str, Task] = field(default_factory=dict)
     killing: bool = False
+    fetched: bool = True
+    """False: its executor is never started. No process of the taskgroup exists, so none can end or answer."""
     room: Room = field(init=False)
     """What it holds of its agent."""
     executor: Executor = field(init=False)
@@ -152,6 +154,7 @@ class Agent:
         world.tell(self.id, f"runs {group.id}")
         if launch.taskgroup.executor == "bcs" and world.fault(0.03):
             world.count("fault: executor not fetched")
+            group.fetched = False
             world.after(world.between(0.05, 1.0), self._unfetched, group)
             return False
         if world.seed % SILENCE == SILENT and world.fault(0.06):
@@ -178,7 +181,7 @@ class Agent:
 
     def message(self, message: cluster_manager.SendMessage) -> None:
         group = self.groups.get(message.executor_id)
-        if group is not None and not self.dead:
+        if group is not None and group.fetched and not self.dead:
             group.executor.receive(message)
 
     def _end(self, group: Group | None) -> None:
@@ -231,7 +234,7 @@ class Agent:
     def crash(self, group: Group) -> None:
         """A process of the taskgroup ends by itself, well or badly."""
         live = [task for task in group.tasks.values() if task.live]
-        if self.dead or group.killing or not live or self._world.calm:
+        if self.dead or group.killing or not group.fetched or not live or self._world.calm:
             return
         task = self._world.pick(live)
         if self._world.chance(0.3):
