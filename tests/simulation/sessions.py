@@ -1,6 +1,6 @@
 """The world with the policy `session`: users ask for priorities, gangs and queues, and rules that hold of sessions.
 
-I40  a gang of which nothing runs is planned with its minimum or not at all
+I40  a gang of which nothing runs is planned with its minimum or not at all; a restart waits for no other taskgroup
 I41  evictions leave the taskgroups ready that the disruption budget asks for
 I42  an evicted taskgroup has a transaction that looks for another place, and was less urgent than its beneficiary if
      both are of the same queue
@@ -83,6 +83,9 @@ class Sessions:
         self._asked, self._sessions = kinds != {"simple"}, "session" in kinds
         self._queues = Queues(world)
         self._turns = 0
+        self._restarted: set[str] = set()
+        """Taskgroups that reschedules have launched. Each is an operation by itself (decision 46), so the restart of
+        one is no plan of the gang."""
         self._terms: dict[int, _Before] = {}
         """The state after the turn before, by epoch: a leader that does not know its successor works beside it."""
 
@@ -96,6 +99,7 @@ class Sessions:
         if not self._asked:
             return
         after = {(change.kind, change.key): change.record for change in unit.changes}
+        self._note_restarts(before, unit)
         evicted: dict[str, list[TaskGroup]] = {}
         for change in unit.changes:
             old, new = before.get((change.kind, change.key)), change.record
@@ -171,17 +175,19 @@ class Sessions:
         there: dict[str, int] = {}
         fresh: set[str] = set()
         for _, placement in term.core._offer_manager.placing._launcher.placements():
-            key = state.transactions[placement.demand].application_key
+            transaction = state.transactions[placement.demand]
+            key = transaction.application_key
             there[key] = there.get(key, 0) + 1
-            fresh.add(key)
+            if transaction.type != "RESCHEDULE":
+                fresh.add(key)
         for group in _present(term):
             key = group.application_key
             there[key] = there.get(key, 0) + 1
-            if group.id not in before.known:
+            if group.id not in before.known and group.id not in self._restarted:
                 fresh.add(key)
         for key in fresh:
             reserved = key in state.managed_applications  # its taskgroups take over room that is held for all of them
-            if key not in before.there and not self._ended_members(term, key) and not reserved:
+            if key not in before.there and not reserved:
                 self._is_whole(term, key, there[key])
         self._terms[term.epoch] = _Before.of(term, there)
         if self._sessions:
@@ -198,10 +204,20 @@ class Sessions:
         if different:
             raise Violation("I43", f"the snapshot is out of date: {'; '.join(different)}")
 
-    @staticmethod
-    def _ended_members(term: Term, key: str) -> bool:
-        """Restarts after failures may be due one by one."""
-        return any(group.ended or group.unreachable_since for group in term.core.state.groups_of(key).values())
+    def _note_restarts(self, before: Records, unit: Unit) -> None:
+        """The unit that writes the new taskgroup also writes the reschedule, which names the old one."""
+        replaced = {
+            (old.application_key, old.index)
+            for change in unit.changes
+            if isinstance(change.record, Transaction) and change.record.type == "RESCHEDULE"
+            if isinstance(old := before.get(("taskgroup", change.record.taskgroup)), TaskGroup)
+        }
+        for change in unit.changes:
+            new = change.record
+            if not isinstance(new, TaskGroup) or ("taskgroup", new.id) in before:
+                continue
+            if (new.application_key, new.index) in replaced:
+                self._restarted.add(new.id)
 
     @staticmethod
     def _roles(term: Term, key: str) -> set[str]:
@@ -216,6 +232,8 @@ class Sessions:
         # A user may ask for the update of fewer taskgroups than the application wants.
         active = term.core.state.active_of(key).values()
         wanted = min(wanted, *(update.target for update in active if update.type == "UPDATE"), wanted)
+        # The slots of taskgroups that have ended, or whose agents are away, wait for restarts of their own.
+        wanted -= sum(bool(one.ended or one.unreachable_since) for one in term.core.state.groups_of(key).values())
         least = min(version.min_available, wanted) if version is not None else 0
         if least > 1 and len(self._roles(term, key)) > 1:
             self.world.count("gangs in several roles")  # each role decides by itself
