@@ -11,9 +11,9 @@ import pytest
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.hierarchy.promises import promise_again, promises
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.preemption.promises import promise_again, promises
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import Amounts

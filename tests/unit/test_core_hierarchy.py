@@ -187,6 +187,37 @@ def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
     assert preempting(lab) == victim
 
 
+@pytest.mark.parametrize("free", [0, 1])
+def test_a_gang_keeps_the_room_of_its_first_victim_until_the_last_one_has_ended(free: int) -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3, max_unavailable=3)
+    arrive(lab, *agents(3))
+    run(lab)
+    create(lab, "online", 3, min_available=3)
+    lab.wait(2.0)
+    arrive(lab, *(f"free-{index}" for index in range(free)))
+    lab.wait(20.0)
+    victims = [group for group in groups(lab, "batch") if group.killing_since]
+    assert len(victims) == 3 - free
+    for victim in victims:
+        assert not groups(lab, "online")
+        lab.report(victim, "KILLED")
+        arrive(lab, victim.agent_id, *(f"free-{index}" for index in range(free)))
+    assert len(groups(lab, "online")) == 3
+    lab.wait(100.0)
+    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+
+
+def test_no_taskgroup_is_ended_for_a_gang_that_could_not_start() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3, max_unavailable=1)
+    arrive(lab, *agents(3))
+    run(lab)
+    create(lab, "online", 2, min_available=2)
+    lab.wait(100.0)
+    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+
+
 def test_critical_work_is_preempted_after_all_other_work() -> None:
     lab = Lab(options())
     lab.turn(PutPriorityClass(priority_class=PriorityClass(name="system-node-critical", value=0)))

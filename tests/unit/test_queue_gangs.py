@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offers.policy.hierarchy import Application, Ask, Tree, most_that_fit, partition_of, withdraw_all
+from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
+from offers.policy.hierarchy.gangs.attempts import MOST_TRIES
+from offers.policy.hierarchy.preemption.reservation import reserve
+from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from tests.counting import lines
 from tests.effort import share
+from tests.unit.test_queue_changes import summary
+from tests.unit.test_queue_preemption import LATE, full, queue, random_tree, running
+from tests.unit.test_queue_preemption import tree as queues_of
 from tests.unit.test_queue_steps import cluster, frame
 
 ONE = (("cpus", 1), ("mem", 1))
@@ -72,3 +81,85 @@ def test_the_cost_of_withdrawing_grows_with_the_number_of_asks() -> None:
         return lines(lambda: withdraw_all(tree, "a"))
 
     assert cost(2000) < 11 * cost(200)
+
+
+# --- attempts -------------------------------------------------------------------------------------------------
+
+
+def works(state: Tree) -> dict[str, list[str]]:
+    """The names of all asks and allocations, by application."""
+    return {name: sorted([*one.asks, *one.allocations]) for name, one in state.applications.items()}
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=share(150), deadline=None)
+def test_a_gang_gets_places_or_victims_for_all_that_it_lacks_or_for_none(seed: int) -> None:
+    chance = random.Random(seed)
+    state = random_tree(chance)
+    before = works(state)
+    lacking = {name: chance.randint(2, 4) for name, one in state.applications.items() if one.asks}
+    attempts = Attempts(state)
+    for round_ in range(4):
+        now = LATE + round_ * RETRY
+        made = attempts.run(lacking)
+        placed = Counter(one.ask.application for one in made)
+        assert all(placed[name] >= lacking.get(name, 1) for name in placed)
+        lacking = {name: number for name, number in lacking.items() if not placed[name]}
+        leaving = set(state.leaving)
+        found = attempts.preempt(lacking, now)
+        attempts.restore()
+        assert {victim.ask.id for one in found for victim in one.victims} == set(state.leaving) - leaving
+        promised = Counter(ask.application for node in state.nodes for ask in node.promises.values())
+        assert all(promised[one.ask.application] >= lacking[one.ask.application] for one in found)
+        assert all(promised[name] in (0, number) for name, number in lacking.items())
+        assert works(state) == before
+        assert summary(copied(state)) == summary(state)
+        for victim in chance.sample(sorted(state.leaving.items()), min(len(state.leaving), 1)):
+            before[victim[1].ask.application].remove(victim[1].ask.name)
+            state.release(victim[1].ask.application, victim[1].ask.name)
+
+
+def gang(state: Tree, leaf: str, size: int, name: str = "gang") -> dict[str, int]:
+    """A gang that waits, as `lacking`."""
+    state.submit(Application(name, leaf, 0))
+    state.ask_all(Ask(name, f"t{number}", (("cpus", 1),)) for number in range(size))
+    return {name: size}
+
+
+def test_a_gang_that_reserves_nodes_may_preempt() -> None:
+    state = queues_of([queue("q1"), queue("q2", 4)], {"n1": 2, "n2": 2})
+    for node in ("n1", "n2"):
+        running(state, "root.q1", node, 1)
+    state.submit(Application("gang", "root.q2", 0))
+    state.ask_all(Ask("gang", f"t{number}", (("cpus", 2),)) for number in range(2))
+    lacking, attempts = {"gang": 2}, Attempts(state)
+    assert attempts.run(lacking) == []
+    assert [one.node for _ in range(2) for one in reserve(state, 10.0)] == ["n1", "n2"]
+    assert len(attempts.preempt(lacking, LATE)) == 2
+    attempts.restore()
+    assert [len(node.promises) for node in state.nodes] == [1, 1]
+
+
+def test_a_gang_pauses_after_a_try_in_vain_and_others_do_not_preempt_for_it() -> None:
+    state = full()
+    lacking, attempts = gang(state, "root.q2", 3), Attempts(state)
+    attempts.run(lacking)
+    assert attempts.preempt(lacking, LATE) == []
+    attempts.restore()
+    assert preempt(state, LATE) == []
+    state.queues["root.q1"].guaranteed, state.queues["root.q2"].guaranteed = {}, {"cpus": 4}
+    assert attempts.preempt(lacking, LATE + RETRY - 1) == []
+    assert len(attempts.preempt(lacking, LATE + RETRY)) == 3
+
+
+def test_a_gang_that_lacks_very_many_places_preempts_nothing() -> None:
+    size = MOST_TRIES + 1
+    state = queues_of([queue("q1", 0), queue("q2", 2 * size)], {"n1": 2 * size})
+    running(state, "root.q1", "n1", *[1] * 2 * size)
+    lacking, attempts = gang(state, "root.q2", size), Attempts(state)
+    attempts.run(lacking)
+    assert attempts.preempt(lacking, LATE) == []
+    attempts.restore()
+    lacking |= gang(state, "root.q2", size - 1, "smaller")
+    attempts.run(lacking)
+    assert len(attempts.preempt(lacking, LATE + 1)) == MOST_TRIES

@@ -14,7 +14,7 @@ from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.quota import give_back, spread
-from offers.policy.hierarchy.preemption.reservation import LONGEST, expire
+from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
 from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -157,6 +157,38 @@ def test_an_ask_whose_promise_is_lost_preempts_again() -> None:
     assert attempt(state, ask, LATE + RETRY / 2) is None
     again = attempt(state, ask, LATE + RETRY)
     assert again is not None and again.ask == ask
+
+
+def split() -> Tree:
+    """Two nodes with a free core each; q1 uses the others."""
+    state = tree([queue("q1", 2), queue("q2", 4)], {"n1": 3, "n2": 3})
+    running(state, "root.q1", "n1", 2)
+    running(state, "root.q1", "n2", 1, 1)
+    return state
+
+
+def test_an_ask_that_has_reserved_a_node_preempts() -> None:
+    state = split()
+    (ask,) = pending(state, "root.q2", 2)
+    assert preempt(state, 10.0) == []
+    (made,) = reserve(state, 10.0)
+    assert (made.ask, made.node) == (ask, "n1")
+    assert list(state.run()) == []
+    (found,) = preempt(state, LATE)
+    assert (found.ask, len(found.victims)) == (ask, 1)
+    assert preempt(state, LATE + RETRY) == []
+
+
+def test_an_ask_that_finds_no_victims_keeps_its_reservation() -> None:
+    state = split()
+    state.allowance = lambda application: 0
+    (ask,) = pending(state, "root.q2", 2)
+    reserve(state, 10.0)
+    assert list(state.run()) == []
+    assert preempt(state, LATE) == []
+    assert list(state.nodes.by_name["n1"].promises.values()) == [ask]
+    assert expire(state, 9.0 + LONGEST) == []
+    assert expire(state, 10.0 + LONGEST) == [ask]
 
 
 def test_an_ask_whose_victim_was_not_ended_preempts_again() -> None:

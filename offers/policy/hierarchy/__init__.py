@@ -43,9 +43,11 @@ from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_in_queues, cause_of
-from offers.policy.hierarchy.gangs import most_that_fit
+from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
+from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -58,6 +60,7 @@ __all__ = [
     "Allocation",
     "Application",
     "Ask",
+    "Attempts",
     "BadQueues",
     "CannotChange",
     "Cause",
@@ -67,6 +70,7 @@ __all__ = [
     "Partition",
     "Preemption",
     "Problem",
+    "Promise",
     "Queue",
     "QueueState",
     "Refusal",
@@ -94,6 +98,8 @@ __all__ = [
     "occupy_anew",
     "partition_of",
     "place",
+    "promise_again",
+    "promises",
     "recover_all",
     "remove_node",
     "rename",

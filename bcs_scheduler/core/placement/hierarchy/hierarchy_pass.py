@@ -6,14 +6,13 @@ finds the exact places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
-from bcs_scheduler.core.placement.hierarchy.promises import promise_again, promises
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
@@ -27,6 +26,7 @@ from offers.dimensions import Amounts, amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_in_queues, keep, maintain
 from offers.policy.hierarchy.configuration.partition import ROOT
+from offers.policy.hierarchy.preemption.promises import promise_again, promises
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
@@ -227,7 +227,7 @@ class HierarchyPass(SessionPass):
         for role in {demand.role for demand in chosen.demands.values()} if self._unfinished else ():
             left = [demand for demand in self._deciding() if demand.role == role]
             rest = continuation(self._continued, chosen, placements, left)
-            if rest is not None and self.trees.roles[role].unfinished:
+            if rest is not None and self.trees.roles[role].attempts.unfinished:
                 self._snapshots.mark(role)
                 self._rest[role] = rest
         return placements
@@ -239,9 +239,9 @@ class HierarchyPass(SessionPass):
         tree = tree_of.tree
         grouped = any(demand.group for demand in self._deciding())  # their members are decided together
         binds = tree_of.run(found.missing, None if grouped else PORTION)
-        self._unfinished = self._unfinished or tree_of.unfinished
+        self._unfinished |= tree_of.attempts.unfinished
         tree.allowance = self._remaining(tree)
-        evicted = [] if tree_of.unfinished else self._maintain(tree)
+        evicted = [] if tree_of.attempts.unfinished else self._maintain(tree_of, found.missing)
         return self._decisions(role, found, binds, evicted)
 
     def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
@@ -312,7 +312,10 @@ class HierarchyPass(SessionPass):
 
         return remaining
 
-    def _maintain(self, tree: Tree) -> list[Eviction]:
+    def _maintain(self, tree_of: RoleTree, missing: Mapping[str, int]) -> list[Eviction]:
+        tree = tree_of.tree
+        for_gangs = tree_of.attempts.preempt(missing, self._turn.now)
+        tree_of.attempts.restore()
         if not any(application.asks for application in tree.applications.values()):
             found = [_eviction(victim, "") for victim in give_back(tree, self._turn.now)]
             if any(queue.above_since is not None for queue in tree.queues.values()):
@@ -320,7 +323,8 @@ class HierarchyPass(SessionPass):
             return found
         self._again = self._turn.now + MAINTENANCE
         done = maintain(tree, self._turn.now)
-        decided = [_eviction(victim, one.ask.application) for one in done.preemptions for victim in one.victims]
+        preemptions = (*for_gangs, *done.preemptions)
+        decided = [_eviction(victim, one.ask.application) for one in preemptions for victim in one.victims]
         return [*decided, *(_eviction(victim, "") for victim in done.given_back)]
 
     def _give_back(self) -> None:

@@ -11,14 +11,15 @@ from contextlib import contextmanager
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, task_name
-from bcs_scheduler.core.placement.hierarchy.promises import Promise, promise_again, promises
 from offers.dimensions import Amounts
 from offers.policy.hierarchy import (
     Allocation,
     Ask,
+    Attempts,
     CannotChange,
     NotPlaced,
     Partition,
+    Promise,
     QueueState,
     Refusal,
     Submission,
@@ -26,15 +27,15 @@ from offers.policy.hierarchy import (
     apply,
     conditions_changed,
     finish,
-    most_that_fit,
     occupy,
     occupy_anew,
     place,
+    promise_again,
+    promises,
     recover_all,
     remove_node,
     rename,
     set_nodes,
-    withdraw_all,
 )
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
@@ -55,6 +56,7 @@ class RoleTree:
         self._partition, self._halts, self._submission_of = partition, halts, submission
         self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
+        self.attempts = Attempts(self.tree)
         self._set_states()
         self.unplaced: dict[str, Refusal] = {}
         """Applications that no queue takes, by name."""
@@ -71,7 +73,6 @@ class RoleTree:
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
         self._promised: list[Promise] = []
         """Promises of a replaced tree, until the new one has the applications."""
-        self.unfinished = False  # see `run`
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         return not isinstance(constraint, Template) or self.admits(constraint, node)
@@ -96,6 +97,7 @@ class RoleTree:
         """Gives the tree another configuration. Applications that no queue has taken are tried again when the tree
         follows the snapshot the next time."""
         self._halts = halts
+        self.attempts.restore()
         if partition is not self._partition:
             self._partition = partition
             try:
@@ -123,6 +125,7 @@ class RoleTree:
         `admits` judges the conditions of a template on an agent, until the next call. `partly`: other changes follow
         before the next decision."""
         self.admits = admits
+        self.attempts.restore()
         agents = list(agents)
         changed = set(jobs)
         if not partly:
@@ -190,6 +193,7 @@ class RoleTree:
         allowance = self.tree.allowance
         self._promised += promises(self.tree)
         self.tree = Tree(self._partition, nodes, self._admitted)
+        self.attempts = Attempts(self.tree)
         self.tree.allowance = allowance
         self._set_states()
         self.unplaced, self._given, self._tasks = {}, {}, {}
@@ -337,64 +341,23 @@ class RoleTree:
     # --- decisions --------------------------------------------------------------------------------------------
 
     def run(self, missing: Mapping[str, int], most: int | None = None) -> list[tuple[str, str, str]]:
-        """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
-        `unfinished` tells whether this bound ended the run. Returns names of application, task and agent. `missing`:
-        number of tasks by application that its gang lacks; a gang that finds less room leaves the room to others."""
-        made: dict[str, list[Allocation]] = {}
-        order: list[Allocation] = []
-        self.unfinished = False
-        while True:
-            for allocation in self.tree.run():
-                name = allocation.ask.application
-                if name not in made and self._is_hopeless(name, missing.get(name, 0)):
-                    self._give_up(name)
-                    continue
-                made.setdefault(name, []).append(allocation)
-                order.append(allocation)
-                if most is not None and len(order) >= most and not any(_short(made, missing)):
-                    self.unfinished = True
-                    break
-            short = list(_short(made, missing))
-            if not short:
-                break
-            for name in short:
-                del made[name]
-                self._give_up(name)
-            order = [allocation for allocation in order if allocation.ask.application in made]
-        self._doubtful.update(made)
-        return [(one.ask.application, task_name(one.ask.name), one.node) for one in order]
-
-    def _is_hopeless(self, name: str, missing: int) -> bool:
-        """True if a gang of which the first task is placed cannot get enough room for the others now."""
-        others = missing - 1
-        return others > 0 and most_that_fit(self.tree, self.tree.applications[name], others) < others
-
-    def _give_up(self, name: str) -> None:
-        """Gives back all asks of an application; they are tried again after `follow`."""
-        tasks = self._tasks[name]
-        for identity in [identity for identity, task in tasks.items() if task.status is Status.PENDING]:
-            if self._is_placed(name, identity):
-                self.tree.release(name, safe(identity))
-            del tasks[identity]
-        withdraw_all(self.tree, name)
-        self._doubtful.add(name)
+        """Like `Attempts.run`. Returns names of application, task and agent."""
+        made = self.attempts.run(missing, most)
+        self._doubtful.update(one.ask.application for one in made)
+        return [(one.ask.application, task_name(one.ask.name), one.node) for one in made]
 
     def take_back(self, made: Iterable[tuple[str, str, str]]) -> None:
-        """Undoes a run whose allocations are not carried out. Its asks wait again; those of gangs that found too little
-        room return when the tree follows the state."""
+        """Undoes a run whose allocations are not carried out. Its asks wait again, and those of gangs that found too
+        little room."""
         asks: dict[str, list[Ask]] = {}
         for application, task, _ in made:
             asks.setdefault(application, []).append(self.tree.release(application, safe(task)).ask)
         for application, of_application in asks.items():
             self.tree.ask_all(of_application)
             self._doubtful.discard(application)
+        self.attempts.restore()
 
     def waits(self, name: str) -> bool:
         """True if an application waits for places, or for a queue."""
         application = self.tree.applications.get(name)
         return name in self.unplaced or (application is not None and bool(application.asks))
-
-
-def _short(made: Mapping[str, list[Allocation]], missing: Mapping[str, int]) -> Iterator[str]:
-    """The applications whose gangs have fewer places than they lack."""
-    return (name for name, found in made.items() if len(found) < missing.get(name, 0))

@@ -65,6 +65,7 @@ class _Application(NamedTuple):
     oldest: float | None
     preempted_at: Mapping[str, float]
     reserved_at: Mapping[str, float]
+    reserves: frozenset[str]
     paused_until: Mapping[Amounts, float]
 
 
@@ -104,6 +105,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
                 one.oldest,
                 dict(one.preempted_at),
                 dict(one.reserved_at),
+                frozenset(one.reserves),
                 dict(one.paused_until),
             )
             for one in tree.applications.values()
@@ -147,6 +149,8 @@ def copying(state: Captured) -> Steps[Tree]:
         copy.leave(victim)
     for ask, name in state.promises:
         copy.promise(ask.application, ask.name, name)
+    for application in state.applications:
+        copy.applications[application.name].reserves |= application.reserves
     for queue in state.queues:
         copy.queues[queue.name].state = queue.state
     for leaf in copy.root.leaves():

@@ -43,8 +43,10 @@ def reserve(tree: Tree, now: float) -> list[Allocation]:
         ask = next(_ready(one, now), None)
         node = best(tree, ask) if ask is not None else None
         if ask is not None and node is not None:
-            tree.applications[ask.application].reserved_at[ask.name] = now
+            owner = tree.applications[ask.application]
+            owner.reserved_at[ask.name] = now
             tree.promise(ask.application, ask.name, node.name)
+            owner.reserves.add(ask.name)
             made.append(Allocation(ask, node.name))
     return made
 
@@ -135,6 +137,8 @@ def take_nodes(tree: Tree) -> list[Preemption]:
 
 def _ready(one: RequestClass, now: float) -> Iterator[Ask]:
     for group in one.members:
+        if group.application.lacks > MOST:
+            continue  # the gang could not get all its nodes
         created, _, ask = group.asks[0]
         if now - created >= PATIENCE and not group.application.pauses(ask.request, now):
             yield ask

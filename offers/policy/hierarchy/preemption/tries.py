@@ -1,10 +1,11 @@
 """Preemption towards guarantees: which asks may try, and how often.
 
-An ask may try if preemption is on, the ask may preempt others, has no promise of a node, needs no particular node, has
+An ask may try if preemption is on, the ask may preempt others, waits for no victims, needs no particular node, has
 waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY` seconds. So an ask whose promise
 was lost with the node, or whose victims were not ended, tries again; a promise that was not kept in time has a longer
-pause (`reservation.LONGEST`). The asks of a leaf have at most `TRIES` tries in a cycle, and asks that must fail as
-another one did are passed over, so the work of a cycle is bounded.
+pause (`reservation.LONGEST`). An ask that has reserved a node may try, and keeps the reservation if it finds no
+victims. The asks of a leaf have at most `TRIES` tries in a cycle, and asks that must fail as another one did are passed
+over, so the work of a cycle is bounded.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from collections.abc import Iterator
 from itertools import islice
 from math import inf
 
+from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises_to
 from offers.policy.hierarchy.preemption.victims import Check, goal_of, plan
-from offers.policy.hierarchy.state.application import RequestClass
+from offers.policy.hierarchy.state.application import Group, RequestClass
 from offers.policy.hierarchy.state.model import Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
@@ -60,22 +62,34 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     tried = application.preempted_at.get(ask.name, -inf)
     if not tree.partition.preemption or not ask.may_preempt or ask.required_node or now - tried < RETRY:
         return None
-    if _is_stopped(leaf) or application.asks[ask.name].alike.promised or now - ask.created < _delay(leaf):
+    if _is_stopped(leaf) or _has_victims(application.asks[ask.name], ask.name) or now - ask.created < delay_of(leaf):
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
     application.preempted_at[ask.name] = now
+    reserved: list[Promise] = []
+    if ask.name in application.reserves:
+        reserved = [promise for promise in promises_to(tree, ask.application) if promise.ask is ask]
+        tree.forget_promise(ask.application, ask.name)
     result = plan(tree.nodes, leaf, ask, tree.leaving, check, tree.allowance)
     if result is not None:
         tree.preempt(result)
+    else:
+        promise_again(tree, reserved)
     return result
+
+
+def _has_victims(group: Group, name: str) -> bool:
+    """True if an ask has preempted and waits for its node."""
+    return group.alike.promised != "" and name not in group.application.reserves
 
 
 def _is_stopped(leaf: Queue) -> bool:
     return any(queue.state is QueueState.STOPPED for queue in leaf.path)
 
 
-def _delay(leaf: Queue) -> float:
+def delay_of(leaf: Queue) -> float:
+    """Seconds that asks of a leaf wait before they preempt."""
     return leaf.config.properties.preemption_delay
 
 
@@ -84,12 +98,8 @@ def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestCl
     if _is_stopped(leaf):
         return
     causes = (tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
-    blocked = [
-        one
-        for one in leaf.classes.values()
-        if one.waits in causes and not one.alternative.required_node and not one.alternative.promised
-    ]
-    latest = now - _delay(leaf)
+    blocked = [one for one in leaf.classes.values() if one.waits in causes and not one.alternative.required_node]
+    latest = now - delay_of(leaf)
     for one in sorted((one for one in blocked if _may_help(leaf, one)), key=_first_key):
         for ask in islice(_ready(one, latest, now), TRIES):
             yield one, ask
@@ -98,13 +108,13 @@ def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestCl
 def _ready(one: RequestClass, latest: float, now: float) -> Iterator[Ask]:
     """Yields the asks of a class that were made at `latest` or before, and have not tried lately. Times are seconds."""
     for group in one.members:
-        if not group.alike.may_preempt:
-            continue
+        if not group.alike.may_preempt or group.application.lacks > 1:
+            continue  # victims are chosen for the whole gang (gangs.attempts)
         tried = group.application.preempted_at
         for created, name, ask in group.asks:
             if created > latest:
                 break
-            if now - tried.get(name, -inf) >= RETRY:
+            if now - tried.get(name, -inf) >= RETRY and not _has_victims(group, name):
                 yield ask
 
 

@@ -108,8 +108,12 @@ class Application:
         """True if the groups are in classes of applications that have allocations."""
         self.reserved_at: dict[str, float] = {}
         """The moment from which the promise of a node to a pending ask is counted, seconds; only of asks with one."""
+        self.reserves: set[str] = set()
+        """The pending asks that hold a node without having preempted; they may still preempt."""
         self.paused_until: dict[Amounts, float] = {}
         """Requests whose asks reserve no node for a time, because a promise was not kept; seconds."""
+        self.lacks = 0
+        """The number of asks that must find places at the same time; 0: each is placed by itself."""
         self.trackers: tuple[Tracker, ...] = ()
         """The limits of users and groups that hold for the application."""
         self.preempted_at: dict[str, float] = {}
@@ -161,6 +165,7 @@ class Application:
             del self.groups[group.alike]
         self.preempted_at.pop(ask.name, None)
         self.reserved_at.pop(ask.name, None)
+        self.reserves.discard(ask.name)
         return ask
 
 

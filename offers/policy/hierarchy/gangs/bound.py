@@ -1,7 +1,7 @@
 """A bound for the number of asks that could be placed: a gang above the bound needs no attempt.
 
-An attempt places all asks of a gang, and takes them back. The bound costs as much as the search for one node, and at
-most one look at each node.
+An attempt places all asks of a gang, and sets them aside if there are too few places. The bound costs as much as the
+search for one node, and at most one look at each node.
 """
 
 from __future__ import annotations
