@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
-from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent
+from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent, StatusUpdate
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, trees
@@ -22,10 +22,11 @@ from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.records import Namespace, PriorityClass, Queue
 from store.records.definition import Amounts as Resources
-from store.records.definition import Container
+from store.records.definition import Container, UnreachablePolicy
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
 from tests.unit.spenttime import Spent
+from transactions.rules.taskgroups.task_states import TaskState
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""
@@ -216,6 +217,60 @@ def test_no_taskgroup_is_ended_for_a_gang_that_could_not_start() -> None:
     create(lab, "online", 2, min_available=2)
     lab.wait(100.0)
     assert [group for group in groups(lab, "batch") if group.killing_since] == []
+
+
+@pytest.mark.parametrize("agent", ("agent-0", "agent-9"))
+def test_placements_that_are_not_launched_yet_are_no_victims(agent: str) -> None:
+    lab = Lab(options())
+    at_once = UnreachablePolicy(replace_after=0.0)
+    create(lab, "online", 3, unreachable_policy=at_once)
+    arrive(lab, "agent-1", "agent-2", "lost-1")
+    create(lab, "batch", 2, max_unavailable=2, unreachable_policy=at_once)
+    arrive(lab, "agent-3", "lost-2")
+    run(lab)
+    lost = [group for group in lab.core.state.taskgroups.values() if group.agent_id.startswith("lost")]
+    for group in lost:
+        lab.turn(AgentRemoved(agent_id=group.agent_id))
+        lab.report(group, "UNREACHABLE")
+    lab.wait(1.5)
+    reports = [
+        StatusUpdate(task_id=group.tasks[0].id, state=TaskState.FAILED, agent_id=group.agent_id, uuid=b"f")
+        for group in lost
+    ]
+    lab.turn(*reports, leased.OffersArrived(offers=(lab.make_offer(agent, cpus=WHOLE),)))
+    lab.wait(0.1)
+    assert sorted(group.agent_id for group in groups(lab, "batch")) == sorted(["agent-3", agent])
+    run(lab)
+    victim = preempting(lab)
+    assert victim.namespace == "batch"
+    lab.report(victim, "KILLED")
+    arrive(lab, victim.agent_id)
+    assert [group.agent_id for group in groups(lab, "online")] == ["agent-1", "agent-2", victim.agent_id]
+
+
+def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3)
+    arrive(lab, *agents(3))
+    run(lab)
+    placing = lab.core._offer_manager.placing
+    assert isinstance(placing, HierarchyPass)
+    (tree_of,) = placing.trees.roles.values()
+    tree = tree_of.tree
+
+    def size() -> int:
+        assert tree_of.tree is tree
+        return tree.nodes.by_name["agent-1"].total["cpus"]
+
+    assert size() == WHOLE
+    create(lab, "batch", 2, "other")
+    arrive(lab, "agent-1")
+    assert size() == WHOLE + 100
+    assert [group.agent_id for group in groups(lab, "batch", "other")] == ["agent-1"]
+    lab.turn(AgentRemoved(agent_id="agent-1"))
+    lab.wait(10.0)
+    assert size() == 200
+    assert [queue.allocated["cpus"] for queue in tree.queues["root.work.batch"].path] == [400] * 3
 
 
 def test_critical_work_is_preempted_after_all_other_work() -> None:

@@ -1,10 +1,13 @@
-"""Tasks of snapshots as asks of trees."""
+"""Tasks of snapshots as asks of trees, and victims of trees as evictions."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
-from offers.policy.hierarchy import Ask
+from offers.policy.hierarchy import Allocation, Ask, Preemption
+from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Job, Status, Task
 from store import ids
 
@@ -47,3 +50,17 @@ def safe(task: str) -> str:
 def task_name(ask: str) -> str:
     """The name of the task of an ask."""
     return ask.replace("|", "/")
+
+
+def evictions_of(preemptions: Iterable[Preemption]) -> list[Eviction]:
+    """The evictions of the victims of preemptions."""
+    return [_eviction(victim, one.ask.application) for one in preemptions for victim in one.victims]
+
+
+def given_back_of(victims: Iterable[Allocation]) -> list[Eviction]:
+    """The evictions of victims whose queue is above its maximum."""
+    return [_eviction(victim, "") for victim in victims]
+
+
+def _eviction(victim: Allocation, beneficiary: str) -> Eviction:
+    return Eviction(victim.ask.application, victim.ask.name, victim.node, beneficiary)

@@ -12,6 +12,7 @@ from itertools import islice
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
+from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
@@ -24,7 +25,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts, amounts
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_in_queues, keep, maintain
+from offers.policy.hierarchy import Allocation, Ask, Cause, Partition, Tree, cause_in_queues, keep, maintain
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.hierarchy.preemption.promises import promise_again, promises
 from offers.policy.hierarchy.preemption.quota import give_back
@@ -314,34 +315,36 @@ class HierarchyPass(SessionPass):
 
     def _maintain(self, tree_of: RoleTree, missing: Mapping[str, int]) -> list[Eviction]:
         tree = tree_of.tree
-        for_gangs = tree_of.attempts.preempt(missing, self._turn.now)
+        gangs = tree_of.attempts.preempt(missing, self._turn.now, self._can_end)
         tree_of.attempts.restore()
         if not any(application.asks for application in tree.applications.values()):
-            found = [_eviction(victim, "") for victim in give_back(tree, self._turn.now)]
-            if any(queue.above_since is not None for queue in tree.queues.values()):
-                self._again = self._turn.now + MAINTENANCE
-            return found
+            return self._given_back(tree)
         self._again = self._turn.now + MAINTENANCE
-        done = maintain(tree, self._turn.now)
-        preemptions = (*for_gangs, *done.preemptions)
-        decided = [_eviction(victim, one.ask.application) for one in preemptions for victim in one.victims]
-        return [*decided, *(_eviction(victim, "") for victim in done.given_back)]
+        done = maintain(tree, self._turn.now, self._can_end)
+        return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
+
+    def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
+        """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""
+        return all(victim.ask.name in self._turn.state.taskgroups for victim in victims)
 
     def _give_back(self) -> None:
         """Looks at queues above their maximum while nothing waits for a place."""
         self.follow()
         for tree_of in self.trees.roles.values():
-            tree = tree_of.tree
-            self._evict([_eviction(victim, "") for victim in give_back(tree, self._turn.now)])
-            if any(queue.above_since is not None for queue in tree.queues.values()):
-                self._again = self._turn.now + MAINTENANCE
+            self._evict(self._given_back(tree_of.tree))
+
+    def _given_back(self, tree: Tree) -> list[Eviction]:
+        found = given_back_of(give_back(tree, self._turn.now))
+        if any(queue.above_since is not None for queue in tree.queues.values()):
+            self._again = self._turn.now + MAINTENANCE
+        return found
 
     def _evict(self, decided: Iterable[Eviction]) -> None:
         decided = list(decided)
         super()._evict(decided)
         for eviction in decided:
             group = self._turn.state.taskgroups.get(eviction.task)
-            if group is not None and not group.killing_since and not group.ended:
+            if group is None or not (group.killing_since or group.ended):
                 self._keep(eviction)
 
     def _drop(self, decisions: Decisions) -> None:
@@ -394,7 +397,3 @@ def held_back(cause: Cause, used: Amounts, most: Amounts) -> HeldBack:
     """The cause as the diagnosis of a demand has it. `used`, `most`: usage and maximum of the queue."""
     held = tuple(entry for entry in used if entry[1])
     return HeldBack(cause.where, True, held, most, cause.kind, cause.limit, cause.whose)
-
-
-def _eviction(victim: Allocation, beneficiary: str) -> Eviction:
-    return Eviction(victim.ask.application, victim.ask.name, victim.node, beneficiary)

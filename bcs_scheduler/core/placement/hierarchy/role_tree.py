@@ -42,8 +42,8 @@ from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
 
 MOST_MOVES = 32
-"""Number of agents that join or leave at a time; if there are more, or if agents change their size, the tree is made
-anew, except in parts."""
+"""Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew, except in
+parts."""
 
 
 class RoleTree:
@@ -142,11 +142,10 @@ class RoleTree:
                 self.tree.nodes.settle()
 
     def _is_other(self, snapshot: Snapshot, agents: Iterable[str]) -> bool:
-        """True if agents have other sizes, or many have joined or left."""
+        """True if many agents have joined or left, or have other sizes."""
         known, rank = self._agents, snapshot.rank
-        if any(name in rank and name in known and self._is_sized_anew(snapshot.agents[rank[name]]) for name in agents):
-            return True
-        return sum((name in known) is not (name in rank) for name in agents) > MOST_MOVES
+        moves = (self._is_sized_anew(snapshot.agents[rank[name]]) if name in rank else name in known for name in agents)
+        return sum(moves) > MOST_MOVES
 
     def _take_over(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str]) -> int:
         """Returns the number of tasks that were looked at."""
