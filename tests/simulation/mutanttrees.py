@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, role_tree, trees
-from offers.policy.hierarchy import Allocation, Partition, Queue, Tree, maintenance
+from offers.policy.hierarchy import Allocation, Attempts, Partition, Queue, Tree, maintenance
 from offers.policy.hierarchy.preemption import victims
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
@@ -110,6 +110,11 @@ def forget_the_sums(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tree, "release", hasty)
 
 
+def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
+    """Each member of a gang preempts by itself."""
+    patch.setattr(Attempts, "_note", lambda self, lacking: None)
+
+
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("exceed maxima", exceed_maxima, ("I52",), range(3, 43)),
     ("forget limits", forget_limits, ("I53",), range(17, 57)),
@@ -123,5 +128,6 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
 )
 OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("preempt guarantees", preempt_guarantees, ("I54",), range(1, 41)),
+    ("preempt for a part", preempt_for_a_part, ("I73",), range(1, 41)),
 )
 """Looked for in worlds with guarantees."""

@@ -7,6 +7,7 @@ I55  every application is in a queue or has no queue for a reason, and the figur
 I56  nothing is placed in a stopped queue, and a draining queue gets no applications that are younger
 I57  each tree of a leader is the newest revision that is stored for its partition, with its halted queues, and was made
      for this partition
+I73  taskgroups are ended for a gang only if nodes are promised to as many of its taskgroups as it lacks
 
 These worlds have seeds of their own (`simulate(..., trees=True)`).
 """
@@ -61,6 +62,16 @@ CALM: dict[str, Any] = {
 def calm(partition: str) -> str:
     """The tree of a partition without limits; empty: the default partition."""
     return canonical({**CALM, "queues": [*CALM["queues"], *_mark(partition)]})
+
+
+def _beneficiary(evicted: TaskGroup, changed: dict[str, Record | None]) -> str:
+    """The application for which a taskgroup is ended; empty: none. `changed`: the transactions of the same unit."""
+    found = (
+        one.payload.beneficiary
+        for one in changed.values()
+        if isinstance(one, Transaction) and one.taskgroup == evicted.id and isinstance(one.payload, ReschedulePayload)
+    )
+    return next(found, "")
 
 
 def _mark(partition: str) -> list[dict[str, Any]]:
@@ -185,7 +196,8 @@ class GuaranteeOperators(TreeOperators):
 
 
 def small(world: World) -> dict[str, Any]:
-    """Fields of versions in worlds with guarantees: many small taskgroups that fill the agents."""
+    """Fields of versions in worlds with guarantees: many small taskgroups that fill the agents, in gangs and
+    alone."""
     requested = Amounts(cpus=world.pick((200, 300, 500)), mem=10_000, disk=1_000)
     return {
         "containers": (Container(command="serve", requests=requested),),
@@ -193,6 +205,7 @@ def small(world: World) -> dict[str, Any]:
         "role": "",
         "priority": world.pick((0, 0, 1)),
         "max_unavailable": world.pick((2, 4, 6)),
+        "min_available": world.pick((0, 0, 2, 3)),
     }
 
 
@@ -242,11 +255,25 @@ class TreeRules:
                 evicted.setdefault(old.role, []).append(old)
         changed = {change.key: change.record for change in unit.changes if change.kind == "transaction"}
         for role, groups in evicted.items():
-            tree_of = next((one.trees.roles[role] for one in _passes(term) if role in one.trees.roles), None)
-            if tree_of is not None:
+            placing = next((one for one in _passes(term) if role in one.trees.roles), None)
+            if placing is not None:
                 self.world.count("taskgroups evicted by queues")
                 coming = self._coming(term, before, role)
-                self._guarantees_stay(before, coming, tree_of.tree, role, groups, changed)
+                self._guarantees_stay(before, coming, placing.trees.roles[role].tree, role, groups, changed)
+                for beneficiary in sorted({_beneficiary(group, changed) for group in groups}):
+                    self._gang_can_start(placing, role, beneficiary)
+
+    def _gang_can_start(self, placing: HierarchyPass, role: str, beneficiary: str) -> None:
+        """I73."""
+        lacking = placing._snapshots._roles[role]._missing.get(beneficiary, 0)
+        application = placing.trees.roles[role].tree.applications.get(beneficiary)
+        if lacking < 2 or application is None:
+            return
+        self.world.count("gangs that preempt")
+        names = [name for name, group in application.asks.items() if group.alike.promised]
+        promised = len(set(names) - application.reserves)
+        if promised < lacking:
+            raise Violation("I73", f"taskgroups are ended for {promised} of {lacking} of {beneficiary}", beneficiary)
 
     @staticmethod
     def _coming(term: Term, before: Records, role: str) -> list[tuple[str, Counter[str]]]:
@@ -274,17 +301,7 @@ class TreeRules:
     ) -> None:
         lost: dict[str, Counter[str]] = {}
         for group in evicted:
-            beneficiary = next(
-                (
-                    one.payload.beneficiary
-                    for one in changed.values()
-                    if isinstance(one, Transaction)
-                    and one.taskgroup == group.id
-                    and isinstance(one.payload, ReschedulePayload)
-                ),
-                "",
-            )
-            gains = {queue.name for queue in _path(tree, beneficiary)}
+            gains = {queue.name for queue in _path(tree, _beneficiary(group, changed))}
             for queue in _path(tree, group.application_key):
                 if queue.name not in gains:
                     lost.setdefault(queue.name, Counter()).update(_amounts(group))
