@@ -44,6 +44,19 @@ def test_a_change_is_validated_tried_and_stored(api: Api, gateway: CoreGateway) 
     assert api.call("GET", "/queuetree/revisions/9").status_code == 404
 
 
+def test_the_answer_of_get_can_be_changed_and_put(api: Api, gateway: CoreGateway) -> None:
+    answer = data(api.call("GET", "/queuetree"))
+    assert data(api.call("PUT", "/queuetree", json=answer)) == {"revision": 1, "unchanged": True}
+    answer["spec"]["queues"].append({"name": "more"})
+    assert data(api.call("PUT", "/queuetree", json=answer))["revision"] == 2
+    late = api.call("PUT", "/queuetree", json=answer)
+    assert (late.status_code, late.json()["data"]["reason"]) == (409, "conflict")
+    other = api.call("PUT", "/queuetree", json={**answer, "partition": "night"})
+    assert other.status_code == 404
+    bare = api.call("PUT", "/queuetree", json={"kind": "queuetree", "spec": None})
+    assert bare.status_code == 422 and bare.json()["data"]["problems"]
+
+
 def test_queues_are_halted(api: Api, gateway: CoreGateway) -> None:
     assert data(api.call("POST", "/queuetree/queues/root.batch/stop")) == {"queue": "root.batch", "state": "Stopped"}
     halted = data(api.call("GET", "/queuetree"))["halted"]

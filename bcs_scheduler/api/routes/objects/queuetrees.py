@@ -115,12 +115,13 @@ def get_queue_tree(call: Call) -> Answer:
     status=200,
 )
 async def put_queue_tree(call: Call) -> Answer:
+    document, partition, revision = _given(call.body)
     return await call.submit(
         PutQueueTree(
-            document=json.dumps(call.body),
-            partition=_chosen(call, _named(call)),
+            document=json.dumps(document),
+            partition=_chosen(call, partition or _named(call)),
             author=call.caller.user,
-            expected=call.query.get("expected"),
+            expected=call.query.get("expected", revision),
             dry_run=call.dry_run,
             cause=call.cause,
         )
@@ -265,6 +266,16 @@ async def _set(call: Call, state: Literal["Stopped", "Draining", "Active"]) -> A
             cause=call.cause,
         )
     )
+
+
+def _given(body: dict[str, Any]) -> tuple[Any, str, int | None]:
+    """The document of a request, and the partition and the present revision that the body names: the answer of GET has
+    them, a document of YuniKorn has not. Empty, None: the body does not name them."""
+    if body.get("kind") != "queuetree" or "spec" not in body:
+        return body, "", None
+    partition, metadata = body.get("partition"), body.get("metadata")
+    revision = metadata.get("revision") if isinstance(metadata, dict) else None
+    return body["spec"], partition if isinstance(partition, str) else "", revision if type(revision) is int else None
 
 
 def _named(call: Call) -> str:
