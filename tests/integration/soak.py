@@ -16,7 +16,8 @@ seconds:
 * with ``--placeholders``: what queues, gangs and reservations promise (tests.integration.soakpolicies)
 
 The run ends after the round in which the time is over, or at once after a violation; then the evidence lies in the
-folder that is printed, and the exit code is 1. The load is bounded: at most USERS * 3 * MOST taskgroups.
+folder that is printed, and the exit code is 1: `evidence.txt`, the logs, and the decision logs of all schedulers, which
+`bcs-scheduler replay` repeats. The load is bounded: at most USERS * 3 * MOST taskgroups.
 """
 
 from __future__ import annotations
@@ -168,10 +169,12 @@ class Soak(Faults):
     def _evidence(self, found: list[str], leader: SchedulerProcess) -> list[str]:
         """Writes what is known about a violation and returns its lines."""
         lines = [f"round {self.rounds}, faults {', '.join(self._story)}:", *found]
-        document = [*lines, "", "--- task groups"]
-        with suppress(requests.RequestException, AssertionError):
-            document += map(str, leader.call("GET", "/taskgroups", limit=1000))
-            document += ["--- transactions", *map(str, leader.call("GET", "/transactions", limit=1000))]
+        document = [*lines]
+        leaders = [s for s in self._running() if role_of(s) == "master"] or [leader]  # the lead may have changed hands
+        for path in ("/taskgroups", "/transactions", "/agents"):
+            document += ["", f"--- {path}"]
+            with suppress(requests.RequestException, AssertionError):
+                document += map(str, leaders[0].call("GET", path, limit=1000))
         document += ["--- processes", *map(str, self.mesos.processes().items())]
         for number, scheduler in enumerate(self.schedulers):
             document += [f"--- scheduler {number}", scheduler.log()[-60_000:]]

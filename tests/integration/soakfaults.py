@@ -22,6 +22,8 @@ SESSION_SECONDS = 4
 PATIENCE = 2
 """Seconds without a subscription after which a leader looks for a scheduler that reaches Mesos (mesos.patience)."""
 SCALARS = "cpus:8;mem:8192;disk:8192"
+DECISIONS = "decisions"
+"""The folder of a scheduler's decision logs, in the folder of the scheduler."""
 
 
 def _open(gates: Iterable[Gate]) -> None:
@@ -70,8 +72,9 @@ class Faults:
             self._mesos_gates.append(masters)
             self._zookeeper_gates.append(zookeeper)
             folder = self.folder / f"scheduler-{number}"
-            folder.mkdir()
+            (folder / DECISIONS).mkdir(parents=True)
             settings = {
+                "decisions__folder": str(folder / DECISIONS),
                 "store__session_timeout": str(SESSION_SECONDS),
                 "scheduler__kill_retry": "1",
                 "executor__default": "bcs",
