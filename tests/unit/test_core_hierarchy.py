@@ -248,6 +248,20 @@ def test_placements_that_are_not_launched_yet_are_no_victims(agent: str) -> None
     assert [group.agent_id for group in groups(lab, "online")] == ["agent-1", "agent-2", victim.agent_id]
 
 
+def test_a_new_leader_preempts_when_agents_are_offered() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3, max_unavailable=3)
+    arrive(lab, *agents(3))
+    run(lab)
+    create(lab, "online", 1)
+    lab.now += 2.0  # the first leader stands still
+    lab = lab.succeed()
+    lab.wait(4.0)
+    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    arrive(lab, *agents(3), cpus=50)
+    assert len([group for group in groups(lab, "batch") if group.killing_since]) == 1
+
+
 def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:
     lab = Lab(options())
     create(lab, "batch", 3)

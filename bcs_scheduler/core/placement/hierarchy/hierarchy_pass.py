@@ -6,7 +6,7 @@ finds the exact places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
@@ -242,7 +242,7 @@ class HierarchyPass(SessionPass):
         binds = tree_of.run(found.missing, None if grouped else PORTION)
         self._unfinished |= tree_of.attempts.unfinished
         tree.allowance = self._remaining(tree)
-        evicted = [] if tree_of.attempts.unfinished else self._maintain(tree_of, found.missing)
+        evicted = [] if tree_of.attempts.unfinished else self._maintain(tree_of, found)
         return self._decisions(role, found, binds, evicted)
 
     def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
@@ -313,11 +313,12 @@ class HierarchyPass(SessionPass):
 
         return remaining
 
-    def _maintain(self, tree_of: RoleTree, missing: Mapping[str, int]) -> list[Eviction]:
+    def _maintain(self, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
         tree = tree_of.tree
-        gangs = tree_of.attempts.preempt(missing, self._turn.now, self._can_end)
+        gangs = tree_of.attempts.preempt(found.missing, self._turn.now, self._can_end) if found.rows else ()
         tree_of.attempts.restore()
-        if not any(application.asks for application in tree.applications.values()):
+        # Without an offer in this term every try would be in vain, and the next one is due seconds later.
+        if not found.rows or not any(application.asks for application in tree.applications.values()):
             return self._given_back(tree)
         self._again = self._turn.now + MAINTENANCE
         done = maintain(tree, self._turn.now, self._can_end)
