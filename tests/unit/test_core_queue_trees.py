@@ -288,6 +288,25 @@ def test_a_draining_queue_serves_those_that_it_has() -> None:
     assert tree.applications["two/late"].queue != "root.two"
 
 
+def test_an_application_that_is_created_anew_is_another_one_for_a_draining_queue() -> None:
+    lab = Lab(options({"queues": [{"name": "two"}], "placementrules": TREE["placementrules"][:1]}))
+    create(lab, "two", 1)
+    arrive(lab, "agent-1")
+    run(lab)
+    assert not lab.ask(policies.SetQueueState(queue="root.two", state="Draining")).error
+    lab.wait(1.0)
+    lab.turn(requests.DeleteApplication(namespace="two", name="web"))
+    (group,) = groups(lab, "two")
+    lab.report(group, "KILLED")
+    assert "two/web" not in lab.core.state.applications
+    create(lab, "two", 1)
+    arrive(lab, "agent-1")
+    assert groups(lab, "two") == []
+    lab.ask(policies.SetQueueState(queue="root.two", state="Active"))
+    arrive(lab, "agent-1")
+    assert len(groups(lab, "two")) == 1
+
+
 def test_only_configured_queues_are_halted() -> None:
     lab = Lab(options())
     create(lab, "elsewhere", 1, user="bea")

@@ -211,7 +211,9 @@ class RoleTree:
 
     def _set_job(self, name: str, job: Job | None) -> None:
         given = None if job is None else self._submission(name)
-        if given is None or given != self._given.get(name) or name in self._again:
+        known = self.tree.applications.get(name)
+        is_other = job is not None and known is not None and known.submitted != job.created  # created anew
+        if given is None or given != self._given.get(name) or name in self._again or is_other:
             self._remove(name)
             if given is not None:
                 given = given._replace(forced=False)
@@ -219,12 +221,12 @@ class RoleTree:
             return
         if name not in self._given and not self._place(name, job, given):
             return
-        known = {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)}
-        if len(known) < len(job.tasks) and any(
-            task.status in ON_AGENT and task.name not in known for task in job.tasks
+        tasks = {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)}
+        if len(tasks) < len(job.tasks) and any(
+            task.status in ON_AGENT and task.name not in tasks for task in job.tasks
         ):
             self._doubtful.add(name)  # the agents may follow
-        self._set_tasks(job, known)
+        self._set_tasks(job, tasks)
 
     def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:
         """Brings the asks and allocations of an application up to date. An allocation whose task is gone, or is on
