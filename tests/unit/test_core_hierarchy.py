@@ -258,6 +258,8 @@ def test_a_new_leader_preempts_when_agents_are_offered() -> None:
     lab = lab.succeed()
     lab.wait(4.0)
     assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    timer = lab.core._offer_manager.placing.next_timer()
+    assert timer is not None and timer <= lab.now + hierarchy_pass.MAINTENANCE  # however small the offers are
     arrive(lab, *agents(3), cpus=50)
     assert len([group for group in groups(lab, "batch") if group.killing_since]) == 1
 

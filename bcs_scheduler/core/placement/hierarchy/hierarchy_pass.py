@@ -237,11 +237,10 @@ class HierarchyPass(SessionPass):
         return self._run(role, found, self._follow(role, found))
 
     def _run(self, role: str, found: SessionInput, tree_of: RoleTree) -> Decisions:
-        tree = tree_of.tree
         grouped = any(demand.group for demand in self._deciding())  # their members are decided together
         binds = tree_of.run(found.missing, None if grouped else PORTION)
         self._unfinished |= tree_of.attempts.unfinished
-        tree.allowance = self._remaining(tree)
+        tree_of.tree.allowance = self._remaining(tree_of.tree)
         evicted = [] if tree_of.attempts.unfinished else self._maintain(tree_of, found)
         return self._decisions(role, found, binds, evicted)
 
@@ -317,10 +316,11 @@ class HierarchyPass(SessionPass):
         tree = tree_of.tree
         gangs = tree_of.attempts.preempt(found.missing, self._turn.now, self._can_end) if found.rows else ()
         tree_of.attempts.restore()
-        # Without an offer in this term every try would be in vain, and the next one is due seconds later.
-        if not found.rows or not any(application.asks for application in tree.applications.values()):
+        if not any(application.asks for application in tree.applications.values()):
             return self._given_back(tree)
         self._again = self._turn.now + MAINTENANCE
+        if not found.rows:  # without an offer in this term every try is in vain, and the next one is due much later
+            return given_back_of(give_back(tree, self._turn.now))
         done = maintain(tree, self._turn.now, self._can_end)
         return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
 
