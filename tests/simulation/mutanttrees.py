@@ -112,7 +112,8 @@ def forget_the_sums(patch: pytest.MonkeyPatch) -> None:
 
 def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
     """Each member of a gang preempts by itself."""
-    patch.setattr(Attempts, "_note", lambda self, lacking: None)
+    patch.setattr(Attempts, "preempt", lambda self, lacking, now, check=None: [])
+    patch.setattr(Tree, "lacking", property(lambda self: {}, lambda self, lacking: None), raising=False)
 
 
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (

@@ -249,8 +249,8 @@ def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
 def test_guarantees_of_queues_stay_in_a_full_cluster() -> None:
     # 34: an update makes an application smaller while a restart waits; 3000070: a fault chooses a taskgroup whose
     # executor is never started
-    counts = counted((*range(1, 15), 34, 3000070), guarantees=True)
-    assert counts["taskgroups evicted by queues"] >= 10
+    counts = counted((*range(1, 25), 34, 3000070), guarantees=True)
+    assert counts["taskgroups evicted by queues"] >= 10 and counts["gangs that preempt"]
 
 
 @pytest.mark.parametrize("mutant", OF_GUARANTEES, ids=lambda mutant: mutant.name)

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
-from offers.policy.hierarchy.gangs.attempts import MOST_TRIES
+from offers.policy.hierarchy.gangs.attempts import MOST_SEARCHES
 from offers.policy.hierarchy.preemption.reservation import reserve
 from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from tests.counting import lines
@@ -152,8 +152,24 @@ def test_a_gang_pauses_after_a_try_in_vain_and_others_do_not_preempt_for_it() ->
     assert len(attempts.preempt(lacking, LATE + RETRY)) == 3
 
 
+def test_gangs_that_must_fail_alike_are_tried_once() -> None:
+    state = full()
+    lacking: dict[str, int] = {}
+    for number in range(40):
+        lacking |= gang(state, "root.q2", 3, f"gang-{number}")
+    attempts = Attempts(state)
+    attempts.run(lacking)
+    before = state.tries
+    assert attempts.preempt(lacking, LATE) == []
+    assert state.tries - before < 4
+    lacking |= gang(state, "root.q2", 2, "possible")
+    attempts.run(lacking)
+    (first, second) = attempts.preempt(lacking, LATE + 1)
+    assert {first.ask.application, second.ask.application} == {"possible"}
+
+
 def test_a_gang_that_lacks_very_many_places_preempts_nothing() -> None:
-    size = MOST_TRIES + 1
+    size = MOST_SEARCHES + 1
     state = queues_of([queue("q1", 0), queue("q2", 2 * size)], {"n1": 2 * size})
     running(state, "root.q1", "n1", *[1] * 2 * size)
     lacking, attempts = gang(state, "root.q2", size), Attempts(state)
@@ -162,4 +178,4 @@ def test_a_gang_that_lacks_very_many_places_preempts_nothing() -> None:
     attempts.restore()
     lacking |= gang(state, "root.q2", size - 1, "smaller")
     attempts.run(lacking)
-    assert len(attempts.preempt(lacking, LATE + 1)) == MOST_TRIES
+    assert len(attempts.preempt(lacking, LATE + 1)) == MOST_SEARCHES

@@ -8,7 +8,7 @@ placed. Each change renews figures and keys on the path of one leaf only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
@@ -38,6 +38,9 @@ class Tree:
         """The allocations that are being preempted, by id."""
         self.allowance: Callable[[str], int] | None = None
         """The number of allocations of an application that may still be preempted; None bounds no application."""
+        self.lacking: Mapping[str, int] = {}
+        """The number of asks of an application that must find places at the same time (gangs.attempts); each ask of
+        other applications is placed by itself."""
         self.tries = 0
         """The number of requests that cycles have tried so far."""
         self.version = 0

@@ -5,28 +5,30 @@ promised to them stay held. So a gang whose victims end one after the other keep
 has ended, and no other work takes the room in between.
 
 Victims are chosen for a whole gang. If the room that is free, the room that is promised and the victims together do not
-suffice, no victim is ended. If they do, the gang gets promises for the free room, too. A gang that lacks more than
-`MOST_TRIES` places beyond the free room preempts nothing, so the work of a cycle is bounded.
+suffice, no victim is ended. If they do, the gang gets promises for the free room, too. The work of a cycle is bounded:
+after `TRIES` tries or searches no further gang tries, gangs that must fail as another one did are passed over, and a
+gang that lacks more than `MOST_SEARCHES` places beyond the free room preempts nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from math import inf
 
 from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
-from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises_to
-from offers.policy.hierarchy.preemption.tries import RETRY, attempt, delay_of
+from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
+from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.steps import withdraw_all
 from offers.policy.hierarchy.tree import Tree
 
-MOST_TRIES = 50
-"""Searches for victims of gangs in one cycle. A search among 50,000 allocations on 5,000 nodes takes some ms."""
+MOST_SEARCHES = 50
+"""Searches for victims of one gang. A search among 50,000 allocations on 5,000 nodes takes some 10 ms."""
 
 
 class Attempts:
@@ -42,16 +44,16 @@ class Attempts:
         minus infinity if there was none."""
         self._held: dict[str, list[Promise]] = {}
         """The promises to asks that are set aside; other work cannot use their room."""
-        self._gangs: set[str] = set()
-        """The applications that lack members."""
         self._tried: dict[str, float] = {}
-        """The moment of the last try to preempt for each gang that lacks members; seconds."""
+        """The moment at which each gang was considered for preemption the last time; seconds."""
 
     def run(self, lacking: Mapping[str, int], most: int | None = None) -> list[Allocation]:
         """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
         `unfinished` tells whether this bound ended the run."""
-        self._note(lacking)
-        promised = {name: promises_to(self.tree, name) for name in lacking if name in self.tree.applications}
+        self.tree.lacking = lacking
+        promised: defaultdict[str, list[Promise]] = defaultdict(list)
+        for promise in promises(self.tree):
+            promised[promise.ask.application].append(promise)
         made: dict[str, list[Allocation]] = {}
         order: list[Allocation] = []
         self.unfinished = False
@@ -76,31 +78,36 @@ class Attempts:
     def preempt(self, lacking: Mapping[str, int], now: float, check: Check | None = None) -> list[Preemption]:
         """Makes room for gangs after a run that has ended, and notes the preemptions in the tree. `now`: seconds of the
         clock of the asks. `check`: a further condition on a node once victims have gone; None admits every node."""
-        self._note(lacking)
-        self._tried = {name: tried for name, tried in self._tried.items() if name in lacking}
+        self.tree.lacking = lacking
+        if not self.tree.partition.preemption:
+            return []
+        if len(self._tried) > 2 * len(lacking):
+            self._tried = {name: tried for name, tried in self._tried.items() if name in lacking}
         found: list[Preemption] = []
-        tries = MOST_TRIES
+        refused: set[Hashable] = set()
+        tries = searches = 0
         for name in sorted(self._due(lacking, now), key=self._order):
-            if tries <= 0:
+            alike = (self.tree.applications[name].queue, lacking[name], self._kinds(name))
+            if alike in refused:
+                self._tried[name] = now
+                continue
+            if tries >= TRIES or searches >= TRIES:
                 break
-            made, used = self._preempt(name, lacking[name], tries, now, check)
-            tries -= used
+            tries += 1
+            self._tried[name] = now
+            made, used = self._preempt(name, lacking[name], now, check)
+            searches += used
             found += made
+            if made:
+                refused.clear()
+            else:
+                refused.add(alike)
         return found
 
     def restore(self) -> None:
         """Returns the asks that are set aside to the tree, with their promises."""
         for name in list(self._aside):
             self._restore(name)
-
-    def _note(self, lacking: Mapping[str, int]) -> None:
-        """Asks of gangs do not preempt one by one."""
-        gangs = {name for name, number in lacking.items() if number > 1}
-        for name in (*(self._gangs - gangs), *gangs):
-            application = self.tree.applications.get(name)
-            if application is not None:
-                application.lacks = lacking.get(name, 0)
-        self._gangs = gangs
 
     def _is_hopeless(self, name: str, lacking: int) -> bool:
         """True if a gang of which the first ask is placed cannot get enough room for the others now."""
@@ -138,36 +145,38 @@ class Attempts:
 
     def _due(self, lacking: Mapping[str, int], now: float) -> Iterator[str]:
         """Yields the gangs that may try to preempt now."""
-        for name in self._gangs if self.tree.partition.preemption else ():
+        for name, number in lacking.items():
+            if number < 2 or now - self._tried.get(name, -inf) < RETRY:
+                continue
             application = self.tree.applications.get(name)
-            if application is None or not (application.asks or name in self._aside):
+            first = next(self._asks(name), None) if application is not None else None
+            if application is None or first is None:
                 continue
-            if now - self._tried.get(name, -inf) < RETRY:
-                continue
-            if not any(queue.guaranteed for queue in self.tree.queues[application.queue].path):
-                continue
-            if not self._is_old_enough(application, now):
+            leaf = self.tree.queues[application.queue]
+            if now - first.created < delay_of(leaf):
                 continue
             promised = self._held.get(name) or promises_to(self.tree, name)
-            if sum(not promise.reserves for promise in promised) < lacking[name]:
-                yield name  # otherwise, the victims are leaving
+            are_leaving = sum(not promise.reserves for promise in promised) >= number
+            if are_leaving or not any(queue.guaranteed for queue in leaf.path):
+                self._tried[name] = now
+            else:
+                yield name
 
-    def _is_old_enough(self, application: Application, now: float) -> bool:
-        aside = [ask.created for ask, _ in self._aside.get(application.name, ())]
-        created = aside or [group.asks[0][0] for group in application.groups.values()]
-        return now - min(created) >= delay_of(self.tree.queues[application.queue])
+    def _asks(self, name: str) -> Iterator[Ask]:
+        """Yields the first ask of each group, or all that are set aside."""
+        if name in self._aside:
+            return (ask for ask, _ in self._aside[name])
+        return (group.asks[0][2] for group in self.tree.applications[name].groups.values())
+
+    def _kinds(self, name: str) -> frozenset[Hashable]:
+        return frozenset((ask.request, ask.constraint, ask.priority, ask.may_preempt) for ask in self._asks(name))
 
     def _order(self, name: str) -> tuple[int, float, str]:
-        application = self.tree.applications[name]
-        aside = [ask.priority for ask, _ in self._aside.get(name, ())]
-        return -max(aside or [group.alike.priority for group in application.groups.values()]), application.since, name
+        return -max(ask.priority for ask in self._asks(name)), self.tree.applications[name].since, name
 
-    def _preempt(
-        self, name: str, lacking: int, most: int, now: float, check: Check | None
-    ) -> tuple[list[Preemption], int]:
-        """The preemptions for one gang, and the number of tries; at most `most`."""
+    def _preempt(self, name: str, lacking: int, now: float, check: Check | None) -> tuple[list[Preemption], int]:
+        """The preemptions for one gang, and the number of searches."""
         tree = self.tree
-        self._tried[name] = now
         self._restore(name)
         kept = promises_to(tree, name)
         for promise in kept:
@@ -176,13 +185,13 @@ class Attempts:
         placed = list(tree.run())
         needed = lacking - len(placed) - len(promises_to(tree, name))
         found: list[Preemption] = []
-        tries = 1
-        for ask in _waiting(tree.applications[name])[: needed if needed <= most else 0]:
+        searches = 0
+        for ask in _waiting(tree.applications[name])[: needed if needed <= MOST_SEARCHES else 0]:
+            searches += 1
             result = attempt(tree, ask, now, check)
             if result is None:
                 break
             found.append(result)
-            tries += 1
         if len(found) < needed:
             for result in reversed(found):
                 tree.forget_promise(name, result.ask.name)
@@ -196,7 +205,7 @@ class Attempts:
         if found:
             promise_again(tree, [Promise(one.ask, one.node) for one in placed])
         self._set_aside(name, [], promises_to(tree, name))
-        return found, tries
+        return found, searches
 
 
 def _waiting(application: Application) -> list[Ask]:

@@ -40,7 +40,7 @@ def reserve(tree: Tree, now: float) -> list[Allocation]:
             break
         if one.alternative.promised or any(queue.state is QueueState.STOPPED for queue in one.leaf.path):
             continue
-        ask = next(_ready(one, now), None)
+        ask = next(_ready(tree, one, now), None)
         node = best(tree, ask) if ask is not None else None
         if ask is not None and node is not None:
             owner = tree.applications[ask.application]
@@ -135,9 +135,9 @@ def take_nodes(tree: Tree) -> list[Preemption]:
     return found
 
 
-def _ready(one: RequestClass, now: float) -> Iterator[Ask]:
+def _ready(tree: Tree, one: RequestClass, now: float) -> Iterator[Ask]:
     for group in one.members:
-        if group.application.lacks > MOST:
+        if tree.lacking.get(group.application.name, 0) > MOST:
             continue  # the gang could not get all its nodes
         created, _, ask = group.asks[0]
         if now - created >= PATIENCE and not group.application.pauses(ask.request, now):

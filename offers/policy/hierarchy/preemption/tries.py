@@ -101,14 +101,14 @@ def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestCl
     blocked = [one for one in leaf.classes.values() if one.waits in causes and not one.alternative.required_node]
     latest = now - delay_of(leaf)
     for one in sorted((one for one in blocked if _may_help(leaf, one)), key=_first_key):
-        for ask in islice(_ready(one, latest, now), TRIES):
+        for ask in islice(_ready(tree, one, latest, now), TRIES):
             yield one, ask
 
 
-def _ready(one: RequestClass, latest: float, now: float) -> Iterator[Ask]:
+def _ready(tree: Tree, one: RequestClass, latest: float, now: float) -> Iterator[Ask]:
     """Yields the asks of a class that were made at `latest` or before, and have not tried lately. Times are seconds."""
     for group in one.members:
-        if not group.alike.may_preempt or group.application.lacks > 1:
+        if not group.alike.may_preempt or tree.lacking.get(group.application.name, 0) > 1:
             continue  # victims are chosen for the whole gang (gangs.attempts)
         tried = group.application.preempted_at
         for created, name, ask in group.asks:

@@ -126,6 +126,8 @@ class Search:
         short: dict[str, int] = {}
         for name, amount in self._wanted.items():
             lack = amount - node.room(name)
+            if amount > node.total.get(name, 0):
+                return None
             if lack > 0:
                 if lack > useful * node.largest.get(name, 0):
                     return None

@@ -112,8 +112,6 @@ class Application:
         """The pending asks that hold a node without having preempted; they may still preempt."""
         self.paused_until: dict[Amounts, float] = {}
         """Requests whose asks reserve no node for a time, because a promise was not kept; seconds."""
-        self.lacks = 0
-        """The number of asks that must find places at the same time; 0: each is placed by itself."""
         self.trackers: tuple[Tracker, ...] = ()
         """The limits of users and groups that hold for the application."""
         self.preempted_at: dict[str, float] = {}
