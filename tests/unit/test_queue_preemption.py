@@ -191,6 +191,29 @@ def test_an_ask_that_finds_no_victims_keeps_its_reservation() -> None:
     assert expire(state, 10.0 + LONGEST) == [ask]
 
 
+def test_the_reservations_of_others_cost_no_victims() -> None:
+    state = tree([queue("q1"), queue("q2", 4)], {"n1": 3, "n2": 3})
+    running(state, "root.q1", "n1", 1, 1)
+    running(state, "root.q1", "n2", 1, 1)
+    pending(state, "root.q1", 2)
+    assert len(reserve(state, 10.0)) == 1
+    (ask,) = pending(state, "root.q2", 2)
+    (found,) = preempt(state, LATE)
+    assert (found.ask, len(found.victims)) == (ask, 1)
+
+
+def test_a_reservation_that_ends_does_not_delay_preemption() -> None:
+    state = split()
+    state.allowance = lambda application: 0
+    (ask,) = pending(state, "root.q2", 2)
+    reserve(state, LATE)
+    assert preempt(state, LATE) == []
+    assert expire(state, LATE + LONGEST) == [ask]
+    assert list(state.run()) == []
+    state.allowance = None
+    assert [one.ask for one in preempt(state, LATE + LONGEST)] == [ask]
+
+
 def test_an_ask_whose_victim_was_not_ended_preempts_again() -> None:
     state = full()
     (ask, other) = pending(state, "root.q2", 1, 1)

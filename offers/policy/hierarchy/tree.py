@@ -162,12 +162,13 @@ class Tree:
 
     # --- promises ---------------------------------------------------------------------------------------------
 
-    def promise(self, application: str, name: str, node: str) -> None:
+    def promise(self, application: str, name: str, node: str, *, reserves: bool = False) -> None:
         """Holds room on a node for a pending ask, which is tried before all others. The node takes no other work
-        meanwhile. The ask gets another node if that node has room earlier, except if the ask requires one node. Raises
-        KeyError if the ask or the node is unknown."""
+        meanwhile. The ask gets another node if that node has room earlier, except if the ask requires one node.
+        `reserves`: no victims leave, so nothing tells when the ask gets its room, and queues do not expect its usage.
+        Raises KeyError if the ask or the node is unknown."""
         owner = self.applications[application]
-        self._regroup(owner, owner.asks[name], name, node)
+        self._regroup(owner, owner.asks[name], name, node, reserves=reserves)
 
     def forget_promise(self, application: str, name: str) -> None:
         """Ends a promise; the ask is tried like others. Raises KeyError if there is no such ask or no promise."""
@@ -193,7 +194,7 @@ class Tree:
         for figures in (self.nodes.by_name[victim.node].leaving, *(queue.leaving for queue in path)):
             add_to(figures, victim.ask.request, 1)
 
-    def _regroup(self, owner: Application, group: Group, name: str, node: str) -> None:
+    def _regroup(self, owner: Application, group: Group, name: str, node: str, *, reserves: bool = False) -> None:
         self.version += 1
         before, tried = owner.priorities.greatest(), owner.preempted_at.get(name)
         reserved = owner.reserved_at.get(name)
@@ -206,7 +207,9 @@ class Tree:
         self._count(owner, ask.request, 1)
         if node:
             self.nodes.promise(node, ask)
-            for queue in self.queues[owner.queue].path:
+            if reserves:
+                owner.reserves.add(name)
+            for queue in () if reserves else self.queues[owner.queue].path:
                 add_to(queue.promised, ask.request, 1)
         self.renew(owner, before, group)
         self.renew(owner, owner.priorities.greatest(), new)
@@ -311,10 +314,11 @@ class Tree:
     def take(self, application: Application, group: Group, position: int) -> Ask:
         """Removes a pending ask from its group, with the room that was promised to the ask. The caller renews the
         application."""
+        reserves = group.asks[position][1] in application.reserves
         ask = application.remove(group, position)
         self._count(application, ask.request, -1)
         if group.alike.promised:
-            for queue in self.queues[application.queue].path:
+            for queue in () if reserves else self.queues[application.queue].path:
                 add_to(queue.promised, ask.request, -1)
             self.room_on(self.nodes.withdraw(group.alike.promised, ask.id))
         return ask

@@ -65,7 +65,6 @@ class _Application(NamedTuple):
     oldest: float | None
     preempted_at: Mapping[str, float]
     reserved_at: Mapping[str, float]
-    reserves: frozenset[str]
     paused_until: Mapping[Amounts, float]
 
 
@@ -80,6 +79,8 @@ class Captured(NamedTuple):
     applications: list[_Application]
     leaving: list[Allocation]
     promises: list[tuple[Ask, str]]
+    reserves: set[tuple[str, str]]
+    """The promises without victims: application and name of the ask."""
 
 
 def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) -> Captured:
@@ -105,13 +106,13 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
                 one.oldest,
                 dict(one.preempted_at),
                 dict(one.reserved_at),
-                frozenset(one.reserves),
                 dict(one.paused_until),
             )
             for one in tree.applications.values()
         ],
         list(tree.leaving.values()),
         [(ask, node.name) for node in tree.nodes for ask in node.promises.values()],
+        {(one.name, name) for one in tree.applications.values() for name in one.reserves},
     )
 
 
@@ -148,9 +149,7 @@ def copying(state: Captured) -> Steps[Tree]:
     for victim in state.leaving:
         copy.leave(victim)
     for ask, name in state.promises:
-        copy.promise(ask.application, ask.name, name)
-    for application in state.applications:
-        copy.applications[application.name].reserves |= application.reserves
+        copy.promise(ask.application, ask.name, name, reserves=(ask.application, ask.name) in state.reserves)
     for queue in state.queues:
         copy.queues[queue.name].state = queue.state
     for leaf in copy.root.leaves():

@@ -48,6 +48,4 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
             owner.preempted_at[ask.name] = tried
         if reserved is not None:
             owner.reserved_at[ask.name] = reserved
-        tree.promise(ask.application, ask.name, node)
-        if reserves:
-            owner.reserves.add(ask.name)
+        tree.promise(ask.application, ask.name, node, reserves=reserves)

@@ -45,8 +45,7 @@ def reserve(tree: Tree, now: float) -> list[Allocation]:
         if ask is not None and node is not None:
             owner = tree.applications[ask.application]
             owner.reserved_at[ask.name] = now
-            tree.promise(ask.application, ask.name, node.name)
-            owner.reserves.add(ask.name)
+            tree.promise(ask.application, ask.name, node.name, reserves=True)
             made.append(Allocation(ask, node.name))
     return made
 
@@ -75,7 +74,8 @@ def expire(tree: Tree, now: float) -> list[Ask]:
             owner = tree.applications[ask.application]
             if now - owner.reserved_at.setdefault(ask.name, now) >= LONGEST:
                 owner.pause(ask.request, now, LONGEST)
-                owner.preempted_at[ask.name] = now + LONGEST
+                if ask.name not in owner.reserves:
+                    owner.preempted_at[ask.name] = now + LONGEST
                 tree.forget_promise(ask.application, ask.name)
                 ended.append(ask)
     return ended

@@ -66,7 +66,7 @@ class Queue:
         self.leaving: dict[str, int] = {}
         """The amounts of allocations below that are being preempted."""
         self.promised: dict[str, int] = {}
-        """The amounts of asks below that wait for room on a node that was promised to them."""
+        """The amounts of asks below that wait for victims to leave the node that was promised to them."""
         self.above_since: float | None = None
         """The moment at which quota preemption found the usage above the maximum, seconds; None if it is not above."""
         self.places: dict[str, int] = {}
