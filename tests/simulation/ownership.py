@@ -25,6 +25,7 @@ from store.records import (
     Transaction,
     Version,
 )
+from store.records.running import Owner
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.readiness import is_ready, ready
@@ -93,9 +94,7 @@ class Ownership:
 
     def _keeps_floor(self, deployment: Deployment, after: Records, ended: list[TaskGroup]) -> None:
         """I20, first half: what is ready and ended by the update leaves enough that are ready."""
-        sides = set(deployment.sides)
-        own = [g for g in ended if g.namespace == deployment.namespace and g.application in sides]
-        own = [g for g in own if g.end_cause == "RollingUpdate"]
+        own = [g for g in ended if g.end_cause == "RollingUpdate" and _is_of(after, deployment, g)]
         if not own:
             return
         left = sum(1 for group in _members(after, deployment) if is_ready(group))
@@ -118,12 +117,7 @@ class Ownership:
             for change in unit.changes
             if change.record is None and isinstance(old := before.get((change.kind, change.key)), TaskGroup)
         }
-        sides = set(deployment.sides)
-        added = [
-            g
-            for g in placed
-            if g.namespace == deployment.namespace and g.application in sides and (g.application, g.index) not in gone
-        ]
+        added = [g for g in placed if _is_of(after, deployment, g) and (g.application, g.index) not in gone]
         if not added:
             return
         restarting = {t.taskgroup for t in _of(after, Transaction) if t.active and t.taskgroup}
@@ -259,8 +253,16 @@ def _newly(before: Records, unit: Unit, what: str) -> list[TaskGroup]:
 
 
 def _members(records: Records, deployment: Deployment) -> list[TaskGroup]:
-    sides = set(deployment.sides)
-    return [g for g in _of(records, TaskGroup) if g.namespace == deployment.namespace and g.application in sides]
+    return [group for group in _of(records, TaskGroup) if _is_of(records, deployment, group)]
+
+
+def _is_of(records: Records, deployment: Deployment, group: TaskGroup) -> bool:
+    """True for a taskgroup of a side of the update. While a deployment is deleted, a user may create an application
+    with the name of a side that is gone already; it belongs to the user."""
+    if group.namespace != deployment.namespace or group.application not in deployment.sides:
+        return False
+    application = records.get(("application", group.application_key))
+    return not isinstance(application, Application) or application.owner == Owner("deployment", deployment.key)
 
 
 def _wanted(deployment: Deployment) -> int:
