@@ -54,6 +54,8 @@ class Rest:
             # One that lacks taskgroups launches them again and again.
             if (deployment.successor or deployment.status == "Deploying") and not self._can_grow(deployment):
                 return None
+            if deployment.successor and self._has_failed(deployment):
+                return None
             return "C8", f"{key} is {deployment.status} {deployment.message}", key, deployment.successor
         application = self._durable.get(("application", f"{deployment.namespace}/{deployment.application}"))
         if not isinstance(application, Application) or application.rolling:
@@ -72,10 +74,16 @@ class Rest:
             return "C8", f"{key} runs another definition than revision {deployment.revision}", key, application.key
         return None
 
+    def _has_failed(self, deployment: Deployment) -> bool:
+        """A taskgroup of the side that grows has used up its restarts. The update waits until a user has the taskgroup
+        restarted."""
+        key = f"{deployment.namespace}/{_growing(deployment)}"
+        members = [g for g in self._all(TaskGroup) if f"{g.namespace}/{g.application}" == key]
+        return any(group.ended and self._let_be(group) for group in members)
+
     def _can_grow(self, deployment: Deployment) -> bool:
         """There is a place for one more taskgroup of the side that grows."""
-        name = deployment.application if deployment.rolling_back else deployment.successor or deployment.application
-        application = self._durable.get(("application", f"{deployment.namespace}/{name}"))
+        application = self._durable.get(("application", f"{deployment.namespace}/{_growing(deployment)}"))
         if not isinstance(application, Application):
             return True
         version = self._durable.get(("version", f"{application.key}/{application.version}"))
@@ -175,3 +183,8 @@ class Rest:
 
 def _named(version: Version, application: str) -> Version:
     return msgspec.structs.replace(version, application=application)
+
+
+def _growing(deployment: Deployment) -> str:
+    """The application that gets more taskgroups, or has them all already."""
+    return deployment.application if deployment.rolling_back else deployment.successor or deployment.application
