@@ -140,6 +140,24 @@ def test_a_gang_that_reserves_nodes_may_preempt() -> None:
     assert [len(node.promises) for node in state.nodes] == [1, 1]
 
 
+def test_other_work_does_not_count_as_room_of_a_gang() -> None:
+    state = queues_of([queue("q1"), queue("q2", 4), queue("q3")], {"n1": 3, "n2": 3})
+    running(state, "root.q1", "n1", 2)
+    running(state, "root.q1", "n2", 2)
+    state.submit(Application("gang", "root.q2", 0))
+    state.ask_all(Ask("gang", f"t{number}", (("cpus", 2),)) for number in range(2))
+    lacking, attempts = {"gang": 2}, Attempts(state)
+    assert attempts.run(lacking) == []
+    assert len([one for _ in range(2) for one in reserve(state, 10.0)]) == 2
+    state.submit(Application("small", "root.q3", 0))
+    state.ask(Ask("small", "t0", (("cpus", 1),)))
+    assert attempts.run(lacking) == []
+    state.allowance = lambda application: 1 - len(state.leaving)
+    assert attempts.preempt(lacking, LATE) == [] and state.leaving == {}
+    attempts.restore()
+    assert [len(node.promises) for node in state.nodes] == [1, 1]
+
+
 def test_a_gang_pauses_after_a_try_in_vain_and_others_do_not_preempt_for_it() -> None:
     state = full()
     lacking, attempts = gang(state, "root.q2", 3), Attempts(state)

@@ -20,7 +20,7 @@ from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
-from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of
+from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -179,11 +179,9 @@ class Attempts:
         tree = self.tree
         self._restore(name)
         kept = promises_to(tree, name)
-        for promise in kept:
-            if promise.reserves:
-                tree.forget_promise(name, promise.ask.name)
         placed = list(tree.run())
-        needed = lacking - len(placed) - len(promises_to(tree, name))
+        mine = [allocation for allocation in placed if allocation.ask.application == name]
+        needed = lacking - len(mine) - sum(not promise.reserves for promise in promises_to(tree, name))
         found: list[Preemption] = []
         searches = 0
         for ask in _waiting(tree.applications[name])[: needed if needed <= MOST_SEARCHES else 0]:
@@ -203,15 +201,15 @@ class Attempts:
             tree.ask(allocation.ask)
         promise_again(tree, [promise for promise in kept if not (found and promise.reserves)])
         if found:
-            promise_again(tree, [Promise(one.ask, one.node) for one in placed])
+            promise_again(tree, [Promise(one.ask, one.node) for one in mine])
         self._set_aside(name, [], promises_to(tree, name))
         return found, searches
 
 
 def _waiting(application: Application) -> list[Ask]:
-    """The asks without a promise, the most important first, then the oldest."""
-    groups = [group for group in application.groups.values() if not group.alike.promised]
-    asks = [ask for group in groups for _, _, ask in group.asks]
+    """The asks without victims, the most important first, then the oldest."""
+    groups = application.groups.values()
+    asks = [ask for group in groups for _, name, ask in group.asks if not has_victims(group, name)]
     return sorted(asks, key=lambda ask: (-ask.priority, ask.created, ask.name))
 
 

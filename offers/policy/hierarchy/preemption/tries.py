@@ -62,7 +62,7 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     tried = application.preempted_at.get(ask.name, -inf)
     if not tree.partition.preemption or not ask.may_preempt or ask.required_node or now - tried < RETRY:
         return None
-    if _is_stopped(leaf) or _has_victims(application.asks[ask.name], ask.name) or now - ask.created < delay_of(leaf):
+    if _is_stopped(leaf) or has_victims(application.asks[ask.name], ask.name) or now - ask.created < delay_of(leaf):
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
@@ -79,7 +79,7 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     return result
 
 
-def _has_victims(group: Group, name: str) -> bool:
+def has_victims(group: Group, name: str) -> bool:
     """True if an ask has preempted and waits for its node."""
     return group.alike.promised != "" and name not in group.application.reserves
 
@@ -114,7 +114,7 @@ def _ready(tree: Tree, one: RequestClass, latest: float, now: float) -> Iterator
         for created, name, ask in group.asks:
             if created > latest:
                 break
-            if now - tried.get(name, -inf) >= RETRY and not _has_victims(group, name):
+            if now - tried.get(name, -inf) >= RETRY and not has_victims(group, name):
                 yield ask
 
 
