@@ -10,6 +10,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -233,6 +234,14 @@ def _in_background() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
+def answers(url: str) -> bool:
+    """False while the taskgroup runs and its server does not listen yet."""
+    try:
+        return requests.get(url, timeout=30).ok
+    except requests.ConnectionError:
+        return False
+
+
 def test_ports_are_forwarded(place: Place) -> None:
     path = f"{place.url}{PREFIX}/namespaces/default/applications/{place.executor}-app/taskgroups"
     [group] = requests.get(path, timeout=30).json()["data"]
@@ -247,6 +256,7 @@ def test_ports_are_forwarded(place: Place) -> None:
         assert user.stdout is not None
         told = re.match(rb"(\S+) leads to port", user.stdout.readline())
         assert told is not None
+        wait_for(lambda: answers(f"http://{told[1].decode()}/"), 60, "the server behind the port")
         for _ in range(2):
             answer = requests.get(f"http://{told[1].decode()}/", timeout=60)
             assert answer.status_code == 200
@@ -254,6 +264,29 @@ def test_ports_are_forwarded(place: Place) -> None:
     finally:
         user.terminate()
         user.wait(30)
+
+
+@pytest.mark.parametrize("place", ["real-bcs", "embedded-bcs"], indirect=True)
+def test_a_connection_to_a_port_on_which_nothing_listens_ends(place: Place) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        user = subprocess.Popen(
+            place.command("port-forward", place.taskgroup, f":{taken.getsockname()[1]}"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=_in_background,
+            env=place.environment,
+        )
+        try:
+            assert user.stdout is not None and user.stderr is not None
+            told = re.match(rb"(\S+):(\d+) leads to port", user.stdout.readline())
+            assert told is not None
+            with socket.create_connection((told[1].decode(), int(told[2])), timeout=30) as connection:
+                assert connection.recv(100) == b""
+            assert b"refused" in user.stderr.readline()
+        finally:
+            user.terminate()
+            user.wait(30)
 
 
 def test_folders_and_large_files_are_copied(place: Place, tmp_path: Path) -> None:
@@ -296,7 +329,7 @@ def test_folders_and_large_files_are_copied(place: Place, tmp_path: Path) -> Non
 
 
 def test_the_program_ends_with_its_user(place: Place) -> None:
-    mark = f"9{time.time_ns() % 10**8}"
+    mark = new_mark()
     user = subprocess.Popen(
         place.command("exec", place.taskgroup, "--", "sh", "-c", f"echo ready; exec sleep {mark}"),
         stdout=subprocess.PIPE,
@@ -310,6 +343,11 @@ def test_the_program_ends_with_its_user(place: Place) -> None:
         user.kill()
         user.wait()
     wait_for(lambda: not running(mark), 30, "the end of the program")
+
+
+def new_mark() -> str:
+    """A number of seconds that no other test sleeps for."""
+    return f"9{time.time_ns() % 10**8}"
 
 
 def running(mark: str) -> list[str]:
@@ -410,9 +448,10 @@ def test_a_terminal(place: Place, terminal: Callable[..., Terminal]) -> None:
     user.type(b"while [ \"$(stty size)\" != '20 100' ]; do sleep 0.05; done; echo now $(stty size)\r")
     user.wait(rb"now 20 100\r\n")
 
-    user.type(b"trap 'echo interrupted by $?' INT; sleep 100000\r")
-    user.wait(rb"sleep 100000\r\n")
-    wait_for(lambda: running("100000"), 30, "sleep")
+    mark = new_mark()
+    user.type(f"trap 'echo interrupted by $?' INT; sleep {mark}\r".encode())
+    user.wait(rf"sleep {mark}\r\n".encode())
+    wait_for(lambda: running(mark), 30, "sleep")
     user.type(b"\x03")
     user.wait(rb"interrupted by 130\r\n")
 
@@ -424,13 +463,14 @@ def test_a_terminal(place: Place, terminal: Callable[..., Terminal]) -> None:
 def test_a_terminal_is_as_before_when_a_signal_ends_the_command(
     place: Place, terminal: Callable[..., Terminal]
 ) -> None:
-    user = terminal(place, "exec", "-it", place.taskgroup, "--", "sh", "-c", "echo ready; exec sleep 100001")
+    mark = new_mark()
+    user = terminal(place, "exec", "-it", place.taskgroup, "--", "sh", "-c", f"echo ready; exec sleep {mark}")
     user.wait(rb"ready")
     assert user.raw
     os.kill(user.pid, signal.SIGTERM)
     assert user.end() == 128 + signal.SIGTERM
     assert not user.raw
-    wait_for(lambda: not running("100001"), 30, "the end of the program")
+    wait_for(lambda: not running(mark), 30, "the end of the program")
 
 
 INPUT = {"resources": {"limits": {"cpu": "0.1", "memory": "96", "storage": "1"}}, "stdin": True}

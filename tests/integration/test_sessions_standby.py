@@ -116,6 +116,14 @@ def pair(tmp_path: Path, zookeeper: ZooKeeperServer, embedded_mesos: str) -> Ite
         made.stop()
 
 
+def answer_of(url: str) -> str:
+    """The text of an answer; empty while the taskgroup runs and its server does not listen yet."""
+    try:
+        return requests.get(url, timeout=30).text
+    except requests.ConnectionError:
+        return ""
+
+
 def read_until(process: subprocess.Popen[bytes], wanted: bytes) -> bytes:
     seen = b""
 
@@ -150,7 +158,7 @@ def test_sessions_through_a_standby(pair: Pair) -> None:
     user = pair.begin("port-forward", "web-0", f":{port}")
     try:
         address = read_until(user, b" leads to port").split()[0].decode()
-        assert "Directory listing" in requests.get(f"http://{address}/", timeout=30).text
+        wait_for(lambda: "Directory listing" in answer_of(f"http://{address}/"), 60, "the server behind the port")
     finally:
         user.terminate()
         ended(user)

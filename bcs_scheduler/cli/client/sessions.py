@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,10 @@ CONNECT_TIMEOUT = 30.0
 """Seconds. The server answers when the agent has answered, and an agent may be slow to start a program."""
 CLOSE_TIMEOUT = 2.0
 LONGEST_PAUSE = 2.0
+LIBRARY = logging.getLogger(f"{__name__}.websockets")
+"""The log of the library, which nobody reads: an exception tells each failure, and a user would get tracebacks."""
+LIBRARY.addHandler(logging.NullHandler())
+LIBRARY.propagate = False
 NO_SESSIONS = frozenset({"no_such_route", "method_not_allowed"})
 """Reasons of a server that does not know sessions."""
 
@@ -129,6 +134,7 @@ def _connect(server: str, credentials: Credentials, path: str, query: Mapping[st
                 subprotocols=[Subprotocol(PROTOCOL)],
                 ssl=_tls(credentials) if url.startswith("https:") else None,
                 compression=None,
+                logger=LIBRARY,
                 proxy=None,
                 open_timeout=CONNECT_TIMEOUT,
                 close_timeout=CLOSE_TIMEOUT,

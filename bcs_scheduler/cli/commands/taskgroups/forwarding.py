@@ -119,12 +119,14 @@ class Forwarder:
             # The client may close its connection at any time.
             with contextlib.suppress(OSError), connection, contextlib.closing(self._open(port)) as line:
                 threading.Thread(target=_send, args=(connection, line), daemon=True).start()
-                for said in line.output():
-                    if said.channel == STDERR:
-                        self._session.warn(said.data.decode(errors="replace").strip())
-                    else:
-                        connection.sendall(said.data)
-                connection.shutdown(socket.SHUT_RDWR)
+                try:
+                    for said in line.output():
+                        if said.channel == STDERR:
+                            self._session.warn(said.data.decode(errors="replace").strip())
+                        else:
+                            connection.sendall(said.data)
+                finally:  # a thread reads from the connection: without this, closing would not end the connection
+                    connection.shutdown(socket.SHUT_RDWR)
         except CliError as error:
             self._session.warn(f"port {port}: {error.message}")
         finally:
