@@ -27,9 +27,8 @@ CONNECT_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 2.0
 LONGEST_PAUSE = 2.0
 LIBRARY = logging.getLogger(f"{__name__}.websockets")
-"""The log of the library, which nobody reads: an exception tells each failure, and a user would get tracebacks."""
-LIBRARY.addHandler(logging.NullHandler())
-LIBRARY.propagate = False
+"""The log of the library. It is off: an exception tells each failure, and a user would get tracebacks."""
+LIBRARY.disabled = True
 NO_SESSIONS = frozenset({"no_such_route", "method_not_allowed"})
 """Reasons of a server that does not know sessions."""
 

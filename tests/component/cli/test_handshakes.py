@@ -17,7 +17,7 @@ HANDSHAKES = 300
 def test_an_answer_that_goes_on_after_its_end_gives_one_error_and_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A server that goes away in the middle of an answer. One of some 60 handshakes made the library log a traceback."""
+    """A server that goes away in the middle of an answer: one of 60 handshakes made the library log a traceback."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         for _ in range(HANDSHAKES):
