@@ -27,7 +27,7 @@ CONNECT_TIMEOUT = 30.0
 CLOSE_TIMEOUT = 2.0
 LONGEST_PAUSE = 2.0
 LIBRARY = logging.getLogger(f"{__name__}.websockets")
-"""The log of the library. It is off: an exception tells each failure, and a user would get tracebacks."""
+"""The log of the library, switched off: an exception tells each failure, and a user would get tracebacks."""
 LIBRARY.disabled = True
 NO_SESSIONS = frozenset({"no_such_route", "method_not_allowed"})
 """Reasons of a server that does not know sessions."""

@@ -10,6 +10,14 @@ export class Failure extends Error {
   }
 }
 
+let reading = new AbortController();
+
+// Ends the requests for objects that are under way. Their answers are not wanted any more.
+export function forget() {
+  reading.abort();
+  reading = new AbortController();
+}
+
 // The data of an answer; `whole`: the answer with its envelope. Raises Failure; the reason "elsewhere" means that another scheduler leads.
 export async function call(method, path, { body, base = BASE, whole = false } = {}) {
   const headers = { Accept: "application/json" };
@@ -24,6 +32,7 @@ export async function call(method, path, { body, base = BASE, whole = false } = 
       credentials: "same-origin",
       redirect: "manual",
       cache: "no-store",
+      signal: method === "GET" ? reading.signal : undefined,
     });
   } catch {
     throw new Failure(0, "unreachable", "The scheduler cannot be reached.");

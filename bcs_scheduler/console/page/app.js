@@ -1,7 +1,7 @@
 // Sign-in, navigation, and the page that the address names.
 
 import { here } from "./address.js";
-import { session } from "./api.js";
+import { forget, session } from "./api.js";
 import { fill, h, renew } from "./dom.js";
 import { agent } from "./pages/cluster/agent.js";
 import { agents } from "./pages/cluster/agents.js";
@@ -99,6 +99,7 @@ async function signOut() {
   leave();
   leave = () => {};
   store?.stop();
+  forget();
   await session("DELETE").catch(() => {});
   begin();
 }

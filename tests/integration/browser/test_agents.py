@@ -183,3 +183,33 @@ def test_map_and_agent_are_accessible_at_every_size(console: Console) -> None:
     examine(console, "agents", "#/agents", f"{AGENTS} agents", "1 away")
     examine(console, "agent", f"#/agents/{group.hostname}", "shop/web")
     console.sign_out()
+
+
+LATE = """
+const send = window.fetch;
+window.late = 0;
+window.fetch = (address, options = {}) => new Promise((done, failed) => {
+  if ((options.method ?? "GET") !== "GET" || String(address).includes("/console/")) return done(send(address, options));
+  window.late += 1;
+  setTimeout(() => {
+    window.late -= 1;
+    if (options.signal?.aborted) failed(new DOMException("ended", "AbortError"));
+    else done(send(address, options));
+  }, 500);
+});
+"""
+"""Requests for objects reach the scheduler half a second late."""
+
+
+def test_requests_under_way_end_with_the_session_of_the_user(console: Console) -> None:
+    """Otherwise the scheduler refuses the requests, and the browser logs errors."""
+    browser = console.browser
+    fleet(console)
+    console.sign_in("admin")
+    browser.open(f"{console.api.url}/#/agents/host-1")
+    browser.shows("host-1")
+    browser.run(LATE)
+    console.gateway.offer(60, cpus=8)
+    wait_for(lambda: browser.run("return window.late"), 30, "a request of the page")
+    console.sign_out()
+    wait_for(lambda: not browser.run("return window.late"), 30, "the end of the requests")
