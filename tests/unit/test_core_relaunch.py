@@ -178,3 +178,17 @@ def test_what_a_user_reschedules_counts_although_it_was_never_launched() -> None
     lab.report(group, "GONE", answer=True)
     lab.offer()
     assert lab.group().id != group.id and lab.group().restarts == 1
+
+
+def test_an_answer_about_another_task_of_an_executor_that_was_not_fetched_is_no_failure() -> None:
+    """The leader changes between the reports of the two tasks."""
+    before = placed("Never", tasks=2)
+    before.report(before.group(), "FAILED", tasks=[0], **UNFETCHED)
+    lab = before.succeed()
+    lost = lab.group()
+    assert lost.killing_since and not lost.ended
+    lab.report(lost, "FAILED", tasks=[0, 1], reason=RECONCILIATION, answer=True)
+    lab.wait(5.0)
+    lab.offer()
+    again = lab.group()
+    assert again.id != lost.id and (again.status, again.restarts, again.unfetched) == ("Staging", 0, 1)

@@ -48,7 +48,9 @@ def did_not_happen(report: Report, group: TaskGroup) -> bool:
         return False
     if report.state == TaskState.GONE:
         return report.answer
-    return report.unfetched and group.executor == "bcs" and group.unfetched + 1 < FETCH_ATTEMPTS
+    # One executor runs all tasks: if it was not fetched for one of them, no task has run. An answer has no reason.
+    alike = report.answer and report.state == TaskState.FAILED and _was_unfetched(group)
+    return (report.unfetched or alike) and group.executor == "bcs" and group.unfetched + 1 < FETCH_ATTEMPTS
 
 
 def lacks_reason(report: Report, group: TaskGroup) -> bool:
