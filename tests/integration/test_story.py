@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.chaos import role_of
 from tests.integration.chaosusers import application
 from tests.integration.devprocess import claim_ports
 from tests.integration.localmesos import LocalMesosProcess
@@ -53,9 +54,9 @@ def schedulers(cluster: LocalMesosProcess, tmp_path: Path) -> Iterator[list[Sche
 
 def leader_of(schedulers: list[SchedulerProcess]) -> SchedulerProcess:
     def leading() -> list[SchedulerProcess]:
-        return [one for one in schedulers if one.runs and one.ready()]
+        return [one for one in schedulers if one.runs and role_of(one) == "master" and one.ready()]
 
-    return wait_for(leading, 60, "a leader")[0].wait_leading()
+    return wait_for(leading, 60, "a leader")[0]
 
 
 def bcs(scheduler: SchedulerProcess, *arguments: str) -> str:
