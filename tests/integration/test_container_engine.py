@@ -18,6 +18,7 @@ import pytest
 from bcs_scheduler.local.settings import ClusterSettings
 from tests.integration.containerengine import IMAGE, ContainerEngine
 from tests.integration.devprocess import Dev
+from tests.integration.forwarding import page_behind
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.typing_terminal import TypingTerminal
@@ -130,8 +131,7 @@ def test_ports_are_forwarded_to_the_container(web: Dev) -> None:
             assert forwarding.stdout is not None
             line = forwarding.stdout.readline().decode()
             address = next(word for word in line.split() if word.startswith("127.0.0.1:"))
-            with urllib.request.urlopen(f"http://{address}/", timeout=SECONDS) as answer:
-                assert answer.read() == b"page\n"
+            assert wait_for(lambda: page_behind(address), SECONDS, "the server behind the port") == "page\n"
         finally:
             forwarding.terminate()
 

@@ -24,6 +24,7 @@ import pytest
 import requests
 
 from tests.integration.devprocess import Dev
+from tests.integration.forwarding import page_behind
 from tests.integration.livefiles import contents_below
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
@@ -235,14 +236,6 @@ def _in_background() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def answers(url: str) -> bool:
-    """False while the taskgroup runs and its server does not listen yet."""
-    try:
-        return requests.get(url, timeout=30).ok
-    except requests.ConnectionError:
-        return False
-
-
 def test_ports_are_forwarded(place: Place) -> None:
     path = f"{place.url}{PREFIX}/namespaces/default/applications/{place.executor}-app/taskgroups"
     [group] = requests.get(path, timeout=30).json()["data"]
@@ -257,7 +250,7 @@ def test_ports_are_forwarded(place: Place) -> None:
         assert user.stdout is not None
         told = re.match(rb"(\S+) leads to port", user.stdout.readline())
         assert told is not None
-        wait_for(lambda: answers(f"http://{told[1].decode()}/"), 60, "the server behind the port")
+        wait_for(lambda: page_behind(told[1].decode()), 60, "the server behind the port")
         for _ in range(2):
             answer = requests.get(f"http://{told[1].decode()}/", timeout=60)
             assert answer.status_code == 200

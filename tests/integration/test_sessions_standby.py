@@ -17,6 +17,7 @@ import requests
 
 from bcs_scheduler.security.tokens import hash_of, token_entry
 from tests.integration.certificates import Authority
+from tests.integration.forwarding import page_behind
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
@@ -116,14 +117,6 @@ def pair(tmp_path: Path, zookeeper: ZooKeeperServer, embedded_mesos: str) -> Ite
         made.stop()
 
 
-def answer_of(url: str) -> str:
-    """The text of an answer; empty while the taskgroup runs and its server does not listen yet."""
-    try:
-        return requests.get(url, timeout=30).text
-    except requests.ConnectionError:
-        return ""
-
-
 def read_until(process: subprocess.Popen[bytes], wanted: bytes) -> bytes:
     seen = b""
 
@@ -158,7 +151,7 @@ def test_sessions_through_a_standby(pair: Pair) -> None:
     user = pair.begin("port-forward", "web-0", f":{port}")
     try:
         address = read_until(user, b" leads to port").split()[0].decode()
-        wait_for(lambda: "Directory listing" in answer_of(f"http://{address}/"), 60, "the server behind the port")
+        wait_for(lambda: "Directory listing" in page_behind(address), 60, "the server behind the port")
     finally:
         user.terminate()
         ended(user)

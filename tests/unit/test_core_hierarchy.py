@@ -148,6 +148,23 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
 
 
+def full(**fields: Any) -> Lab:
+    """Three agents, each with a running taskgroup of `batch` and room for no other. `fields`: of its version."""
+    lab = Lab(options())
+    create(lab, "batch", 3, **fields)
+    arrive(lab, *agents(3))
+    run(lab)
+    return lab
+
+
+def the_tree(lab: Lab) -> RoleTree:
+    """The tree of the one role."""
+    placing = lab.core._offer_manager.placing
+    assert isinstance(placing, HierarchyPass)
+    (tree_of,) = placing.trees.roles.values()
+    return tree_of
+
+
 def preempting(lab: Lab) -> Any:
     """The one taskgroup that is ended for another queue."""
     for _ in range(4):
@@ -157,10 +174,7 @@ def preempting(lab: Lab) -> Any:
 
 
 def test_a_taskgroup_whose_promised_agent_is_lost_preempts_on_another_one() -> None:
-    lab = Lab(options())
-    create(lab, "batch", 3, max_unavailable=3)
-    arrive(lab, *agents(3))
-    run(lab)
+    lab = full(max_unavailable=3)
     create(lab, "online", 1)
     victim = preempting(lab)
     lab.report(victim, "KILLED")
@@ -173,16 +187,11 @@ def test_a_taskgroup_whose_promised_agent_is_lost_preempts_on_another_one() -> N
 
 
 def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
-    lab = Lab(options())
-    create(lab, "batch", 3, max_unavailable=3)
-    arrive(lab, *agents(3))
-    run(lab)
+    lab = full(max_unavailable=3)
     create(lab, "online", 1)
     victim = preempting(lab)
     arrive(lab, *(f"new-{index}" for index in range(MOST_MOVES + 1)), cpus=WHOLE // 2)
-    placing = lab.core._offer_manager.placing
-    assert isinstance(placing, HierarchyPass)
-    (tree_of,) = placing.trees.roles.values()
+    tree_of = the_tree(lab)
     tree = tree_of.tree
     assert [node.name for node in tree.nodes if node.promises] == [victim.agent_id]
     assert preempting(lab) == victim
@@ -190,10 +199,7 @@ def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
 
 @pytest.mark.parametrize("free", [0, 1])
 def test_a_gang_keeps_the_room_of_its_first_victim_until_the_last_one_has_ended(free: int) -> None:
-    lab = Lab(options())
-    create(lab, "batch", 3, max_unavailable=3)
-    arrive(lab, *agents(3))
-    run(lab)
+    lab = full(max_unavailable=3)
     create(lab, "online", 3, min_available=3)
     lab.wait(2.0)
     arrive(lab, *(f"free-{index}" for index in range(free)))
@@ -210,10 +216,7 @@ def test_a_gang_keeps_the_room_of_its_first_victim_until_the_last_one_has_ended(
 
 
 def test_no_taskgroup_is_ended_for_a_gang_that_could_not_start() -> None:
-    lab = Lab(options())
-    create(lab, "batch", 3, max_unavailable=1)
-    arrive(lab, *agents(3))
-    run(lab)
+    lab = full(max_unavailable=1)
     create(lab, "online", 2, min_available=2)
     lab.wait(100.0)
     assert [group for group in groups(lab, "batch") if group.killing_since] == []
@@ -249,10 +252,7 @@ def test_placements_that_are_not_launched_yet_are_no_victims(agent: str) -> None
 
 
 def test_a_new_leader_preempts_when_agents_are_offered() -> None:
-    lab = Lab(options())
-    create(lab, "batch", 3, max_unavailable=3)
-    arrive(lab, *agents(3))
-    run(lab)
+    lab = full(max_unavailable=3)
     create(lab, "online", 1)
     lab.now += 2.0  # the first leader stands still
     lab = lab.succeed()
@@ -265,13 +265,8 @@ def test_a_new_leader_preempts_when_agents_are_offered() -> None:
 
 
 def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:
-    lab = Lab(options())
-    create(lab, "batch", 3)
-    arrive(lab, *agents(3))
-    run(lab)
-    placing = lab.core._offer_manager.placing
-    assert isinstance(placing, HierarchyPass)
-    (tree_of,) = placing.trees.roles.values()
+    lab = full()
+    tree_of = the_tree(lab)
     tree = tree_of.tree
 
     def size() -> int:
@@ -590,7 +585,7 @@ def test_a_term_begins_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     lab, in_steps = begun(before, Spent())
     assert in_steps == at_once
     assert max(looked_at) <= 7 < sum(looked_at)  # the four that wait, and an application
-    (tree_of,) = lab.core._offer_manager.placing.trees.roles.values()  # type: ignore[attr-defined]
+    tree_of = the_tree(lab)
     assert sum(len(one.allocations) for one in tree_of.tree.applications.values()) == 28
 
 

@@ -320,7 +320,7 @@ class HierarchyPass(SessionPass):
             return self._given_back(tree)
         self._again = self._turn.now + MAINTENANCE
         if not found.rows:  # without an offer in this term every try is in vain, and the next one is due much later
-            return given_back_of(give_back(tree, self._turn.now))
+            return self._given_back(tree)
         done = maintain(tree, self._turn.now, self._can_end)
         return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
 
