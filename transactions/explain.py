@@ -108,7 +108,7 @@ def _failed(reason: str, agents: int) -> str:
     if reason in RESOURCES:
         return f"{agents} {'lacks' if agents == 1 else 'lack'} {RESOURCES[reason]}"
     if reason == PROMISED:
-        return f"{agents} with room that is promised to a gang"
+        return f"{agents} with room that is promised to other taskgroups"
     if reason == "role":
         return f"{agents} {'offers' if agents == 1 else 'offer'} resources for other roles only"
     return f"{agents} excluded ({reason})"
@@ -117,7 +117,7 @@ def _failed(reason: str, agents: int) -> str:
 def reason_text(reason: str) -> str:
     """Returns the text of a reason of a diagnosis for users."""
     if reason == PROMISED:
-        return "the room is promised to a gang"
+        return "the room is promised to other taskgroups"
     if reason == "role":
         return "the offered resources are for other roles"
     return f"not enough {reason}" if reason in RESOURCES else reason

@@ -32,6 +32,7 @@ from bcs_scheduler.core.controllers.retention.ended_runs import EndedRuns
 from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
 from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
 from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
+from bcs_scheduler.core.controllers.rooms.interrupted_launches import InterruptedLaunches
 from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
 from bcs_scheduler.core.controllers.workloads.deployments import Deployments
 from bcs_scheduler.core.controllers.workloads.health import Health
@@ -85,16 +86,13 @@ class Core:
         self.fatal = ""
         """Reason for which the cluster manager rejects this framework for good; empty = it does not. Nothing is
         launched until an operator acts (docs/original.md#framework-removed)."""
-        self._reconciler = Reconciler(self.turn_context)
-        self._orphaned_tasks = OrphanedTasks(self.turn_context)
-        self._message_sender = MessageSender(self.turn_context)
-        self._health = Health(self.turn_context)
+        self._reconciler, self._orphaned_tasks = Reconciler(self.turn_context), OrphanedTasks(self.turn_context)
+        self._message_sender, self._health = MessageSender(self.turn_context), Health(self.turn_context)
         self.outputs = KeptOutputs(self.turn_context)
-        self._status_updates = StatusUpdates(
-            self.turn_context, self._reconciler, self._orphaned_tasks, self._message_sender, self._health, self.outputs
-        )
-        self._task_killer = TaskKiller(self.turn_context)
-        self._offer_manager = OfferManager(self.turn_context)
+        interrupted = InterruptedLaunches(self.turn_context, self._reconciler)
+        told = (self._reconciler, self._orphaned_tasks, self._message_sender, self._health, self.outputs, interrupted)
+        self._status_updates = StatusUpdates(self.turn_context, *told)
+        self._task_killer, self._offer_manager = TaskKiller(self.turn_context), OfferManager(self.turn_context)
         self._garbage_collector, self._services = GarbageCollector(self.turn_context), Services(self.turn_context)
         guard = LossGuard(self.turn_context)
         self._request_handler = RequestHandler(self.turn_context, self._offer_manager, self._health, guard.resume)
@@ -109,6 +107,7 @@ class Core:
             Drains(self.turn_context, self._offer_manager),
             Rebalancer(self.turn_context, self._offer_manager),
             ManagedApplications(self.turn_context),
+            interrupted,
             EndedTransactions(self.turn_context, self._orphaned_tasks),
             EndedCommands(self.turn_context),
             EndedRuns(self.turn_context),

@@ -7,7 +7,7 @@ offers do not cover completely is short: the room may be on its way back, or ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from offers.errors import Shortage
@@ -125,10 +125,12 @@ class Holds:
         for site in self.by_site:
             self.emptied(site)
 
-    def take_news(self) -> list[str]:
-        """The holds that are new, or have become covered or short, since the last call."""
-        news, self._news = self._news, {}
-        return list(news)
+    def take_news(self, names: Container[str]) -> list[str]:
+        """The holds of these names that are new, or have become covered or short, since the last call for the name."""
+        news = [name for name in self._news if name in names]
+        for name in news:
+            del self._news[name]
+        return news
 
     def take_freed(self) -> list[Site]:
         """Agents and roles on which a hold has ended since the last call."""

@@ -55,6 +55,13 @@ class Keeper(GangLab):
             self.given_up.append(name)
 
     def offer_rooms(self, agent: str, *, cpus: int = 0) -> Offer:
+        """Sends `rooms_of`, and waits for a moment."""
+        offer = self.rooms_of(agent, cpus=cpus)
+        self.turn(leased.OffersArrived(offers=(offer,)))
+        self.wait(0.01)
+        return offer
+
+    def rooms_of(self, agent: str, *, cpus: int = 0) -> Offer:
         """An offer of the rooms of an agent, and of what is free beside them."""
         offer = self.make_offer(agent, cpus=cpus)
         scalars = list(offer.scalars)
@@ -62,10 +69,7 @@ class Keeper(GangLab):
             if place == agent:
                 layer = Reservation("DYNAMIC", "*", labels=(("room", name),))
                 scalars += [(key._replace(reservations=(layer,), room=name), amount) for key, amount in room.scalars]
-        offer = offer._replace(scalars=tuple(scalars))
-        self.turn(leased.OffersArrived(offers=(offer,)))
-        self.wait(0.01)
-        return offer
+        return offer._replace(scalars=tuple(scalars))
 
     def list(self, *agents: str) -> None:
         listed = tuple(

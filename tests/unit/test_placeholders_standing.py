@@ -50,7 +50,7 @@ def test_promised_room_is_for_the_unit_of_the_gang(pool: StandingPool) -> None:
     assert placed(pool, 500)[0] == ["a"]
     agents, reasons, words = placed(pool, 600)
     assert (agents, reasons) == ([], {PROMISED: 1})
-    assert "1 with room that is promised to a gang" in words
+    assert "1 with room that is promised to other taskgroups" in words
     assert placed(pool, 1100)[1] == {"cpu": 1}, "an agent without the promise would lack it too"
     claim = room.take("tg-1", "unit", HALF)
     assert claim is not None and (claim.node, claim.unit) == ("a", "unit")

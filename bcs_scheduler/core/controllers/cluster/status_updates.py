@@ -15,6 +15,7 @@ from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
+from bcs_scheduler.core.controllers.rooms.interrupted_launches import InterruptedLaunches
 from bcs_scheduler.core.controllers.workloads.health import Health, find
 from bcs_scheduler.core.interface.cluster_manager import (
     Acknowledge,
@@ -41,6 +42,7 @@ class StatusUpdates:
         message_sender: MessageSender,
         health: Health,
         outputs: KeptOutputs,
+        interrupted: InterruptedLaunches,
     ) -> None:
         self._turn = turn
         self._reconciler = reconciler
@@ -48,6 +50,7 @@ class StatusUpdates:
         self._message_sender = message_sender
         self._health = health
         self._outputs = outputs
+        self._interrupted = interrupted
 
     def status(self, update: StatusUpdate) -> None:
         """Handles one status update; the acknowledgement leaves when the change is durable."""
@@ -129,6 +132,8 @@ class StatusUpdates:
         if relaunch.lacks_reason(report, group):
             return
         reduced = lifecycle.reduce_task(task, lifecycle.applied_report(report, group), turn.now)
+        if not reduced.ended:
+            self._interrupted.confirmed(group.id)
         if reduced is task:
             return
         self._store(group, tuple([reduced if t is task else t for t in group.tasks]))

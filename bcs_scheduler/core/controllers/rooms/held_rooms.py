@@ -32,6 +32,8 @@ class HeldRooms:
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self._holds = turn.pool.holds
+        self._placeholders: set[str] = set()
+        """Taskgroups whose room is held here; others have holds, too."""
         self._due = WorkQueue()
         """Holds that are lost or dropped at a moment: their room is not covered, or their taskgroup has ended."""
         self._look = 0.0
@@ -52,7 +54,7 @@ class HeldRooms:
         follow_taskgroups(
             self._turn.state.taskgroups,
             changed,
-            lambda group: group.id in self._holds or self._is_held(group),
+            lambda group: group.id in self._placeholders or self._is_held(group),
             self._follow,
             self._forget,
         )
@@ -63,7 +65,7 @@ class HeldRooms:
             return
         turn = self._turn
         turn.pool.table.flush()
-        for name in self._holds.take_news():
+        for name in self._holds.take_news(self._placeholders):
             self._look_at(name)
         while (due := self._due.pop(turn.now)) is not None:
             self._end(due)
@@ -80,6 +82,7 @@ class HeldRooms:
 
     def _follow(self, group: TaskGroup) -> None:
         turn, name = self._turn, group.id
+        self._placeholders.add(name)
         version = turn.state.version(group.application_key, group.version)
         if group.killing_since:
             if name in self._holds and name not in self._holds.leaving:
@@ -92,10 +95,11 @@ class HeldRooms:
 
     def _forget(self, name: str) -> None:
         """The taskgroup has ended. A hold that leaves waits for the promised launch."""
-        if name in self._holds and name not in self._holds.leaving:
+        if name in self._placeholders and name not in self._holds.leaving:
             self._drop(name)
 
     def _drop(self, name: str) -> None:
+        self._placeholders.discard(name)
         self._holds.drop(name)
         self._due.drop(name)
 

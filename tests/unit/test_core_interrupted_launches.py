@@ -1,0 +1,274 @@
+"""A leader ends between the decision to launch taskgroups and their launch: its successor keeps their room."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcs_scheduler.core.controllers.rooms.interrupted_launches import ANSWER_SECONDS, PROMISE_SECONDS
+from bcs_scheduler.core.interface import cluster_manager, leased, requests
+from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, Reconcile
+from bcs_scheduler.core.options import CoreOptions
+from store.records import TaskGroup
+from store.state.validation import validate
+from tests.unit.lab import KEY, Lab, version
+from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, live
+from tests.unit.test_core_reservations import WHOLE
+
+RIVAL = "default/rival"
+
+
+def launches(lab: Lab) -> list[Launch]:
+    return [launch for effect in lab.sent(LaunchOnAgent) for launch in effect.launches]
+
+
+def asked(lab: Lab) -> set[str]:
+    return {task for effect in lab.sent(Reconcile) for task, _ in effect.tasks}
+
+
+def tasks_of(*groups: TaskGroup) -> set[str]:
+    return {task.id for group in groups for task in group.tasks}
+
+
+def rival(lab: Lab, instances: int = 1) -> None:
+    """Other work that waits for room, and is older than any replacement."""
+    found = version(instances)
+    reply = lab.ask(requests.CreateApplication(version=type(found)(**{**fields(found), "application": "rival"})))
+    assert not reply.error, reply.message
+
+
+def fields(found: object) -> dict[str, object]:
+    return {name: getattr(found, name) for name in type(found).__struct_fields__}  # type: ignore[attr-defined]
+
+
+def rivals(lab: Lab) -> int:
+    return len(lab.core.state.groups_of(RIVAL))
+
+
+def answer(lab: Lab, group: TaskGroup, state: str) -> None:
+    """The cluster manager answers the question for the tasks of a taskgroup."""
+    lab.turn(
+        *(
+            cluster_manager.StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, answer=True)  # type: ignore[arg-type]
+            for task in group.tasks
+        )
+    )
+
+
+def interrupted(instances: int = 1, **more: object) -> tuple[Lab, list[TaskGroup]]:
+    """A new leader with taskgroups that are recorded on agents of room for one each; other work waits."""
+    before = Lab()
+    before.create(instances, **more)
+    rival(before, instances)
+    offers = [before.make_offer(f"agent-{number}", cpus=WHOLE) for number in range(instances)]
+    before.turn(leased.OffersArrived(offers=tuple(offers)))
+    before.wait(0.1)
+    groups = before.groups
+    assert len(groups) == instances and not rivals(before)
+    return before.succeed(), groups
+
+
+def test_the_replacement_of_a_launch_that_did_not_leave_gets_the_room() -> None:
+    lab, (group,) = interrupted()
+    lab.offer("agent-0", cpus=WHOLE)
+    lab.wait(0.5)
+    assert asked(lab) == tasks_of(group)
+    assert (launches(lab), rivals(lab)) == ([], 0), "the room is held until the answer"
+    answer(lab, group, "GONE")
+    (launch,) = launches(lab)
+    assert (launch.taskgroup.agent_id, launch.taskgroup.application) == ("agent-0", "web")
+    assert launch.taskgroup.id != group.id, "a task is never launched twice"
+    lab.report(lab.group(), "RUNNING")
+    assert (lab.application.status, rivals(lab)) == ("Running", 0)
+    assert not lab.core.turn_context.pool.holds
+    assert list(validate(lab.core.state)) == []
+    lab.offer("agent-1", cpus=WHOLE)
+    lab.wait(0.1)
+    assert rivals(lab) == 1
+
+
+def test_a_launch_that_did_leave_holds_no_room() -> None:
+    lab, (group,) = interrupted()
+    answer(lab, group, "STAGING")
+    lab.offer("agent-0", cpus=WHOLE)
+    lab.wait(0.1)
+    assert rivals(lab) == 1, "the offer shows other room"
+    lab.report(group, "RUNNING")
+    assert lab.application.status == "Running"
+
+
+@pytest.mark.parametrize("state", ["STARTING", "RUNNING", "FINISHED", "UNREACHABLE", "UNKNOWN"])
+def test_any_report_of_the_task_frees_the_room(state: str) -> None:
+    lab, (group,) = interrupted()
+    lab.offer("agent-0", cpus=WHOLE)
+    assert rivals(lab) == 0
+    lab.report(group, state)
+    lab.wait(0.1)
+    assert rivals(lab) == 1
+
+
+def test_room_is_not_held_for_ever_without_an_answer() -> None:
+    lab, (group,) = interrupted()
+    lab.offer("agent-0", cpus=WHOLE)
+    lab.wait(ANSWER_SECONDS - 1.0)
+    assert rivals(lab) == 0
+    lab.wait(2.0)
+    lab.offer("agent-0", cpus=WHOLE)
+    lab.wait(0.1)
+    assert rivals(lab) == 1
+    assert not lab.core.turn_context.pool.holds
+
+
+def test_an_answer_before_the_room_is_offered_keeps_the_promise_for_some_seconds() -> None:
+    lab, (group,) = interrupted()
+    answer(lab, group, "GONE")
+    lab.wait(PROMISE_SECONDS - 1.0)
+    lab.offer("agent-0", cpus=WHOLE)
+    lab.wait(0.1)
+    assert [launch.taskgroup.application for launch in launches(lab)] == ["web"] or lab.group().agent_id == "agent-0"
+    assert rivals(lab) == 0
+
+
+def test_after_the_promise_the_replacement_takes_any_room() -> None:
+    lab, (group,) = interrupted()
+    answer(lab, group, "GONE")
+    lab.offer("agent-1", cpus=WHOLE)
+    lab.wait(0.1)
+    assert rivals(lab) == 1, "the replacement waits for its own agent"
+    lab.wait(PROMISE_SECONDS)
+    assert not lab.core.turn_context.pool.holds
+    lab.offer("agent-2", cpus=WHOLE)
+    lab.wait(0.1)
+    assert lab.group().agent_id == "agent-2"
+
+
+def test_a_gang_of_which_a_part_was_launched_stays_whole() -> None:
+    lab, groups = interrupted(4, min_available=4)
+    for group in groups:
+        if group.index < 2:
+            lab.report(group, "RUNNING")
+        else:
+            lab.offer(group.agent_id, cpus=WHOLE)
+    lab.wait(0.1)
+    for group in groups[2:]:
+        answer(lab, group, "GONE")
+    lab.wait(0.1)
+    for group in lab.groups[2:]:
+        lab.report(group, "RUNNING")
+    assert [group.agent_id for group in lab.groups] == [group.agent_id for group in groups]
+    assert (lab.application.status, rivals(lab)) == ("Running", 0)
+
+
+def test_a_deleted_application_leaves_the_room() -> None:
+    lab, (group,) = interrupted()
+    lab.offer("agent-0", cpus=WHOLE)
+    lab.delete()
+    answer(lab, group, "GONE")
+    lab.wait(0.1)
+    assert rivals(lab) == 1
+    assert KEY not in lab.core.state.applications
+    assert not lab.core.turn_context.pool.holds
+
+
+def test_drawn_ports_stay_the_same_in_the_held_room() -> None:
+    from store.records.definition import Port
+
+    ports = (Port(name="http", container_port=80, host_port=0, protocol="tcp"),)
+    before = Lab()
+    found = version()
+    container = type(found.containers[0])(**{**fields(found.containers[0]), "ports": ports})
+    before.create(1, containers=(container,))
+    before.offer("agent-0", cpus=WHOLE, ports=(31005, 31005))
+    (group,) = before.groups
+    assert [port.host_port for task in group.tasks for port in task.ports] == [31005]
+    lab = before.succeed()
+    lab.offer("agent-0", cpus=WHOLE, ports=(31000, 31004))
+    lab.wait(0.5)
+    assert not asked(lab), "the port is not in the offer: the room is not whole"
+    lab.offer("agent-0", cpus=WHOLE, ports=(31005, 31005))
+    lab.wait(0.5)
+    assert asked(lab) == tasks_of(group)
+
+
+# --- placeholders ---------------------------------------------------------------------------------------------
+
+
+def keeper_with_lost_call() -> Keeper:
+    """A new leader; the call that was to keep the second room of a gang did not leave. Other work waits."""
+    lab = Keeper()
+    lab.gang(3, 3)
+    lab.keep("a")
+    lab.offer("b", cpus=WHOLE)
+    lab.wait(0.01)
+    assert len(lab.sleeping) == 2
+    for name in [name for name, (agent, _) in lab.rooms.items() if agent == "b"]:
+        del lab.rooms[name]
+    rival(lab)
+    return lab.heir()
+
+
+def test_a_room_that_was_not_kept_is_kept_by_the_next_leader() -> None:
+    lab = keeper_with_lost_call()
+    lab.offer_rooms("a")
+    lab.offer_rooms("b", cpus=WHOLE)
+    assert sorted(agent for agent, _ in lab.rooms.values()) == ["a", "b"]
+    assert rivals(lab) == 0
+    lab.offer_rooms("b")
+    assert [group.status for group in lab.sleeping] == ["Running", "Running"]
+    assert not lab.core.turn_context.pool.holds
+    lab.wait(25.0)
+    lab.offer_rooms("a")
+    lab.offer_rooms("b")
+    lab.offer("c", cpus=WHOLE)
+    lab.wait(0.01)
+    lab.offer_rooms("c")
+    assert sorted(group.agent_id for group in live(lab)) == ["a", "b", "c"]
+    assert rivals(lab) == 0
+    assert list(validate(lab.core.state)) == []
+
+
+def test_a_room_that_is_kept_is_not_kept_twice() -> None:
+    lab = Keeper()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.wait(0.01)
+    (name,) = lab.rooms
+    lab = lab.heir()
+    lab.turn(leased.OffersArrived(offers=(lab.rooms_of("a", cpus=WHOLE),)))
+    again = [launch.taskgroup.id for launch in launches(lab)]
+    assert len(again) == 1 and name not in again, "the rest of the agent is for the next placeholder"
+    assert not lab.core.turn_context.pool.holds
+
+
+def test_a_room_of_the_latest_list_is_not_kept_twice() -> None:
+    lab = Keeper()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.wait(0.01)
+    (name,) = lab.rooms
+    lab = lab.heir()
+    lab.list("a")
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=WHOLE),)))
+    again = [launch.taskgroup.id for launch in launches(lab)]
+    assert len(again) == 1 and name not in again
+
+
+def test_a_placeholder_whose_room_is_gone_is_given_up() -> None:
+    lab = keeper_with_lost_call()
+    lab.offer_rooms("a")
+    lab.offer("b", cpus=WHOLE // 2)
+    lab.wait(60.0)
+    assert [agent for agent, _ in lab.rooms.values()] == ["a"]
+    assert not lab.core.turn_context.pool.holds
+
+
+@pytest.mark.parametrize("options", [CoreOptions(strict=True, placeholders="hold"), OPTIONS])
+def test_placeholders_with_held_room_have_no_launch_that_could_be_interrupted(options: CoreOptions) -> None:
+    lab = Keeper(options=options)
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.wait(0.01)
+    heir = lab.heir()
+    heir.offer_rooms("a", cpus=0 if options.placeholders == "reserve" else WHOLE)
+    heir.wait(1.0)
+    assert [group.status for group in heir.sleeping] == ["Running"]
+    assert not asked(heir)
