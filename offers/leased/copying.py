@@ -21,7 +21,9 @@ class PoolCopy(NamedTuple):
     overrides: dict[str, AgentOverrides]
     totals: dict[str, tuple[int, int]]
     opened: dict[str, float]
-    """Kept rooms that anybody may use."""
+    """Kept rooms whose taskgroups have ended."""
+    loose: set[str]
+    """Those of them that all units may use."""
     holds: list[tuple[str, Hold]]
     """Held room with the names of its taskgroups."""
 
@@ -29,6 +31,7 @@ class PoolCopy(NamedTuple):
         """Fills an empty pool, with so many offers in each step."""
         pool._overrides, pool._totals = self.overrides, self.totals
         pool.rooms.opened.update(self.opened)
+        pool.rooms.loose |= self.loose
         for name, hold in self.holds:
             pool.holds.add(name, *hold)
         for first in range(0, len(self.offers), at_once):

@@ -30,6 +30,13 @@ class Hold(NamedTuple):
     request: ResourceRequest
 
 
+class Left(NamedTuple):
+    """A hold that has ended, and whose room waits for a promised launch. `since`: Unix seconds of the end."""
+
+    hold: Hold
+    since: float
+
+
 class Holds:
     """The holds of a pool, by the name of the taskgroup."""
 
@@ -63,10 +70,9 @@ class Holds:
         """Agents and roles with held room."""
         return list(self.by_site)
 
-    @property
-    def has_news(self) -> bool:
-        """True if `take_news` has something."""
-        return bool(self._news)
+    def has_news(self, names: Container[str]) -> bool:
+        """True if `take_news` has something for these names."""
+        return any(name in names for name in self._news)
 
     @property
     def has_freed(self) -> bool:
@@ -100,10 +106,21 @@ class Holds:
         self._freed[hold.site] = None
         self._changed(hold.site)
 
-    def use_left(self, site: Site) -> None:
-        """A launch that was promised room of ended holds is about to be placed on an agent."""
-        for name in [name for name in self.on(site) if name in self.leaving] if self.leaving else ():
+    def take_left(self, site: Site, request: ResourceRequest, replaces: str) -> dict[str, Left]:
+        """Drops the ended hold that is meant for a unit which was promised room on an agent: that of the taskgroup with
+        the id `replaces`, else the oldest one of the scalars of the request, else all ended holds of the agent."""
+        if not self.leaving:
+            return {}
+        names = [name for name in self.on(site) if name in self.leaving]
+        if replaces in names:
+            names = [replaces]
+        else:
+            wanted = amounts_of(request)
+            names = next(([name] for name in names if amounts_of(self._holds[name].request) == wanted), names)
+        left = {name: Left(self._holds[name], self.leaving[name]) for name in names}
+        for name in left:
             self.drop(name)
+        return left
 
     def judged(self, site: Site, short: Iterable[str]) -> None:
         """The offers of an agent have been compared with its holds: all but these are covered."""

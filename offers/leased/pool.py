@@ -41,7 +41,7 @@ class OfferPool:
         self._occupants = occupants
         self._layouts: Layouts = {}
         self.rooms = KeptRooms()
-        self.holds = Holds(self._held_otherwise)
+        self.holds = Holds(self.room_changed)
         self._offers: dict[str, Offer] = {}
         self._ages: list[tuple[float, int, str]] = []
         """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
@@ -160,7 +160,8 @@ class OfferPool:
             row.allocations.clear()
             self._shrunk(row)
 
-    def _held_otherwise(self, site: Site) -> None:
+    def room_changed(self, site: Site) -> None:
+        """Other parts of the offers of an agent may be used than before."""
         row = self._rows.get(site)
         if row is not None and row.offers:
             self.table.amounts_changed(row)
@@ -187,9 +188,12 @@ class OfferPool:
             self.count_offers(offer.agent_id, -1)
         return offer
 
-    def open_room(self, name: str, now: float) -> None:
-        """Anybody may use a kept room from now on; `now`: Unix seconds."""
+    def open_room(self, name: str, now: float, *, loose: bool = False) -> None:
+        """The taskgroup of a kept room has ended; `now`: Unix seconds. `loose`: all units may use the room; else only
+        those that were promised room on the agent."""
         self.rooms.opened.setdefault(name, now)
+        if loose:
+            self.rooms.loose.add(name)
         for offer in self.rooms.offers_of(name):
             self.table.amounts_changed(self._rows[offer.agent_id, offer.role])
 
@@ -223,9 +227,9 @@ class OfferPool:
     def copy(self) -> PoolCopy:
         """Takes note of everything the pool holds, so that another pool can be filled with it later."""
         allocations = {place: list(row.allocations) for place, row in self._rows.items() if row.allocations}
-        rooms = dict(self.rooms.opened)
+        rooms, loose = dict(self.rooms.opened), set(self.rooms.loose)
         offers, overrides = list(self._offers.values()), dict(self._overrides)
-        return PoolCopy(offers, allocations, overrides, dict(self._totals), rooms, list(self.holds))
+        return PoolCopy(offers, allocations, overrides, dict(self._totals), rooms, loose, list(self.holds))
 
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
@@ -345,7 +349,7 @@ class OfferPool:
             self._offered.pop(agent_id, None)
 
     def _new_row(self, offer: Offer) -> LeasedRow:
-        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts, self.rooms.opened, self.holds))
+        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts, self.rooms, self.holds))
         row.totals = self._totals.get(offer.agent_id, (0, 0))
         self._rows[offer.agent_id, offer.role] = row
         self._roles.setdefault(offer.agent_id, []).append(offer.role)

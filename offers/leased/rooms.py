@@ -1,7 +1,7 @@
 """Kept rooms: parts of leased capacity that the cluster manager keeps for one taskgroup (`ResourceKey.room`).
 
-A room is in the offers of its agent. No demand may use the room until the room is opened; then it is like any other
-part of the offers, and the launch that uses the room gives it up.
+A room is in the offers of its agent. No demand may use the room until the room is opened. Then units may use it that
+were promised room on the agent, and all units if the room is loose. The launch that uses a room gives it up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ class KeptRooms:
 
     def __init__(self) -> None:
         self.opened: dict[str, float] = {}
-        """Rooms that anybody may use, with the Unix seconds since which they may. They need not be in an offer."""
+        """Rooms whose taskgroups have ended, with the Unix seconds of the end. They need not be in an offer."""
+        self.loose: set[str] = set()
+        """Those of the opened rooms that all units may use."""
+        self.lent: Site | None = None
+        """The agent and role on which a unit is being placed that was promised room there."""
         self.awaited: dict[str, None] = {}
         """Rooms that are to be seen in an offer soon, in the order of their wait."""
         self._offers: dict[str, dict[str, Offer]] = {}
@@ -44,6 +48,10 @@ class KeptRooms:
 
     def __bool__(self) -> bool:
         return bool(self._offers or self.opened or self.awaited)
+
+    def usable(self, name: str, site: Site) -> bool:
+        """True if the unit that is being placed now may use a room on an agent."""
+        return name in self.loose or (site == self.lent and name in self.opened)
 
     def added(self, offer: Offer) -> None:
         """An offer has come."""
@@ -84,6 +92,7 @@ class KeptRooms:
         """A room was given up, unless an offer still has a part of the room."""
         if name not in self._offers:
             self.opened.pop(name, None)
+            self.loose.discard(name)
             self.awaited.pop(name, None)
 
     def names_on(self, agent_id: str, role: str) -> list[str]:

@@ -7,11 +7,12 @@ offers that it takes (`ResourceKey`), because the ACCEPT must name them, and end
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from offers.host_ports import HostPort
 from offers.leased.holds import Holds, set_apart
+from offers.leased.rooms import KeptRooms
 from offers.matching.table import AMOUNTS, Port, Row
 from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest
 from offers.resources import (
@@ -51,7 +52,7 @@ class LeasedRow(Row):
     __slots__ = (
         "_holds",
         "_layouts",
-        "_opened",
+        "_rooms",
         "allocations",
         "compound",
         "layout",
@@ -61,8 +62,8 @@ class LeasedRow(Row):
         "spared",
     )
 
-    def __init__(self, number: int, offer: Offer, layouts: Layouts, opened: Container[str], holds: Holds) -> None:
-        """`opened`: the kept rooms that anybody may use, as they are at any time; `holds`: the holds of all agents."""
+    def __init__(self, number: int, offer: Offer, layouts: Layouts, rooms: KeptRooms, holds: Holds) -> None:
+        """`rooms`, `holds`: the kept rooms and the holds of all agents."""
         super().__init__(number, offer.agent_id, offer.role, len(AMOUNTS))
         self._holds = holds
         self.spared: frozenset[str] | None = None
@@ -70,7 +71,7 @@ class LeasedRow(Row):
         self.hostname = offer.hostname
         self.ip = offer.ip
         self.key = offer.key
-        self._layouts, self._opened = layouts, opened
+        self._layouts, self._rooms = layouts, rooms
         self.offers: dict[str, Offer] = {}
         self.allocations: list[Allocation] = []
         self.resources = ResourceMap({}, {})
@@ -145,10 +146,13 @@ class LeasedRow(Row):
         return True
 
     def _work_out_any(self, held: Mapping[str, ResourceRequest]) -> None:
-        offered = self._usable(gather(self.offers.values()))
+        offered = self._without(gather(self.offers.values()), lambda room: room not in self._rooms.opened)
         self.resources = remaining(offered, self.allocations) if self.allocations else offered
         if held:
             self._set_apart(held)
+        if self._rooms.opened:
+            site = (self.agent_id, self.role)
+            self.resources = self._without(self.resources, lambda room: not self._rooms.usable(room, site))
         self.ports = [
             (resource_key, ranges)
             for resource_key, ranges in self.resources.ranges.items()
@@ -179,14 +183,14 @@ class LeasedRow(Row):
         if self.spared is None:
             self._holds.judged((self.agent_id, self.role), short)
 
-    def _usable(self, offered: ResourceMap) -> ResourceMap:
+    @staticmethod
+    def _without(resources: ResourceMap, kept: Callable[[str], bool]) -> ResourceMap:
         """Without the rooms that are kept for others."""
-        if not any(key.room for key in (*offered.scalars, *offered.ranges)):
-            return offered
-        opened = self._opened
+        if not any(key.room and kept(key.room) for key in (*resources.scalars, *resources.ranges)):
+            return resources
         return ResourceMap(
-            {key: amount for key, amount in offered.scalars.items() if not key.room or key.room in opened},
-            {key: ranges for key, ranges in offered.ranges.items() if not key.room or key.room in opened},
+            {key: amount for key, amount in resources.scalars.items() if not (key.room and kept(key.room))},
+            {key: ranges for key, ranges in resources.ranges.items() if not (key.room and kept(key.room))},
         )
 
     def _set(self, amounts: list[int], layout: list[ResourceKey | None], whole: list[int]) -> None:

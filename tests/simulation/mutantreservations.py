@@ -78,7 +78,7 @@ def save_placeholders_only(patch: pytest.MonkeyPatch) -> None:
 
 def use_every_room(patch: pytest.MonkeyPatch) -> None:
     """Rooms that are kept for others look free."""
-    patch.setattr(row.LeasedRow, "_usable", lambda self, offered: offered)
+    patch.setattr(row.LeasedRow, "_without", staticmethod(lambda resources, kept: resources))
 
 
 def open_what_runs(patch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def open_what_runs(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(turn: Any, group: Any, state: Any, message: str) -> None:
         ending.report(turn, group, state, message)
-        turn.pool.open_room(group.id, turn.now)
+        turn.pool.open_room(group.id, turn.now, loose=True)
 
     patch.setattr(kept_rooms, "report", hasty)
 

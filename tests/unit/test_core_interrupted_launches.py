@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.rooms.interrupted_launches import ANSWER_SECONDS, PROMISE_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, Reconcile
 from bcs_scheduler.core.options import CoreOptions
+from offers.leased.lending import end_lending, lend
+from offers.leased.pool import OfferPool
+from offers.model import Allocation, ResourceRequest
 from store.records import TaskGroup
+from store.records.definition import Port
 from store.state.validation import validate
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, live
 from tests.unit.test_core_reservations import WHOLE
+from transactions.rules.taskgroups.task_states import TaskState
 
 RIVAL = "default/rival"
 
@@ -31,30 +39,26 @@ def tasks_of(*groups: TaskGroup) -> set[str]:
 
 def rival(lab: Lab, instances: int = 1) -> None:
     """Other work that waits for room, and is older than any replacement."""
-    found = version(instances)
-    reply = lab.ask(requests.CreateApplication(version=type(found)(**{**fields(found), "application": "rival"})))
+    wanted = msgspec.structs.replace(version(instances), application="rival")
+    reply = lab.ask(requests.CreateApplication(version=wanted))
     assert not reply.error, reply.message
-
-
-def fields(found: object) -> dict[str, object]:
-    return {name: getattr(found, name) for name in type(found).__struct_fields__}  # type: ignore[attr-defined]
 
 
 def rivals(lab: Lab) -> int:
     return len(lab.core.state.groups_of(RIVAL))
 
 
-def answer(lab: Lab, group: TaskGroup, state: str) -> None:
+def answer(lab: Lab, group: TaskGroup, state: TaskState) -> None:
     """The cluster manager answers the question for the tasks of a taskgroup."""
     lab.turn(
         *(
-            cluster_manager.StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, answer=True)  # type: ignore[arg-type]
+            cluster_manager.StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, answer=True)
             for task in group.tasks
         )
     )
 
 
-def interrupted(instances: int = 1, **more: object) -> tuple[Lab, list[TaskGroup]]:
+def interrupted(instances: int = 1, **more: Any) -> tuple[Lab, list[TaskGroup]]:
     """A new leader with taskgroups that are recorded on agents of room for one each; other work waits."""
     before = Lab()
     before.create(instances, **more)
@@ -73,7 +77,7 @@ def test_the_replacement_of_a_launch_that_did_not_leave_gets_the_room() -> None:
     lab.wait(0.5)
     assert asked(lab) == tasks_of(group)
     assert (launches(lab), rivals(lab)) == ([], 0), "the room is held until the answer"
-    answer(lab, group, "GONE")
+    answer(lab, group, TaskState.GONE)
     (launch,) = launches(lab)
     assert (launch.taskgroup.agent_id, launch.taskgroup.application) == ("agent-0", "web")
     assert launch.taskgroup.id != group.id, "a task is never launched twice"
@@ -88,7 +92,7 @@ def test_the_replacement_of_a_launch_that_did_not_leave_gets_the_room() -> None:
 
 def test_a_launch_that_did_leave_holds_no_room() -> None:
     lab, (group,) = interrupted()
-    answer(lab, group, "STAGING")
+    answer(lab, group, TaskState.STAGING)
     lab.offer("agent-0", cpus=WHOLE)
     lab.wait(0.1)
     assert rivals(lab) == 1, "the offer shows other room"
@@ -107,7 +111,7 @@ def test_any_report_of_the_task_frees_the_room(state: str) -> None:
 
 
 def test_room_is_not_held_for_ever_without_an_answer() -> None:
-    lab, (group,) = interrupted()
+    lab, _ = interrupted()
     lab.offer("agent-0", cpus=WHOLE)
     lab.wait(ANSWER_SECONDS - 1.0)
     assert rivals(lab) == 0
@@ -120,7 +124,7 @@ def test_room_is_not_held_for_ever_without_an_answer() -> None:
 
 def test_an_answer_before_the_room_is_offered_keeps_the_promise_for_some_seconds() -> None:
     lab, (group,) = interrupted()
-    answer(lab, group, "GONE")
+    answer(lab, group, TaskState.GONE)
     lab.wait(PROMISE_SECONDS - 1.0)
     lab.offer("agent-0", cpus=WHOLE)
     lab.wait(0.1)
@@ -130,7 +134,7 @@ def test_an_answer_before_the_room_is_offered_keeps_the_promise_for_some_seconds
 
 def test_after_the_promise_the_replacement_takes_any_room() -> None:
     lab, (group,) = interrupted()
-    answer(lab, group, "GONE")
+    answer(lab, group, TaskState.GONE)
     lab.offer("agent-1", cpus=WHOLE)
     lab.wait(0.1)
     assert rivals(lab) == 1, "the replacement waits for its own agent"
@@ -150,7 +154,7 @@ def test_a_gang_of_which_a_part_was_launched_stays_whole() -> None:
             lab.offer(group.agent_id, cpus=WHOLE)
     lab.wait(0.1)
     for group in groups[2:]:
-        answer(lab, group, "GONE")
+        answer(lab, group, TaskState.GONE)
     lab.wait(0.1)
     for group in lab.groups[2:]:
         lab.report(group, "RUNNING")
@@ -162,7 +166,7 @@ def test_a_deleted_application_leaves_the_room() -> None:
     lab, (group,) = interrupted()
     lab.offer("agent-0", cpus=WHOLE)
     lab.delete()
-    answer(lab, group, "GONE")
+    answer(lab, group, TaskState.GONE)
     lab.wait(0.1)
     assert rivals(lab) == 1
     assert KEY not in lab.core.state.applications
@@ -170,12 +174,10 @@ def test_a_deleted_application_leaves_the_room() -> None:
 
 
 def test_drawn_ports_stay_the_same_in_the_held_room() -> None:
-    from store.records.definition import Port
-
-    ports = (Port(name="http", container_port=80, host_port=0, protocol="tcp"),)
+    ports = (Port(name="http", container_port=80),)
     before = Lab()
-    found = version()
-    container = type(found.containers[0])(**{**fields(found.containers[0]), "ports": ports})
+    (container,) = version().containers
+    container = msgspec.structs.replace(container, ports=ports)
     before.create(1, containers=(container,))
     before.offer("agent-0", cpus=WHOLE, ports=(31005, 31005))
     (group,) = before.groups
@@ -272,3 +274,45 @@ def test_placeholders_with_held_room_have_no_launch_that_could_be_interrupted(op
     heir.wait(1.0)
     assert [group.status for group in heir.sleeping] == ["Running"]
     assert not asked(heir)
+
+
+def test_the_room_of_an_ended_placeholder_is_for_no_other_work() -> None:
+    """The step that promises the room may come in a later turn than the end of the placeholder."""
+    lab = Keeper(options=OPTIONS)
+    rival(lab)
+    (key,) = [key for key, _ in lab.make_offer("a").scalars if key.name == "cpus"]
+    memory = [key for key, _ in lab.make_offer("a").scalars if key.name == "mem"]
+    lab.rooms["0.gone.default.dc1.1"] = ("a", Allocation(((key, WHOLE), (memory[0], 1_000_000))))
+    lab.offer_rooms("a")
+    lab.wait(1.0)
+    assert (rivals(lab), lab.given_up) == (0, [])
+    lab.wait(3.0)
+    assert (rivals(lab), len(lab.given_up)) == (0, 1)
+    lab.offer("a", cpus=WHOLE)
+    assert rivals(lab) == 1
+
+
+REQUEST = ResourceRequest(cpus=100)
+BIG = ResourceRequest(cpus=200)
+
+
+@pytest.mark.parametrize(
+    ("replaces", "request_", "taken"),
+    [("", REQUEST, ["b"]), ("c", BIG, ["c"]), ("", BIG, ["a"]), ("", ResourceRequest(cpus=300), ["a", "b", "c"])],
+)
+def test_a_promised_unit_uses_the_room_of_one_placeholder(
+    replaces: str, request_: ResourceRequest, taken: list[str]
+) -> None:
+    pool, site = OfferPool(), ("agent", "*")
+    pool.add(Lab().make_offer("agent"))
+    for name, request in (("a", BIG), ("b", REQUEST), ("c", REQUEST), ("d", REQUEST)):
+        pool.holds.add(name, site, request)
+        if name != "d":
+            pool.holds.leaving[name] = 7.0
+    left = lend(pool, site, request_, replaces)
+    assert list(left) == taken
+    assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
+    end_lending(pool, site, left, used=False)
+    assert {name: pool.holds.leaving.get(name) for name, _ in pool.holds} == {"a": 7.0, "b": 7.0, "c": 7.0, "d": None}
+    end_lending(pool, site, lend(pool, site, request_, replaces), used=True)
+    assert sorted(name for name, _ in pool.holds) == [name for name in "abcd" if name not in taken]

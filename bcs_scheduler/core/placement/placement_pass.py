@@ -18,6 +18,7 @@ from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import first_slots
 from bcs_scheduler.core.structures.time_budget import LAUNCHES, MATCHING, TimeBudget
+from offers.leased.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
 from store import ids
 from store.records import PodGroup
@@ -164,14 +165,19 @@ class PlacementPass:
                 continue
             self._untried.discard(namespace, identity)
             for slot, agent in demand.promised:
-                self._turn.pool.holds.use_left((agent, demand.role))
                 if any(self._turn.pool.room(agent, demand.role)) and slot in engine.demands[identity].slots:
-                    part = demand._replace(slots=(slot,), only_agents=frozenset({agent}))
-                    engine.put_first(identity, slot)
-                    self._match_alone(part)
+                    self._match_on(demand, slot, agent)
                 if identity not in engine.demands:
                     break
             self._launcher.settle(demand)
+
+    def _match_on(self, demand: Demand[Slot], slot: Slot, agent: str) -> None:
+        """Matches a slot for which room was freed on an agent. Only this slot may use the room."""
+        pool, site = self._turn.pool, (agent, demand.role)
+        self._turn.engine.put_first(demand.id, slot)
+        left = lend(pool, site, demand.request, slot.replaces)
+        used = self._match_alone(demand._replace(slots=(slot,), only_agents=frozenset({agent})))
+        end_lending(pool, site, left, used=used)
 
     def _match_slice(self) -> None:
         parts: list[Demand[Slot]] = []
@@ -215,13 +221,15 @@ class PlacementPass:
                 engine.gangs.update(dict.fromkeys(part.id for part in parts))
         return True
 
-    def _match_alone(self, part: Demand[Slot]) -> None:
+    def _match_alone(self, part: Demand[Slot]) -> bool:
+        """True if anything was placed."""
         results: list[MatchResult[Slot]] = []
         failure = self._turn.attempt("transaction", part.id, lambda: results.append(self._match([part])))
         if failure:
             self._turn.engine.fail(self._turn.context, part.id, failure)
-        else:
-            self._plan([part], results[0])
+            return False
+        self._plan([part], results[0])
+        return bool(results[0].placements)
 
     def _match(self, parts: list[Demand[Slot]]) -> MatchResult[Slot]:
         return self._turn.placer.plan(parts, Mode.COMMIT)

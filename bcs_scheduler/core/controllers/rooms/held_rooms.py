@@ -47,7 +47,7 @@ class HeldRooms:
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next look; None: at no particular time."""
-        return self._turn.now if self._holds.has_news else self._due.first()
+        return self._turn.now if self._holds.has_news(self._placeholders) else self._due.first()
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows new taskgroups of placeholders, and ends the holds of unwanted ones."""
@@ -85,7 +85,9 @@ class HeldRooms:
         self._placeholders.add(name)
         version = turn.state.version(group.application_key, group.version)
         if group.killing_since:
-            if name in self._holds and name not in self._holds.leaving:
+            if group.end_cause == "Evicted":
+                self._drop(name)
+            elif name in self._holds and name not in self._holds.leaving:
                 self._holds.leaving[name] = turn.now
                 self._due.put(name, turn.now + LEAVE_SECONDS)
             report(turn, group, TaskState.KILLED, "the room is free")

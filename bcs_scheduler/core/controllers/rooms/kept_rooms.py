@@ -1,9 +1,10 @@
 """Placeholders that run nothing: the cluster manager keeps their room (docs/decisions/0063-forms-of-placeholders.md).
 
 Such a placeholder has a taskgroup like any other, so all policies place and count it. Only its life differs: the
-taskgroup runs when its room is seen in an offer, and ends when the room is opened. An opened room is usable like any
-other part of an offer, and no other framework gets the room: the launch that uses the room gives it up in the
-same call. Rooms that are not used soon are given up, and so are rooms that no taskgroup has.
+taskgroup runs when its room is seen in an offer, and ends when the room is opened. An opened room is for the launch
+that was promised room on the agent, and no other framework gets the room: the launch gives it up in the same call. The
+room of a placeholder that was evicted is for any launch. Rooms that are not used soon are given up, and so are rooms
+that no taskgroup has.
 
 Nothing is remembered that offers, lists of agents and records do not say again.
 """
@@ -91,7 +92,7 @@ class KeptRooms:
 
     def _follow(self, group: TaskGroup) -> None:
         if group.killing_since:
-            self._open(group.id)
+            self._open(group.id, loose=group.end_cause == "Evicted")
             report(self._turn, group, TaskState.KILLED, "the room is open")
             return
         if group.id not in self._live:
@@ -106,8 +107,8 @@ class KeptRooms:
             if name not in self._rooms.opened:
                 self._rooms.awaited.pop(name, None)
 
-    def _open(self, name: str) -> None:
-        self._turn.pool.open_room(name, self._turn.now)
+    def _open(self, name: str, *, loose: bool = False) -> None:
+        self._turn.pool.open_room(name, self._turn.now, loose=loose)
         self._rooms.awaited[name] = None
 
     def _seen(self, name: str, agent_id: str) -> None:
