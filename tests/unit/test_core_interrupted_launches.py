@@ -294,6 +294,18 @@ def test_the_room_of_an_ended_placeholder_is_for_no_other_work() -> None:
 
 REQUEST = ResourceRequest(cpus=100)
 BIG = ResourceRequest(cpus=200)
+SITE = ("agent", "*")
+
+
+def pool_with_ended_holds() -> OfferPool:
+    """Four holds, of which the last one has not ended."""
+    pool = OfferPool()
+    pool.add(Lab().make_offer("agent"))
+    for name, request in (("a", BIG), ("b", REQUEST), ("c", REQUEST), ("d", REQUEST)):
+        pool.holds.add(name, SITE, request)
+        if name != "d":
+            pool.holds.leaving[name] = 7.0
+    return pool
 
 
 @pytest.mark.parametrize(
@@ -303,16 +315,12 @@ BIG = ResourceRequest(cpus=200)
 def test_a_promised_unit_uses_the_room_of_one_placeholder(
     replaces: str, request_: ResourceRequest, taken: list[str]
 ) -> None:
-    pool, site = OfferPool(), ("agent", "*")
-    pool.add(Lab().make_offer("agent"))
-    for name, request in (("a", BIG), ("b", REQUEST), ("c", REQUEST), ("d", REQUEST)):
-        pool.holds.add(name, site, request)
-        if name != "d":
-            pool.holds.leaving[name] = 7.0
+    pool, site = pool_with_ended_holds(), SITE
     left = lend(pool, site, request_, replaces)
     assert list(left) == taken
     assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
     end_lending(pool, site, left, used=False)
     assert {name: pool.holds.leaving.get(name) for name, _ in pool.holds} == {"a": 7.0, "b": 7.0, "c": 7.0, "d": None}
+    pool = pool_with_ended_holds()
     end_lending(pool, site, lend(pool, site, request_, replaces), used=True)
-    assert sorted(name for name, _ in pool.holds) == [name for name in "abcd" if name not in taken]
+    assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
