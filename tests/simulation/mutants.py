@@ -423,7 +423,7 @@ OF_MOVES = (
     Mutant("ignore the budget", mutantmoves.ignore_the_budget, ("I60", "I41"), range(2, 42)),
     Mutant("move to full agents", mutantmoves.move_to_full_agents, ("I61",), range(6, 46)),
     Mutant("ignore the bound", mutantmoves.ignore_the_bound, ("I62", "I63"), range(4, 44)),
-    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(49, 89)),
+    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(115, 155)),
 )
 """Mutants that are looked for in worlds with moves."""
 

@@ -75,7 +75,7 @@ class HierarchyPass(SessionPass):
         super().__init__(turn, default_policy(), launcher, covers, snapshots)
         self._part = part
         self.trees = Trees(turn, partition, part.hierarchy_document, covers, part.title)
-        turn.queues.trees[self.trees.name] = self.trees
+        turn.queues.trees[self.trees.name], self.takes_back = self.trees, self.trees.takes_back
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
         self._followed_at = 0.0

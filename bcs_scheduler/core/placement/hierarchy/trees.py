@@ -16,6 +16,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
+from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
 from offers.policy.hierarchy import (
     BadQueues,
@@ -37,6 +38,7 @@ from offers.policy.hierarchy.configuration.partition import QueueConfig
 from offers.policy.hierarchy.placement import nearest, queue_for
 from store.ids import namespace_of
 from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
+from transactions.base import Slot
 from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
 
 KEPT = 20
@@ -87,6 +89,14 @@ class Trees:
         self.roles: dict[str, RoleTree] = {}
         self._document = ""
         self.load()
+
+    def takes_back(self, demand: Demand[Slot]) -> bool:
+        """False if the queue of the demand is stopped, or not known yet and queues are stopped or draining."""
+        tree_of = self.roles.get(demand.role)
+        application = tree_of.tree.applications.get(demand.application) if tree_of is not None else None
+        if tree_of is None or application is None:
+            return not self.halts
+        return not tree_of.tree.queues[application.queue].is_stopped
 
     @property
     def document(self) -> str:

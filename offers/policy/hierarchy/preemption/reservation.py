@@ -18,7 +18,6 @@ from offers.policy.hierarchy.preemption.tries import TRIES
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node
-from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 
 PATIENCE = 2.0
@@ -38,7 +37,7 @@ def reserve(tree: Tree, now: float) -> list[Allocation]:
     for one in list(tree.nodes.waiting):
         if held + len(made) >= MOST:
             break
-        if one.alternative.promised or any(queue.state is QueueState.STOPPED for queue in one.leaf.path):
+        if one.alternative.promised or one.leaf.is_stopped:
             continue
         ask = next(_ready(tree, one, now), None)
         node = best(tree, ask) if ask is not None else None
@@ -128,7 +127,7 @@ def take_nodes(tree: Tree) -> list[Preemption]:
         if one.alternative.required_node and not one.alternative.promised
     ]
     for one in waiting:
-        if len(found) < TRIES and not any(queue.state is QueueState.STOPPED for queue in one.leaf.path):
+        if len(found) < TRIES and not one.leaf.is_stopped:
             result = take_node(tree, one)
             if result is not None:
                 found.append(result)

@@ -62,7 +62,7 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     tried = application.preempted_at.get(ask.name, -inf)
     if not tree.partition.preemption or not ask.may_preempt or ask.required_node or now - tried < RETRY:
         return None
-    if _is_stopped(leaf) or has_victims(application.asks[ask.name], ask.name) or now - ask.created < delay_of(leaf):
+    if leaf.is_stopped or has_victims(application.asks[ask.name], ask.name) or now - ask.created < delay_of(leaf):
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
@@ -84,10 +84,6 @@ def has_victims(group: Group, name: str) -> bool:
     return group.alike.promised != "" and name not in group.application.reserves
 
 
-def _is_stopped(leaf: Queue) -> bool:
-    return any(queue.state is QueueState.STOPPED for queue in leaf.path)
-
-
 def delay_of(leaf: Queue) -> float:
     """Seconds that asks of a leaf wait before they preempt."""
     return leaf.config.properties.preemption_delay
@@ -95,7 +91,7 @@ def delay_of(leaf: Queue) -> float:
 
 def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestClass, Ask]]:
     """Yields asks of a leaf that may try, in their order: of each class as many as a cycle may try."""
-    if _is_stopped(leaf):
+    if leaf.is_stopped:
         return
     causes = (tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
     blocked = [one for one in leaf.classes.values() if one.waits in causes and not one.alternative.required_node]

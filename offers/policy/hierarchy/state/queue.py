@@ -136,6 +136,11 @@ class Queue:
         """The amounts that the maximum of this queue leaves, of the resources that it names."""
         return {name: most - self.allocated.get(name, 0) for name, most in self.max.items()}
 
+    @property
+    def is_stopped(self) -> bool:
+        """True if this queue or one above is stopped: nothing is placed."""
+        return any(queue.state is QueueState.STOPPED for queue in self.path)
+
     def leaves(self) -> Iterator[Queue]:
         """The leaves below this queue, or the queue itself if it is a leaf."""
         if self.is_leaf:
