@@ -23,7 +23,7 @@ class PoolCopy(NamedTuple):
     opened: dict[str, float]
     """Kept rooms whose taskgroups have ended."""
     loose: set[str]
-    """Those of them that all units may use."""
+    """Opened rooms that all units may use."""
     holds: list[tuple[str, Hold]]
     """Held room with the names of its taskgroups."""
 

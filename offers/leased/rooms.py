@@ -38,7 +38,7 @@ class KeptRooms:
         self.opened: dict[str, float] = {}
         """Rooms whose taskgroups have ended, with the Unix seconds of the end. They need not be in an offer."""
         self.loose: set[str] = set()
-        """Those of the opened rooms that all units may use."""
+        """Opened rooms that all units may use."""
         self.lent: Site | None = None
         """The agent and role on which a unit is being placed that was promised room there."""
         self.awaited: dict[str, None] = {}

@@ -35,16 +35,16 @@ PROMISE_SECONDS = 5.0
 
 
 class InterruptedLaunches:
-    """Holds the room of taskgroups that an earlier leader has placed, and that nobody has reported. Also a
+    """Holds the room of taskgroups that an earlier leader has placed, and that have no report yet. Also a
     `transactions.base.Gate`."""
 
     def __init__(self, turn: TurnContext, reconciler: Reconciler) -> None:
         self._turn = turn
         self._reconciler = reconciler
         self._waiting: dict[str, None] = {}
-        """Taskgroups that nobody has reported."""
+        """Taskgroups without a report."""
         self._covered: dict[str, None] = {}
-        """Those of them whose room has come to be in the offers, until their launch is repeated or asked for."""
+        """Taskgroups without a report whose room is in the offers, until their launch is repeated or asked for."""
         self._promised: dict[str, Site] = {}
         """Agent and role with room for the replacement of a taskgroup whose launch did not leave."""
         self._due = WorkQueue()
@@ -53,7 +53,7 @@ class InterruptedLaunches:
     # --- controller -------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Holds the room of the taskgroups that nobody has reported."""
+        """Holds the room of the taskgroups without a report."""
         turn = self._turn
         turn.context.gates = (*turn.context.gates, self)
         if turn.options.traits.capacity != "leased":
