@@ -543,12 +543,14 @@ def test_portions_follow_a_change_in_between(monkeypatch: pytest.MonkeyPatch, fo
 
 
 def crowded() -> Lab:
-    """24 taskgroups of eight applications on six agents."""
+    """24 taskgroups of eight applications run on six agents."""
     lab = Lab(options())
     for number in range(8):
         create(lab, "batch", 3, f"old-{number}")
     lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=900) for agent in agents(6))))
     lab.wait(2.0)
+    for group in list(lab.core.state.taskgroups.values()):
+        lab.report(group, "RUNNING")
     return lab
 
 
