@@ -19,7 +19,7 @@ from store.records.definition import Port
 from store.state.validation import validate
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, live
-from tests.unit.test_core_reservations import WHOLE
+from tests.unit.test_core_reservations import WHOLE, GangLab
 from transactions.rules.taskgroups.task_states import TaskState
 
 RIVAL = "default/rival"
@@ -274,6 +274,59 @@ def test_placeholders_with_held_room_have_no_launch_that_could_be_interrupted(op
     heir.wait(1.0)
     assert [group.status for group in heir.sleeping] == ["Running"]
     assert not asked(heir)
+
+
+def test_a_sleeping_placeholder_whose_launch_did_not_leave_is_launched_again() -> None:
+    before = GangLab()
+    before.gang(3, 3)
+    before.offer("a", cpus=WHOLE)
+    before.start()
+    before.offer("b", cpus=WHOLE)
+    assert len(before.sleeping) == 2
+    rival(before)
+    lab = before.successor()
+    (staged,) = [group for group in lab.sleeping if not group.started]
+    assert staged.agent_id == "b"
+    lab.offer("b", cpus=WHOLE)
+    lab.wait(0.5)
+    assert (rivals(lab), asked(lab)) == (0, tasks_of(staged))
+    answer(lab, staged, TaskState.GONE)
+    (again,) = [group for group in lab.sleeping if not group.started]
+    assert (again.agent_id, again.application) == ("b", staged.application)
+    assert [launch.taskgroup.id for launch in launches(lab)] == [again.id]
+    lab.start()
+    lab.offer("c", cpus=WHOLE)
+    lab.start()
+    for group in lab.stop_ending():
+        lab.offer(group.agent_id, cpus=WHOLE)
+    lab.start()
+    assert sorted(group.agent_id for group in lab.groups) == ["a", "b", "c"]
+    assert (lab.application.status, rivals(lab)) == ("Running", 0)
+    assert not lab.core.turn_context.pool.holds
+    assert list(validate(lab.core.state)) == []
+
+
+@pytest.mark.parametrize("offers", [True, False])
+def test_a_sleeping_placeholder_that_finds_its_room_taken_goes_elsewhere(offers: bool) -> None:
+    before = GangLab()
+    before.gang(2, 2)
+    before.offer("a", cpus=WHOLE)
+    lab = before.successor()
+    (staged,) = lab.sleeping
+    if offers:
+        lab.offer("a", cpus=WHOLE // 2)
+    answer(lab, staged, TaskState.GONE)
+    lab.wait(PROMISE_SECONDS + 1.0)
+    for agent in ("b", "c"):
+        lab.offer(agent, cpus=WHOLE)
+        lab.start()
+    for _ in range(2):  # a placeholder that has moved is replaced, and then those of the gang end
+        for group in lab.stop_ending():
+            lab.offer(group.agent_id, cpus=WHOLE)
+        lab.start()
+    assert sorted(group.agent_id for group in lab.groups) == ["b", "c"]
+    assert lab.application.status == "Running"
+    assert list(validate(lab.core.state)) == []
 
 
 def test_the_room_of_an_ended_placeholder_is_for_no_other_work() -> None:

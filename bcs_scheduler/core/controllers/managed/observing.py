@@ -55,7 +55,7 @@ class Observing:
         if holder is None:
             return
         group, now = self._newest(gang, name), self._turn.now
-        there = group is not None and not group.ended and not group.unreachable_since
+        there = group is not None and not group.unreachable_since and (not group.ended or self._returns(group))
         if group is not None and holder.node and group.agent_id != holder.node:
             there = False  # a drain or a user has moved it: the room on its node is not held any more
         state = holder.life.state
@@ -66,6 +66,10 @@ class Observing:
             gang.bound(name, now)
         elif state != PlaceholderState.ASKED and not there:
             gang.gone(name, now)
+
+    def _returns(self, group: TaskGroup) -> bool:
+        """True if room waits for the taskgroup that is launched in place of one whose launch did not leave."""
+        return not group.killing_since and group.id in self._turn.pool.holds.leaving
 
     def _newest(self, gang: Gang, name: str) -> TaskGroup | None:
         record = self._turn.state.managed_applications[gang.record.key]
