@@ -49,8 +49,8 @@ class PlacementPass:
         """The name of the policy with its roles, for users; None: all roles have one policy."""
         self.labels: tuple[str, ...] = ()
         """The label of the partition in counts by queue; empty unless several partitions have a tree of queues."""
-        self.takes_back: Callable[[Demand[Slot]], bool] = lambda demand: True
-        """True if a taskgroup whose launch did not happen may have the room that was held for it."""
+        self.takes_back: Callable[[Demand[Slot], str], bool] = lambda demand, replaced: True
+        """True if a demand may have the room that was held for a taskgroup whose launch did not happen, given by id."""
         self._launcher = launcher or Launcher(turn)
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()
@@ -167,7 +167,7 @@ class PlacementPass:
                 continue
             self._untried.discard(namespace, identity)
             for slot, agent in demand.promised:
-                if slot.replaces and not self.takes_back(demand):
+                if slot.replaces and not self.takes_back(demand, slot.replaces):
                     continue
                 if any(self._turn.pool.room(agent, demand.role)) and slot in engine.demands[identity].slots:
                     self._match_on(demand, slot, agent)

@@ -167,10 +167,9 @@ class HierarchyPass(SessionPass):
 
     def _roles(self) -> Iterable[str]:
         """The roles of all trees, and of everything that waits or holds room."""
-        turn = self._turn
-        demands = (demand.role for demand in turn.engine.demands.values() if not demand.per_agent)
-        held = (role for _, role in turn.state.held())
-        found = dict.fromkeys((turn.options.transactions.role, *held, *demands, *self.trees.roles))
+        engine, held = self._turn.engine, (role for _, role in self._turn.state.held())
+        demands = (demand.role for demand in engine.demands.values() if not demand.per_agent)
+        found = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
         return [role for role in found if self._covers(role)]
 
     def _pause(self) -> float:
@@ -204,6 +203,7 @@ class HierarchyPass(SessionPass):
         for role in self._roles():
             self._follow(role, self._input(role, [demand for demand in demands if demand.role == role], {}))
         self._followed_at, self._outdated = turn.now, False
+        self.consider(list(turn.engine.promised))  # the trees may not have known their applications
 
     def void(self) -> None:
         """Like `SessionPass.void`; maintenance waits for offers."""

@@ -71,6 +71,8 @@ class RoleTree:
         """The tree was made anew, and does not have the applications."""
         self._doubtful: set[str] = set()
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
+        self._took_back = False
+        """A taskgroup was taken back that the tree does not count."""
         self._promised: list[Promise] = []
         """Promises of a replaced tree, until the new one has the applications."""
 
@@ -125,6 +127,7 @@ class RoleTree:
         `admits` judges the conditions of a template on an agent, until the next call. `partly`: other changes follow
         before the next decision."""
         self.admits = admits
+        self._took_back = False
         self.attempts.restore()
         agents = list(agents)
         changed = set(jobs)
@@ -357,6 +360,26 @@ class RoleTree:
             self.tree.ask_all(of_application)
             self._doubtful.discard(application)
         self.attempts.restore()
+
+    def takes_back(self, name: str, replaced: str, request: Amounts) -> bool:
+        """True if queues and limits admit the request of an application in the place of a taskgroup whose launch did
+        not happen, given by id. If the tree no longer counts this taskgroup, it admits one until it follows again."""
+        application = self.tree.applications.get(name)
+        if application is None:
+            return False
+        leaf = self.tree.queues[application.queue]
+        if leaf.is_stopped:
+            return False
+        if safe(replaced) in application.allocations:
+            rooms = [queue.room() for queue in leaf.path] + [tracker.room() for tracker in application.trackers]
+            return all(amount >= 0 for room in rooms for amount in room.values())
+        if self._took_back:
+            return False
+        wanted = counted(request)
+        self._took_back = True
+        return (
+            not any(queue.exceeded(wanted) for queue in leaf.path) and self.tree.limit_of(application, wanted) is None
+        )
 
     def waits(self, name: str) -> bool:
         """True if an application waits for places, or for a queue."""

@@ -15,6 +15,7 @@ from typing import Any
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from bcs_scheduler.core.placement.sessions.held import request_of
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
 from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
@@ -90,13 +91,11 @@ class Trees:
         self._document = ""
         self.load()
 
-    def takes_back(self, demand: Demand[Slot]) -> bool:
-        """False if the queue of the demand is stopped, or not known yet and queues are stopped or draining."""
+    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
+        """Like `RoleTree.takes_back`; False for a role without a tree."""
         tree_of = self.roles.get(demand.role)
-        application = tree_of.tree.applications.get(demand.application) if tree_of is not None else None
-        if tree_of is None or application is None:
-            return not self.halts
-        return not tree_of.tree.queues[application.queue].is_stopped
+        request = request_of(demand.request, demand.request.extended)
+        return tree_of is not None and tree_of.takes_back(demand.application, replaced, request)
 
     @property
     def document(self) -> str:
