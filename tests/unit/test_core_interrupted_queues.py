@@ -7,8 +7,12 @@ import json
 import pytest
 
 from bcs_scheduler.core.controllers.rooms.interrupted_launches import PROMISE_SECONDS
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.policies import PutQueueTree
-from store.records import TaskGroup
+from bcs_scheduler.core.options import CoreOptions
+from offers.policy.session.configuration.document import default_policy
+from store.records import Queue, TaskGroup
+from store.records.objects import Limits
 from tests.unit.lab import Lab
 from tests.unit.test_core_hierarchy import DOCUMENT, arrive, create, groups, options
 from tests.unit.test_core_interrupted_launches import answer
@@ -60,3 +64,21 @@ def test_a_lowered_maximum_counts_for_taskgroups_whose_launch_did_not_leave(most
     lab.wait(PROMISE_SECONDS + 5.0)
     arrive(lab, "agent-0", "agent-1")
     assert len(groups(lab, "small")) == round(most * 10)
+
+
+@pytest.mark.parametrize(("most", "placed"), [(None, 2), (200, 2), (150, 1)])
+def test_the_capability_of_a_queue_of_sessions_counts(most: int | None, placed: int) -> None:
+    options_ = CoreOptions(strict=True, policy=default_policy(), session_period=0.5)
+    queue = Queue(name="default", capability=Limits(cpus=most))
+    before = Lab(options_)
+    create(before, "team", 2)
+    arrive(before, "agent-0", "agent-1")
+    found = groups(before, "team")
+    lab = Lab(options_, before.records(), before.now)
+    lab.turn(requests.PutQueue(queue=queue))
+    arrive(lab, "agent-0", "agent-1")
+    for group in found:
+        answer(lab, group, TaskState.GONE)
+    lab.wait(PROMISE_SECONDS + 5.0)
+    arrive(lab, "agent-0", "agent-1")
+    assert len(groups(lab, "team")) == placed

@@ -1,25 +1,27 @@
 """The figures of queues for metrics and users: used amounts, deserved shares, taskgroups that wait.
 
-No decision depends on these figures. They are made from sums that are kept as records and demands change, so their
-cost grows with namespaces and with applications that wait, and not with taskgroups.
+Only `has_capability` takes part in decisions. The figures are made from sums that are kept as records and demands
+change, so their cost grows with namespaces and with applications that wait, and not with taskgroups.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Literal, NamedTuple, Protocol, cast
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
-from offers.model import DecidedBy
+from offers.model import DecidedBy, Demand
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
+from offers.resources import SCALARS, requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
 from store.state.census import TASKGROUPS
 from store.state.reader import StateReader
+from transactions.base import Slot
 from transactions.engine.demands import Demands
 from transactions.rules.queues import queue_of
 
@@ -115,6 +117,23 @@ class QueueAccounts:
             queue = known.get(name) or Queue(name=name)
             found.append(QueueFigures(queue, groups, by_role, deserved, waiting.get(name, {})))
         return found
+
+    def has_capability(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
+        """True if the queue of a demand stays within its capability with one more taskgroup of the demand. `planned`:
+        the demand of each placement that is not launched. Costs with the number of namespaces."""
+        state, name = self._state, queue_of(self._state, namespace_of(demand.application))
+        queue = state.queues.get(name)
+        limits = {resource: getattr(queue.capability, resource) for resource in SCALARS} if queue is not None else {}
+        if all(most is None for most in limits.values()):
+            return True
+        used = Counter(requested(demand.request))
+        for one in planned:
+            if one.role == demand.role and queue_of(state, namespace_of(one.application)) == name:
+                used.update(requested(one.request))
+        for (namespace, role), amounts in state.held().items():
+            if role == demand.role and queue_of(state, namespace) == name:
+                used.update(amounts)
+        return all(most is None or used[resource] <= most for resource, most in limits.items())
 
     def partitions(self) -> list[DecidedBy]:
         """The partitions of roles with their policies, in the order of the settings, at least one."""

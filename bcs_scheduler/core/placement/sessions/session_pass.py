@@ -60,6 +60,9 @@ class SessionPass(PlacementPass):
     ) -> None:
         """`snapshots`: shared with the passes of other partitions, since offers have one reader; None = own ones."""
         super().__init__(turn, launcher, covers)
+        self.takes_back = lambda demand, replaced: turn.queues.has_capability(
+            demand, (planned for planned, _ in self._launcher.placements())
+        )
         self._policy = policy
         self._snapshots = snapshots or Snapshots(turn.state, turn.pool)
         self._set_aside = SetAside()
