@@ -7,7 +7,7 @@ offers do not cover completely is short: the room may be on its way back, or ano
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from offers.errors import Shortage
@@ -163,6 +163,14 @@ def set_apart(resources: ResourceMap, request: ResourceRequest) -> tuple[Resourc
     except Shortage:
         return remaining(resources, [_there_of(resources, request)]), False
     return rest, True
+
+
+def together(requests: Collection[ResourceRequest]) -> ResourceRequest:
+    """The scalars and ports of several requests as one."""
+    cpus, mem, disk, gpus = map(sum, zip(*map(amounts_of, requests), strict=True))
+    random = sum(request.random_ports for request in requests)
+    fixed = tuple(port for request in requests for port in request.fixed_ports)
+    return ResourceRequest(cpus, mem, disk, gpus, random, fixed)
 
 
 def _there_of(resources: ResourceMap, request: ResourceRequest) -> Allocation:

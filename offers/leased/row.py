@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from offers.host_ports import HostPort
-from offers.leased.holds import Holds, set_apart
+from offers.leased.holds import Holds, set_apart, together
 from offers.leased.rooms import KeptRooms
 from offers.matching.table import AMOUNTS, Port, Row
 from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest
@@ -174,6 +174,13 @@ class LeasedRow(Row):
     def _set_apart(self, held: Mapping[str, ResourceRequest]) -> None:
         """Takes the held room out of the resources."""
         short: list[str] = []
+        if len(held) > 1 and not self.spared:
+            sum_of = together(held.values())
+            rest, covered = set_apart(self.resources, sum_of)
+            if covered and len(set(sum_of.fixed_ports)) == len(sum_of.fixed_ports):
+                self.resources = rest
+                self._holds.judged((self.agent_id, self.role), short)
+                return
         for name, request in held.items():
             if self.spared and name in self.spared:
                 continue

@@ -11,6 +11,7 @@ from bcs_scheduler.core.controllers.rooms.interrupted_launches import ANSWER_SEC
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, Reconcile
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement import placement_pass
 from offers.leased.lending import end_lending, lend
 from offers.leased.pool import OfferPool
 from offers.model import Allocation, ResourceRequest
@@ -160,6 +161,37 @@ def test_a_gang_of_which_a_part_was_launched_stays_whole() -> None:
         lab.report(group, "RUNNING")
     assert [group.agent_id for group in lab.groups] == [group.agent_id for group in groups]
     assert (lab.application.status, rivals(lab)) == ("Running", 0)
+
+
+def test_many_replacements_share_the_time_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work does not get the room meanwhile."""
+    monkeypatch.setattr(placement_pass, "MATCHING", -1.0)  # the time of each turn is used up before the matching
+    before = Lab()
+    for number in range(12):
+        wanted = msgspec.structs.replace(version(), application=f"web-{number}")
+        before.ask(requests.CreateApplication(version=wanted))
+    agents = [f"agent-{number}" for number in range(12)]
+    offers = tuple(before.make_offer(agent, cpus=WHOLE) for agent in agents)
+    before.turn(leased.OffersArrived(offers=offers))
+    groups = list(before.core.state.taskgroups.values())
+    assert len(groups) == 12
+    rival(before, 12)
+    lab = before.succeed()
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=WHOLE) for agent in agents)))
+    answers = [
+        cluster_manager.StatusUpdate(task_id=task, state=TaskState.GONE, agent_id=group.agent_id, answer=True)
+        for group in groups
+        for task in tasks_of(group)
+    ]
+    lab.turn(*answers)
+    launched = lab.sent(LaunchOnAgent)
+    assert 0 < len(launched) < 12
+    while len(launched) < 12:
+        assert lab.core.busy
+        lab.turn()
+        launched += lab.sent(LaunchOnAgent)
+    assert {effect.agent_id for effect in launched} == set(agents)
+    assert rivals(lab) == 0
 
 
 def test_a_deleted_application_leaves_the_room() -> None:

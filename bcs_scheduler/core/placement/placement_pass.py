@@ -124,8 +124,7 @@ class PlacementPass:
 
     def decide(self, pace: TimeBudget) -> None:
         """Finds places, and plans the launches."""
-        self._match_promised()
-        while self._untried:
+        while self._match_promised(pace) and self._untried:
             self._match_slice()
             if pace.spent() >= MATCHING:
                 break
@@ -157,14 +156,18 @@ class PlacementPass:
 
     # --- matching -----------------------------------------------------------------------------------------------
 
-    def _match_promised(self) -> None:
-        """Matches the slots for which room was freed, each on its agent, before any other demand can take the room."""
-        engine = self._turn.engine
+    def _match_promised(self, pace: TimeBudget) -> bool:
+        """Matches the slots for which room was freed, each on its agent, before any other demand can take the room.
+        False: the time is used up, and the rest and all other demands follow in the next turn."""
+        engine, matched = self._turn.engine, False
         for identity in list(engine.promised):
             demand = engine.demands[identity]
             namespace = ids.namespace_of(demand.application)
             if not self._untried.holds(namespace, identity):
                 continue
+            if matched and pace.spent() >= MATCHING:
+                return False
+            matched = True
             self._untried.discard(namespace, identity)
             for slot, agent in demand.promised:
                 if slot.replaces and not self.takes_back(demand, slot.replaces):
@@ -174,6 +177,7 @@ class PlacementPass:
                 if identity not in engine.demands:
                     break
             self._launcher.settle(demand)
+        return True
 
     def _match_on(self, demand: Demand[Slot], slot: Slot, agent: str) -> None:
         """Matches a slot for which room was freed on an agent. Only this slot may use the room."""

@@ -100,7 +100,8 @@ class SessionPass(PlacementPass):
         turn = self._turn
         self._snapshots.drain()
         self._drop_promises()
-        self._match_promised()
+        if not self._match_promised(pace):
+            return
         self._report_hung()
         if self._waiting and turn.now >= self._next and self._caught_up(pace):
             self._waiting = False
