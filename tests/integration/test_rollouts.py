@@ -92,6 +92,13 @@ def test_the_life_of_a_deployment(dev: Dev) -> None:
     assert dev.data("get", "app") == []
 
 
+def test_the_end_of_taskgroups_that_are_not_wanted_is_waited_for(dev: Dev) -> None:
+    dev.done("apply", "-f", "-", "--wait", given=document("trap 'sleep 0.7; exit' TERM; while :; do sleep 0.1; done"))
+    dev.done("scale", "front", "1", "--wait")
+    assert len(dev.data("get", "tg", "front")) == 1
+    dev.done("delete", "front", "--wait")
+
+
 def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     dev.done("apply", "-f", "-", "--wait", given=version(1))
     dev.done("apply", "-f", "-", given=version(2, rollingManually=True))

@@ -119,7 +119,8 @@ def wait_for_rollout(
     limit: float | None = None,
     rollback_expected: bool = False,
 ) -> Json:
-    """Waits until all taskgroups have the wanted revision and are available. Returns the deployment.
+    """Waits until all taskgroups have the wanted revision and are available, and all others have ended. Returns the
+    deployment.
 
     `revision`: the wanted one; 0 = the one that is wanted at the first poll. `rollback_expected`: the user asked for a
     rollback. `limit`: seconds; None = the limit of the session. Raises CliError if the update was suspended or rolled
@@ -136,7 +137,7 @@ def wait_for_rollout(
         wanted = wanted or int(last["nextRevision"] or last["revision"])
         undone = undone or _leaves_revision(last, wanted)
         _raise_if_halted(name, last)
-        progress, ended = last["progress"], is_complete(last)
+        progress, ended = last["progress"], is_complete(last) and not _has_surplus(last)
         try:
             stable = _stable(session, namespace, last, watches, ended)
         except CliError:
@@ -164,6 +165,11 @@ def _stable(session: Session, namespace: str, deployment: Json, watches: dict[st
         return watch.stable(session.client.application(namespace, name), ended)
     except NotFound:  # a step of the update ends just now
         return True
+
+
+def _has_surplus(deployment: Json) -> bool:
+    """Taskgroups that are not wanted have not ended yet."""
+    return bool(deployment["counts"]["present"] > deployment["instances"])
 
 
 def _leaves_revision(deployment: Json, wanted: int) -> bool:
@@ -207,7 +213,7 @@ def _raise_if_it_halts(session: Session, namespace: str, name: str) -> None:
 def _next_state(session: Session, namespace: str, name: str, last: Json, left: float) -> Json:
     """The deployment: at once for the first poll, then after its next change, at the latest after `left` seconds. At
     once also when the update is complete: then the time of --stable passes, in which nothing need change."""
-    if not last or is_complete(last):
+    if not last or (is_complete(last) and not _has_surplus(last)):
         return session.client.deployment(namespace, name)
     return session.client.watch_deployment(namespace, name, last["resourceVersion"], timeout=max(0.0, left))
 
