@@ -56,7 +56,14 @@ def deployment(status: str = "Running", done: int = 3, **changes: Any) -> dict[s
         "nextRevision": 0,
         "rollingBack": False,
         "pausing": False,
-        "counts": {"old": 3 if updating else 0, "new": 1, "newReady": 1, "ready": 4, "available": 3, "present": 4},
+        "counts": {
+            "old": 3 if updating else 0,
+            "new": 1,
+            "newReady": 1,
+            "ready": 4,
+            "available": 3,
+            "present": 4 if updating else 3,
+        },
         "progress": {"done": done, "total": 3, "step": 1},
         "conditions": [
             {"type": "Progressing", "status": "True", "reason": "Updating" if updating else "Complete", "message": "x"},
