@@ -90,9 +90,17 @@ class RealMesos:
     def stop(self) -> None:
         """Ends all processes of the cluster, those of its tasks included, and makes sure that none is left."""
         self._control("down")
-        wait_for(lambda: not self.processes(), 30, lambda: f"the end of {self.processes()}")
+        wait_for(self._is_empty, 30, lambda: f"the end of {self.processes()}")
         for allocation in self._claims:
             allocation.close()
+
+    def _is_empty(self) -> bool:
+        """Kills the processes that are left: a task that was being started when its executor was killed has no parent
+        that ends it."""
+        left = self.processes()
+        for pid in left:
+            send_signal(pid, signal.SIGKILL)
+        return not left
 
     def start_process(self, *names: str) -> None:
         self._control("start", *names)
