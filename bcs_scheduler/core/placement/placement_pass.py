@@ -115,6 +115,11 @@ class PlacementPass:
             if demand is not None:
                 self._untried.push(ids.namespace_of(demand.application), identity)
 
+    def consider_promised(self) -> None:
+        """Has the demands of the partition decided about for which room was freed."""
+        engine = self._turn.engine
+        self.consider([identity for identity in engine.promised if self._covers(engine.demands[identity].role)])
+
     def place(self, pace: TimeBudget) -> bool:
         """Matches and launches for as long as the turn lasts. True if anything was launched."""
         self.decide(pace)

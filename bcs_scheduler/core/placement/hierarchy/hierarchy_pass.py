@@ -203,7 +203,7 @@ class HierarchyPass(SessionPass):
         for role in self._roles():
             self._follow(role, self._input(role, [demand for demand in demands if demand.role == role], {}))
         self._followed_at, self._outdated = turn.now, False
-        self.consider(list(turn.engine.promised))  # the trees may not have known their applications
+        self.consider_promised()  # the trees may not have known their applications
 
     def void(self) -> None:
         """Like `SessionPass.void`; maintenance waits for offers."""
