@@ -76,6 +76,23 @@ def test_the_newest_of_an_application_are_kept() -> None:
     assert list(lab.core.state.outputs) == tasks[-2:]
 
 
+def test_an_output_that_is_written_again_is_the_newest() -> None:
+    lab = running(3, bounded(output_keep=2))
+    now, cluster = int(lab.now * 1e9), lab.core.state.framework.cluster
+    first, second, third, fourth = (TaskId(now + number, 0, 0, "web", "default", cluster) for number in range(4))
+
+    def reported(task: TaskId) -> OutputReported:
+        return OutputReported(agent_id="agent-1", executor_id=str(task.taskgroup), task_id=str(task), data=b"packed")
+
+    for task in (first, second):
+        lab.turn(reported(task))
+    lab.turn(reported(third), reported(fourth))
+    lab.now += 1.0
+    lab.turn(reported(second))
+    lab.turn()
+    assert set(lab.core.state.outputs) == {str(fourth), str(second)}
+
+
 def test_the_size_in_all_is_bounded() -> None:
     lab = running(3, bounded(output_keep=100, output_keep_total=200))
     tasks = []

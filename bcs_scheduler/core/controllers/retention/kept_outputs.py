@@ -147,10 +147,10 @@ class KeptOutputs:
 
     def tick(self) -> None:
         """Removes the outputs that are too old and the surplus outputs, the oldest first. An output that was just
-        removed with its owner pushes out no other."""
+        removed with its owner pushes out no other, and one that was just written again is the newest."""
         turn = self._turn
         if self._kept.surplus() is not None:
-            self.notice((FailedOutput.kind, key) for key in turn.removed(FailedOutput.kind))
+            self.notice(list(turn.changed))
         for _ in range(AT_ONCE):
             identity = self._expiry.pop(turn.now) or self._kept.surplus()
             if identity is None:
