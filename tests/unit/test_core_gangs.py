@@ -7,6 +7,7 @@ import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from store.records import Strategy
+from store.records.definition import RestartPolicy
 from tests.unit.lab import Lab, version
 from tests.unit.rollinglab import RollingLab
 from transactions import explain
@@ -58,6 +59,22 @@ def test_members_that_run_count_for_the_minimum() -> None:
     lab.scale(3)
     lab.offer("c", cpus=WHOLE)
     assert len(lab.groups) == 3
+
+
+def test_members_that_end_meanwhile_do_not_count_for_the_minimum() -> None:
+    lab = Lab()
+    lab.create(2, min_available=2, restart_policy=RestartPolicy(policy="Never"))
+    lab.offer("a", cpus=2 * WHOLE)
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    lab.scale(4)
+    for group in lab.groups:
+        lab.report(group, "FAILED")
+    lab.offer("c", cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == 2, "nothing runs, and one member does not start alone"
+    lab.offer("d", cpus=WHOLE)
+    assert len(lab.groups) == 4
 
 
 def test_offers_of_agents_out_of_phase_come_together_for_a_gang() -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from offers.model import Demand, Diagnosis
 from offers.resources import amounts_of
 from store.records import Version
+from store.state.reader import StateReader
 from transactions.base import Slot
 from transactions.injection import Source
 
@@ -120,6 +121,14 @@ class Demands:
         elif self.demands.get(demand.id) != demand:
             self._open(demand)
             self.changed_demands[demand.id] = None
+
+    def waits_as_gang(self, state: StateReader, identity: str, application: str) -> bool:
+        """True if an operation on an application has a demand for members of a gang: it needs more places at the same
+        time when a member ends."""
+        if identity not in self.demands:
+            return False
+        version = state.version(application, self._version_of[identity])
+        return version is not None and version.min_available > 1
 
     def demands_taking(self, source: Source) -> Collection[str]:
         """Returns the ids of the transactions whose launches use the configmap or secret, including launches that wait

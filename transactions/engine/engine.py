@@ -234,14 +234,14 @@ class Engine(Demands):
     def _concern_taskgroup(self, ctx: Context, key: str, queued: set[str], spared: set[str]) -> None:
         """Queues the work that a changed taskgroup makes necessary. `queued`: applications and operations that the same
         changes have queued already; `spared`: operations that no existing taskgroup concerns."""
-        app = ids.application_of(key)
-        group = ctx.state.taskgroups.get(key)
+        app, group = ids.application_of(key), ctx.state.taskgroups.get(key)
         for identity in sorted(self._owners.get(app, ())):
             if identity in queued or (identity in spared and group is not None):
                 continue
             transaction = ctx.state.transactions.get(identity)
             kind = kind_of(ctx.state, transaction) if transaction is not None else None
-            if transaction is None or kind is None or kind.concerns(ctx, transaction, group):
+            gang = self.waits_as_gang(ctx.state, identity, app)
+            if gang or transaction is None or kind is None or kind.concerns(ctx, transaction, group):
                 self._look_soon(ctx, identity, app)
                 queued.add(identity)
             elif group is not None and kind.only_removals_matter:
