@@ -440,7 +440,7 @@ OF_PARTITIONS = tuple(
 OF_ROOMS = (
     Mutant("use every room", mutantreservations.use_every_room, ("I64",)),
     Mutant("open what runs", mutantreservations.open_what_runs, ("I64",)),
-    Mutant("leave rooms", mutantreservations.leave_rooms, ("C13",), range(4, 44)),
+    Mutant("leave rooms", mutantreservations.leave_rooms, ("C13", "C4"), range(4, 44)),
     Mutant("ask for placeholders", mutantreservations.ask_for_placeholders, ("I65",), range(2, 42)),
 )
 """Mutants that are looked for in worlds with reservations whose rooms the cluster manager keeps."""

@@ -180,7 +180,8 @@ def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
 
 
 def test_room_is_held_for_placeholders_and_taken_over() -> None:
-    counts = counted(range(1, 9), reservations=True, held=True)
+    # 35 and 59: taskgroups take over held room; 149: a reservation has timed out when a leader begins
+    counts = counted((*range(1, 9), 35, 59, 149), reservations=True, held=True)
     assert counts["turns with held room"] and counts["launches beside held room"] and counts["swaps"]
 
 

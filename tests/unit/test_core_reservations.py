@@ -103,6 +103,21 @@ def test_placeholders_gather_room_one_by_one_and_the_gang_takes_it_over() -> Non
     assert validate(state) == []
 
 
+def test_a_reservation_that_times_out_while_no_leader_is_there_leaves_nothing() -> None:
+    """One placeholder holds room, and the other one still waits for a place."""
+    before = GangLab()
+    before.gang(2, 2, "placeholderTimeoutInSeconds=5")
+    before.offer("a", cpus=WHOLE)
+    before.start()
+    before.now += 60.0
+    lab = before.successor()
+    lab.wait(1.0)
+    lab.stop_ending()
+    assert (lab.holders, lab.sleeping) == ([], [])
+    assert not lab.core.state.placeholders
+    assert validate(lab.core.state) == []
+
+
 def test_the_explanation_counts_the_placeholders_that_hold_room() -> None:
     lab = GangLab()
     lab.gang(3, 3, "placeholderTimeoutInSeconds=60")

@@ -228,7 +228,9 @@ class ManagedApplications:
         key, before = record.key, record.state
         changes = self._gangs.save(record, gang)
         self._tell(record, before, gang)
-        self._carrying.all_of(record, gang) if fresh else self._carrying.some_of(record, gang, changes)
+        if fresh:
+            self._carrying.all_of(record, gang)
+        self._carrying.some_of(record, gang, changes)  # placeholders that have just left the gang are in no other list
         self._fail(record, gang)
         if gang.record.core.state == CoreState.EXPIRED or record.wanted == "remove":
             self._remove(record, gang)
