@@ -19,7 +19,7 @@ from store.records import TaskGroup
 from store.records.definition import Port
 from store.state.validation import validate
 from tests.unit.lab import KEY, Lab, version
-from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, live
+from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, asked_for_one_room, live
 from tests.unit.test_core_reservations import WHOLE, GangLab
 from transactions.rules.taskgroups.task_states import TaskState
 
@@ -72,6 +72,12 @@ def interrupted(instances: int = 1, **more: Any) -> tuple[Lab, list[TaskGroup]]:
     return before.succeed(), groups
 
 
+def offer(lab: Lab, number: int) -> None:
+    """An agent offers room for one taskgroup, and a moment passes."""
+    lab.offer(f"agent-{number}", cpus=WHOLE)
+    lab.wait(0.1)
+
+
 def test_the_replacement_of_a_launch_that_did_not_leave_gets_the_room() -> None:
     lab, (group,) = interrupted()
     lab.offer("agent-0", cpus=WHOLE)
@@ -86,16 +92,14 @@ def test_the_replacement_of_a_launch_that_did_not_leave_gets_the_room() -> None:
     assert (lab.application.status, rivals(lab)) == ("Running", 0)
     assert not lab.core.turn_context.pool.holds
     assert list(validate(lab.core.state)) == []
-    lab.offer("agent-1", cpus=WHOLE)
-    lab.wait(0.1)
+    offer(lab, 1)
     assert rivals(lab) == 1
 
 
 def test_a_launch_that_did_leave_holds_no_room() -> None:
     lab, (group,) = interrupted()
     answer(lab, group, TaskState.STAGING)
-    lab.offer("agent-0", cpus=WHOLE)
-    lab.wait(0.1)
+    offer(lab, 0)
     assert rivals(lab) == 1, "the offer shows other room"
     lab.report(group, "RUNNING")
     assert lab.application.status == "Running"
@@ -117,8 +121,7 @@ def test_room_is_not_held_for_ever_without_an_answer() -> None:
     lab.wait(ANSWER_SECONDS - 1.0)
     assert rivals(lab) == 0
     lab.wait(2.0)
-    lab.offer("agent-0", cpus=WHOLE)
-    lab.wait(0.1)
+    offer(lab, 0)
     assert rivals(lab) == 1
     assert not lab.core.turn_context.pool.holds
 
@@ -127,22 +130,19 @@ def test_an_answer_before_the_room_is_offered_keeps_the_promise_for_some_seconds
     lab, (group,) = interrupted()
     answer(lab, group, TaskState.GONE)
     lab.wait(PROMISE_SECONDS - 1.0)
-    lab.offer("agent-0", cpus=WHOLE)
-    lab.wait(0.1)
-    assert [launch.taskgroup.application for launch in launches(lab)] == ["web"] or lab.group().agent_id == "agent-0"
-    assert rivals(lab) == 0
+    offer(lab, 0)
+    again = lab.group()
+    assert again.id != group.id and (again.agent_id, again.ended, rivals(lab)) == ("agent-0", False, 0)
 
 
 def test_after_the_promise_the_replacement_takes_any_room() -> None:
     lab, (group,) = interrupted()
     answer(lab, group, TaskState.GONE)
-    lab.offer("agent-1", cpus=WHOLE)
-    lab.wait(0.1)
+    offer(lab, 1)
     assert rivals(lab) == 1, "the replacement waits for its own agent"
     lab.wait(PROMISE_SECONDS)
     assert not lab.core.turn_context.pool.holds
-    lab.offer("agent-2", cpus=WHOLE)
-    lab.wait(0.1)
+    offer(lab, 2)
     assert lab.group().agent_id == "agent-2"
 
 
@@ -261,12 +261,9 @@ def test_a_room_that_was_not_kept_is_kept_by_the_next_leader() -> None:
 
 
 def test_a_room_that_is_kept_is_not_kept_twice() -> None:
-    lab = Keeper()
-    lab.gang(2, 2)
-    lab.offer("a", cpus=WHOLE)
-    lab.wait(0.01)
-    (name,) = lab.rooms
-    lab = lab.heir()
+    before = asked_for_one_room()
+    (name,) = before.rooms
+    lab = before.heir()
     lab.turn(leased.OffersArrived(offers=(lab.rooms_of("a", cpus=WHOLE),)))
     again = [launch.taskgroup.id for launch in launches(lab)]
     assert len(again) == 1 and name not in again, "the rest of the agent is for the next placeholder"
@@ -274,12 +271,9 @@ def test_a_room_that_is_kept_is_not_kept_twice() -> None:
 
 
 def test_a_room_of_the_latest_list_is_not_kept_twice() -> None:
-    lab = Keeper()
-    lab.gang(2, 2)
-    lab.offer("a", cpus=WHOLE)
-    lab.wait(0.01)
-    (name,) = lab.rooms
-    lab = lab.heir()
+    before = asked_for_one_room()
+    (name,) = before.rooms
+    lab = before.heir()
     lab.list("a")
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=WHOLE),)))
     again = [launch.taskgroup.id for launch in launches(lab)]

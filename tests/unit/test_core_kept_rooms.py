@@ -110,6 +110,15 @@ def live(lab: GangLab) -> list[TaskGroup]:
     return [group for group in lab.groups if not group.ended]
 
 
+def asked_for_one_room() -> Keeper:
+    """A gang of two, for which the room of agent a was asked; no offer has shown the room yet."""
+    lab = Keeper()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.wait(0.01)
+    return lab
+
+
 def test_rooms_are_kept_and_the_gang_takes_them_over_in_the_same_calls() -> None:
     lab = Keeper()
     lab.gang(2, 2)
@@ -158,10 +167,7 @@ def test_rooms_of_a_reservation_that_times_out_are_given_up() -> None:
 
 
 def test_a_room_that_was_never_kept_is_asked_for_again() -> None:
-    lab = Keeper()
-    lab.gang(2, 2)
-    lab.offer("a", cpus=WHOLE)
-    lab.wait(0.01)
+    lab = asked_for_one_room()
     lab.rooms.clear()  # the call was lost
     lab.wait(40.0)
     lab.keep("a")
@@ -170,9 +176,7 @@ def test_a_room_that_was_never_kept_is_asked_for_again() -> None:
 
 
 def test_a_room_that_comes_too_late_is_given_up() -> None:
-    lab = Keeper()
-    lab.gang(2, 2)
-    lab.offer("a", cpus=WHOLE)
+    lab = asked_for_one_room()
     lab.wait(40.0)
     (name,) = lab.rooms
     lab.offer_rooms("a")

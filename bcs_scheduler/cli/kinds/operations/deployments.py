@@ -137,7 +137,7 @@ def wait_for_rollout(
         wanted = wanted or int(last["nextRevision"] or last["revision"])
         undone = undone or _leaves_revision(last, wanted)
         _raise_if_halted(name, last)
-        progress, ended = last["progress"], is_complete(last) and not _has_surplus(last)
+        progress, ended = last["progress"], _is_settled(last)
         try:
             stable = _stable(session, namespace, last, watches, ended)
         except CliError:
@@ -167,9 +167,9 @@ def _stable(session: Session, namespace: str, deployment: Json, watches: dict[st
         return True
 
 
-def _has_surplus(deployment: Json) -> bool:
-    """Taskgroups that are not wanted have not ended yet."""
-    return bool(deployment["counts"]["present"] > deployment["instances"])
+def _is_settled(deployment: Json) -> bool:
+    """The update is complete, and taskgroups that are not wanted have ended."""
+    return is_complete(deployment) and bool(deployment["counts"]["present"] <= deployment["instances"])
 
 
 def _leaves_revision(deployment: Json, wanted: int) -> bool:
@@ -213,7 +213,7 @@ def _raise_if_it_halts(session: Session, namespace: str, name: str) -> None:
 def _next_state(session: Session, namespace: str, name: str, last: Json, left: float) -> Json:
     """The deployment: at once for the first poll, then after its next change, at the latest after `left` seconds. At
     once also when the update is complete: then the time of --stable passes, in which nothing need change."""
-    if not last or (is_complete(last) and not _has_surplus(last)):
+    if not last or _is_settled(last):
         return session.client.deployment(namespace, name)
     return session.client.watch_deployment(namespace, name, last["resourceVersion"], timeout=max(0.0, left))
 

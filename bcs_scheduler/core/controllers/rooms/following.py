@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
+from offers.leased.rooms import Site
 from store.records import TaskGroup
+
+
+def site_of(group: TaskGroup) -> Site:
+    """The agent and the role with the room of a taskgroup."""
+    return group.agent_id, group.role or "*"
 
 
 def follow_taskgroups(

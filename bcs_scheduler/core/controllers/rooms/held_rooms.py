@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.rooms.ending import lose, report
-from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups
+from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.leased import Decline
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.leased.holds import HOLD_SECONDS, LEAVE_SECONDS
@@ -92,8 +92,7 @@ class HeldRooms:
                 self._due.put(name, turn.now + LEAVE_SECONDS)
             report(turn, group, TaskState.KILLED, "the room is free")
         elif name not in self._holds and version is not None:
-            site = (group.agent_id, group.role or "*")
-            self._holds.add(name, site, request_of(version, turn.options.traits.overhead))
+            self._holds.add(name, site_of(group), request_of(version, turn.options.traits.overhead))
 
     def _forget(self, name: str) -> None:
         """The taskgroup has ended. A hold that leaves waits for the promised launch."""

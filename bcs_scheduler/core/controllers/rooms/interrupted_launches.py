@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
-from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups
+from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.errors import Shortage
@@ -63,7 +63,7 @@ class InterruptedLaunches:
             if version is not None:
                 self._waiting[group.id] = None
                 self._due.put(group.id, turn.now + ANSWER_SECONDS)
-                turn.pool.holds.add(group.id, _site(group), self._request(group, version))
+                turn.pool.holds.add(group.id, site_of(group), self._request(group, version))
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Ends the holds of taskgroups that were reported or ended."""
@@ -101,7 +101,7 @@ class InterruptedLaunches:
             elif self._has_room(group):
                 self.confirmed(name)
             else:
-                again.setdefault(_site(group), []).append(name)
+                again.setdefault(site_of(group), []).append(name)
         for site, names in again.items():
             self._repeat(site, names)
         turn.cut()
@@ -153,7 +153,7 @@ class InterruptedLaunches:
             return
         del self._waiting[name]
         self._covered.pop(name, None)
-        self._promised[name] = _site(group)
+        self._promised[name] = site_of(group)
         self._turn.pool.holds.leaving[name] = self._turn.now
         self._due.put(name, self._turn.now + PROMISE_SECONDS)
 
@@ -211,7 +211,3 @@ class InterruptedLaunches:
         request = request_of(version, self._turn.options.traits.overhead)
         ports = {port.host_port for task in group.tasks for port in task.ports if port.host_port}
         return request._replace(random_ports=0, fixed_ports=tuple(sorted(ports))) if ports else request
-
-
-def _site(group: TaskGroup) -> Site:
-    return group.agent_id, group.role or "*"
