@@ -13,6 +13,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, leased, reque
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import KEPT, WITH_GANG
+from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
@@ -303,6 +304,70 @@ def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
     lab.wait(1.0)
     low = [group for group in groups(lab, "low") if not group.ended]
     assert len(low) == 4 and {group.restarts for group in low} == {0}, "nothing is lost, and no restart is counted"
+
+
+def test_room_that_returns_in_two_offers_costs_no_further_eviction() -> None:
+    lab = Lab(PREEMPTING)
+    create(lab, "low", 4, max_unavailable=4)
+    lab.wait(2.0)
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=450),)))
+    lab.wait(2.0)
+    run(lab)
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(2.0)
+    victims = [group for group in groups(lab, "low") if group.killing_since]
+    assert len(victims) == 2
+    for group in victims:
+        lab.report(group, "KILLED")
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=WHOLE),)))
+    lab.wait(2.0)
+    assert len([group for group in groups(lab, "low") if group.killing_since and not group.ended]) == 0
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=WHOLE),)))
+    lab.wait(2.0)
+    assert len(groups(lab, "high")) == 2
+
+
+def test_the_room_of_executors_that_returns_later_costs_no_further_eviction() -> None:
+    """Mesos offers the resources of a task when the task has ended, and those of its executor in later offers."""
+    lab = Lab(PREEMPTING)
+    create(lab, "low", 6, max_unavailable=6)
+    lab.wait(2.0)
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=600),)))
+    lab.wait(2.0)
+    run(lab)
+    assert [group.resources.cpus for group in groups(lab, "low")] == [100] * 6
+    create(lab, "high", 4, min_available=4, priority=10)
+    lab.wait(2.0)
+    victims = [group for group in groups(lab, "low") if group.killing_since]
+    assert len(victims) == 4
+    for group in victims:
+        lab.report(group, "KILLED")
+    for cpus in (360, 10):
+        lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=cpus),)))
+        lab.wait(0.3)
+    lab.wait(1.2)
+    assert len([group for group in groups(lab, "low") if group.killing_since]) == 4
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=30),)))
+    lab.wait(2.0)
+    assert len(groups(lab, "high")) == 4
+
+
+def test_room_that_others_take_before_it_is_offered_is_freed_elsewhere() -> None:
+    lab = full(bound=4)
+    create(lab, "high", 1, priority=10)
+    lab.wait(2.0)
+    (victim,) = [group for group in groups(lab, "low") if group.killing_since]
+    lab.report(victim, "KILLED")
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer(victim.agent_id, cpus=10),)))
+    lab.wait(RETURN_SECONDS - 1.0)
+    assert [group for group in groups(lab, "low") if group.killing_since and not group.ended] == []
+    lab.wait(2.0)
+    (second,) = [group for group in groups(lab, "low") if group.killing_since and not group.ended]
+    assert second.agent_id != victim.agent_id
+    lab.report(second, "KILLED")
+    arrive(lab, second.agent_id)
+    lab.wait(2.0)
+    assert [group.agent_id for group in groups(lab, "high")] == [second.agent_id]
 
 
 def test_an_application_whose_taskgroups_were_evicted_is_pending_and_names_the_beneficiary() -> None:

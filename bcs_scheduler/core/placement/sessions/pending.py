@@ -10,6 +10,9 @@ from offers.model import Demand, Placement
 from offers.policy.session.model import Nomination, Status, Task, Template
 from transactions.base import Slot
 
+Planned = tuple[Demand[Slot], Placement[Slot]]
+"""A demand, and a placement of one of its slots that is not launched yet."""
+
 
 def task_name(demand: Demand[Slot], slot: Slot) -> str:
     """The name of the task of a pending slot; unique within its job, and the same in following sessions."""

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.agents import agent_of
 from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
-from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, planned_task
+from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
+from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
 from offers.dimensions import amounts
 from offers.leased.pool import OfferPool
 from offers.leased.row import LeasedRow
-from offers.model import Demand, Placement
+from offers.model import Demand
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Task, Template
 from offers.policy.session.snapshot import Snapshot
@@ -36,7 +36,6 @@ NOT_OFFERED = -1
 """Number of the row of an agent that was not offered: nothing can be launched on it."""
 STEP = 500
 """Number of taskgroups, or of agents, that are taken over at once before a decision: some 5 to 10 ms."""
-Planned = tuple[Demand[Slot], Placement[Slot]]
 
 
 class Moving(NamedTuple):
@@ -50,8 +49,8 @@ class Moving(NamedTuple):
     """The placements of the role that are not launched yet."""
     nominations: Mapping[tuple[str, str], Nomination]
     """Promised rooms by names of job and task."""
-    gone: Mapping[str, list[Task]]
-    """Taskgroups by application that have ended, and whose room is promised and was not offered yet."""
+    gone: Callable[[Used], Mapping[str, list[Task]]]
+    """The room that ended taskgroups leave to promises and that was not offered yet, as tasks by application."""
 
 
 class Changes(NamedTuple):
@@ -62,7 +61,7 @@ class Changes(NamedTuple):
     jobs: set[str]
 
 
-NOTHING = Moving((), {}, (), {}, {})
+NOTHING = Moving((), {}, (), {}, lambda _: {})
 
 
 class SessionInput(NamedTuple):
@@ -235,14 +234,15 @@ class RoleSnapshot:
         nominations: dict[str, dict[str, Nomination]] = defaultdict(dict)
         for (job, task), promise in moving.nominations.items():
             nominations[job][task] = promise
-        restless = {*demands, *planned, *moving.gone}
+        gone = moving.gone(self.held.used)
+        restless = {*demands, *planned, *gone}
         found: dict[str, Job | None] = {}
         for key in sorted({*changed, *restless}):
             wanted = tuple(demands.get(key, ()))
             parts = _Parts(
                 self.held.of(key),
                 tuple(planned.get(key, ())),
-                tuple(moving.gone.get(key, ())),
+                tuple(gone.get(key, ())),
                 wanted,
                 tuple(moving.most.get(demand.id) for demand in wanted),
                 tuple(nominations.get(key, {}).items()) if wanted else (),

@@ -21,8 +21,9 @@ from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
-from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName, leaving_of
+from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.session.configuration.policy import PluginChoice, Policy
@@ -71,8 +72,7 @@ class SessionPass(PlacementPass):
         self._nominations: dict[TaskName, Nomination] = {}
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
-        self._leaving: dict[str, Leaving] = {}
-        """Taskgroups whose room is promised, by id, from the session that promised it until the room is offered."""
+        self._leaving = LeavingRooms(turn.state, turn.pool)
         self._gaps: dict[str, GroupGap] = {}
         """The groups of applications that the latest session left below their minimum, by name."""
         self._capped = False
@@ -93,7 +93,7 @@ class SessionPass(PlacementPass):
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the next session may begin; None: nothing waits for one."""
-        return self._next if self._waiting else None
+        return self._next if self._waiting else self._leaving.next_timer()
 
     def decide(self, pace: TimeBudget) -> None:
         """Runs a session if one is due, and matches demands of one taskgroup per agent."""
@@ -139,12 +139,8 @@ class SessionPass(PlacementPass):
         self._waiting = False
 
     def offered(self, sites: Iterable[Site]) -> None:
-        """See `PlacementPass.offered`; the room of taskgroups that have ended on these agents is offered now."""
-        agents, groups = {agent for agent, _ in sites}, self._turn.state.taskgroups
-        for identity, (_, task, _) in list(self._leaving.items()):
-            group = groups.get(identity)
-            if task.agent in agents and (group is None or group.ended):
-                del self._leaving[identity]
+        """See `PlacementPass.offered`; room of taskgroups that have ended on these agents is offered now."""
+        self._leaving.offered(sites, self._turn.now)
 
     def consider(self, identities: list[str]) -> None:
         """Like `PlacementPass.consider`, by the next session."""
@@ -171,14 +167,14 @@ class SessionPass(PlacementPass):
 
     def _drop_promises(self) -> None:
         """Ends promises of room that have expired, or whose taskgroup does not wait any more: the room is for others,
-        which wait for a session."""
+        which wait for a session. Room that does not come after all is missed by the next session."""
         demands, now = self._turn.engine.demands, self._turn.now
         kept = {
             (job, task): promise
             for (job, task), promise in self._nominations.items()
             if promise.until > now and demand_of(task) in demands
         }
-        if len(kept) < len(self._nominations):
+        if self._leaving.expire(now) or len(kept) < len(self._nominations):
             self._nominations = kept
             self._waiting = self._waiting or self._has_demands()
 
@@ -187,8 +183,6 @@ class SessionPass(PlacementPass):
     def _decide(self) -> None:
         demands = self._deciding()
         promised: dict[TaskName, Nomination] = {}
-        now = self._turn.now
-        self._leaving = {identity: one for identity, one in self._leaving.items() if one.until > now}
         held_back: dict[str, HeldBack] = {}
         self._gaps, self._capped, self._lacking = {}, False, {}
         for role in dict.fromkeys(demand.role for demand in demands):
@@ -219,8 +213,8 @@ class SessionPass(PlacementPass):
         turn.queues.decided(role, decisions)
         self._carry_out(chosen)
         self._evict(decisions.evictions)
-        for name, leaving in leaving_of(found, decisions, turn.now + self._policy.nomination_seconds):
-            self._leaving.setdefault(name, leaving)
+        places, victims = set(decisions.pipelined.values()), {eviction.task for eviction in decisions.evictions}
+        self._leaving.promise(role, found.snapshot, places, victims, turn.now + self._policy.nomination_seconds)
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.sessions.role import Changes, Moving, Planned, RoleSnapshot, SessionInput
+from bcs_scheduler.core.placement.sessions.pending import Planned
+from bcs_scheduler.core.placement.sessions.role import Changes, Moving, RoleSnapshot, SessionInput
+from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from offers.leased.pool import OfferPool
 from offers.model import Demand
-from offers.policy.session.decisions import Decisions
-from offers.policy.session.model import Nomination, Status, Task
+from offers.policy.session.model import Nomination
 from store.ids import owner_of
 from store.records import Namespace, Record, TaskGroup
 from store.state import State
@@ -20,21 +21,11 @@ TaskName = tuple[str, str]
 """Names of job and task."""
 
 
-class Leaving(NamedTuple):
-    """A taskgroup that leaves promised room, as a task of its job."""
-
-    job: str
-    task: Task
-    until: float
-    """Unix seconds from which the room is not expected any more."""
-
-
 class Promises(NamedTuple):
     """The promises of earlier sessions."""
 
     nominations: Mapping[TaskName, Nomination]
-    leaving: Mapping[str, Leaving]
-    """Taskgroups whose room is promised and was not offered yet, by id."""
+    leaving: LeavingRooms
 
 
 class Snapshots:
@@ -115,18 +106,9 @@ class Snapshots:
         promises: Promises,
     ) -> Moving:
         """The arguments of `take` as a role takes them."""
-        offered = [one for one in promises.leaving.values() if self._pool.row(one.task.agent, role) is not None]
         here = [(demand, placement) for demand, placement in planned if demand.role == role]
-        return Moving(demands, most, here, promises.nominations, self._gone(offered))
-
-    def _gone(self, leaving: Iterable[Leaving]) -> dict[str, list[Task]]:
-        """Taskgroups that have ended, and whose room was not offered yet, by job."""
-        found: dict[str, list[Task]] = defaultdict(list)
-        for job, task, _ in leaving:
-            group = self._state.taskgroups.get(task.name)
-            if group is None or group.ended:
-                found[job].append(task)
-        return found
+        gone = partial(promises.leaving.tasks, role, here)
+        return Moving(demands, most, here, promises.nominations, gone)
 
     # --- changes of records -----------------------------------------------------------------------------------
 
@@ -155,14 +137,3 @@ class Snapshots:
             for name, record in self._state.namespaces.items():
                 if isinstance(record, Namespace) and record.queue == key:
                     self._namespace_changed(name, None, None)
-
-
-def leaving_of(found: SessionInput, decisions: Decisions, until: float) -> Iterator[tuple[str, Leaving]]:
-    """The taskgroups, by id, that leave agents with promised room. Between the end of a taskgroup and the offer of its
-    room, the room belongs to no taskgroup. The task to which the room is promised must not seem to have lost it:
-    another eviction would follow. `until`: Unix seconds from which the room is not expected any more."""
-    victims = {eviction.task for eviction in decisions.evictions}
-    for agent in set(decisions.pipelined.values()):
-        for (job, name), task in found.snapshot.tenants.get(agent, {}).items():
-            if task.status is Status.RELEASING or name in victims:
-                yield name, Leaving(job, task._replace(status=Status.RELEASING), until)

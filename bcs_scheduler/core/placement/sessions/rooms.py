@@ -1,0 +1,168 @@
+"""The room of agents as sessions see it: as much as offers and taskgroups show, and the room that is still to come.
+
+Between the end of a taskgroup and the offer of its room, the room belongs to no taskgroup. A task to which the room is
+promised must not seem to have lost it: another eviction would follow. A cluster manager may offer the room in parts:
+first that of a task, then that of its executor.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import NamedTuple
+
+from bcs_scheduler.core.placement.launcher import Site
+from bcs_scheduler.core.placement.sessions.held import extended_dimension, request_of
+from bcs_scheduler.core.placement.sessions.pending import Planned
+from offers.dimensions import amounts
+from offers.leased.pool import OfferPool
+from offers.leased.row import LeasedRow
+from offers.policy.session.model import Agent, Status, Task, Template
+from offers.policy.session.snapshot import Snapshot
+from offers.resources import SCALARS
+from store.state import State
+
+RETURN_SECONDS = 5.0
+"""Seconds after the first offer of an agent on which a taskgroup has ended; later, no further part of its room is
+expected. Cluster managers make offers every second, by default."""
+Used = Mapping[str, Mapping[str, int]]
+"""Amounts of our taskgroups by agent and dimension."""
+
+
+def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int]) -> Agent:
+    """The agent with `used` of our taskgroups, by dimension: the rest that is not free now is in the hands of others.
+    `row`: the offered amounts; None = nothing is offered. `size`: known cores and memory of the whole agent."""
+    total = _offered(row)
+    if row is not None:
+        size = row.totals
+    for dimension, amount in used.items():
+        total[dimension] = total.get(dimension, 0) + amount
+    foreign = []
+    for line, amount in zip(("cpus", "mem"), size, strict=True):
+        if amount > total[line]:
+            foreign.append((line, amount - total[line]))
+            total[line] = amount
+    for extended, capacity in row.overrides.extended.items() if row is not None else ():
+        total[extended_dimension(extended)] = max(capacity, used.get(extended_dimension(extended), 0))
+    whole = tuple(sorted(pair for pair in total.items() if pair[1]))
+    return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {})
+
+
+def _offered(row: LeasedRow | None) -> dict[str, int]:
+    if row is None or not row.open:
+        return dict.fromkeys(SCALARS, 0)
+    return dict(zip(SCALARS, row.amounts, strict=False))
+
+
+class _Leaving(NamedTuple):
+    """A taskgroup that leaves promised room, as a task of its job."""
+
+    role: str
+    job: str
+    task: Task
+    until: float
+    """Unix seconds from which the room is not expected any more."""
+
+
+class LeavingRooms:
+    """Follows taskgroups that leave promised room, from the session that promised the room until the offers have it."""
+
+    def __init__(self, state: State, pool: OfferPool) -> None:
+        self._state, self._pool = state, pool
+        self._leaving: dict[str, _Leaving] = {}
+        """By id of the taskgroup."""
+        self._on: dict[Site, set[str]] = defaultdict(set)
+        """Ids of the same by agent and role."""
+        self._first = inf
+        """Unix seconds before which nothing expires."""
+        self._whole: dict[Site, dict[str, int]] = {}
+        """The amounts of agents in roles, by dimension: free room, our taskgroups, and room that was to come, as the
+        latest session that promised room there found them."""
+
+    def __len__(self) -> int:
+        return len(self._leaving)
+
+    def promise(self, role: str, snapshot: Snapshot, agents: Iterable[str], victims: set[str], until: float) -> None:
+        """A session has promised room on these agents. `snapshot`: its input; `victims`: ids of the taskgroups that it
+        has evicted; `until`: Unix seconds from which the room is not expected any more."""
+        for name in agents:
+            leaves = False
+            for (job, identity), task in snapshot.tenants.get(name, {}).items():
+                if task.status is Status.RELEASING or identity in victims:
+                    leaves = True
+                    releasing = task._replace(status=Status.RELEASING)
+                    self._leaving.setdefault(identity, _Leaving(role, job, releasing, until))
+                    self._on[name, role].add(identity)
+            if leaves:
+                agent = snapshot.agents[snapshot.rank[name]]
+                foreign = dict(agent.foreign)
+                self._whole[name, role] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
+                self._first = min(self._first, until)
+
+    def offered(self, sites: Iterable[Site], now: float) -> None:
+        """There are new offers of these agents in these roles. `now`: Unix seconds."""
+        until = now + RETURN_SECONDS
+        for identity in [name for site in self._on.keys() & set(sites) for name in self._on[site]]:
+            one = self._leaving[identity]
+            if one.until > until and self._ended(identity):
+                self._leaving[identity] = one._replace(until=until)
+                self._first = min(self._first, until)
+
+    def expire(self, now: float) -> bool:
+        """Forgets room that is not expected any more. `now`: Unix seconds. True if some was forgotten."""
+        if now < self._first:
+            return False
+        over = [identity for identity, one in self._leaving.items() if one.until <= now]
+        for identity in over:
+            one = self._leaving.pop(identity)
+            site = (one.task.agent, one.role)
+            self._on[site].discard(identity)
+            if not self._on[site]:
+                del self._on[site], self._whole[site]
+        self._first = min((one.until for one in self._leaving.values()), default=inf)
+        return bool(over)
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which room is not expected any more; None: no room is expected."""
+        return self._first if self._leaving else None
+
+    def clear(self) -> None:
+        """Forgets all room."""
+        self._leaving.clear()
+        self._on.clear()
+        self._whole.clear()
+        self._first = inf
+
+    def tasks(self, role: str, planned: Iterable[Planned], used: Used) -> dict[str, list[Task]]:
+        """The room of ended taskgroups that the offers of a role still lack, as tasks by application. `planned`: the
+        placements of the role that are not launched yet."""
+        ended: dict[str, list[_Leaving]] = defaultdict(list)
+        for identity, one in self._leaving.items():
+            if one.role == role and self._ended(identity):
+                ended[one.task.agent].append(one)
+        if not ended:
+            return {}
+        taken: dict[str, Counter[str]] = defaultdict(Counter)
+        for demand, placement in planned:
+            if placement.agent_id in ended:
+                taken[placement.agent_id].update(dict(request_of(demand.request, ())))
+        found: dict[str, list[Task]] = defaultdict(list)
+        for agent, leaving in ended.items():
+            row = self._pool.row(agent, role)
+            if row is None:
+                continue
+            lacking = Counter(self._whole[agent, role])
+            for known in (_offered(row), used.get(agent, {}), taken[agent]):
+                lacking.subtract(known)
+            for one in leaving:
+                part = {name: min(amount, lacking[name]) for name, amount in one.task.template.request}
+                rest = amounts((name, part[name]) for name in SCALARS if part.get(name, 0) > 0)
+                lacking.subtract(dict(rest))
+                if rest:
+                    found[one.job].append(one.task._replace(template=Template(rest)))
+        return found
+
+    def _ended(self, identity: str) -> bool:
+        group = self._state.taskgroups.get(identity)
+        return group is None or group.ended
