@@ -71,9 +71,9 @@ class LeavingRooms:
     def __init__(self, state: State, pool: OfferPool) -> None:
         self._state, self._pool = state, pool
         self._leaving: dict[str, _Leaving] = {}
-        """By id of the taskgroup."""
+        """Taskgroups by id."""
         self._on: dict[Site, set[str]] = defaultdict(set)
-        """Ids of the same by agent and role."""
+        """Ids of the same taskgroups, by agent and role."""
         self._first = inf
         """Unix seconds before which nothing expires."""
         self._whole: dict[Site, dict[str, int]] = {}
