@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, task_name
 from offers.dimensions import Amounts
+from offers.policy.amounts import Vector
 from offers.policy.hierarchy import (
     Allocation,
     Ask,
@@ -134,29 +135,29 @@ class RoleTree:
         if not partly:
             changed |= self._doubtful
             self._doubtful = set()
-        if self._is_new or (not partly and self._is_other(snapshot, agents)):
+        sized = self._sized_anew(snapshot, agents)
+        if self._is_new or (not partly and self._moves(snapshot, agents, sized) > MOST_MOVES):
             self._renew(snapshot)
             return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
         self.tree.nodes.defer()
         try:
-            return len(agents) + self._take_over(snapshot, agents, sorted(changed))
+            return len(agents) + self._take_over(snapshot, agents, sized, sorted(changed))
         finally:
             if not partly:
                 self.tree.nodes.settle()
 
-    def _is_other(self, snapshot: Snapshot, agents: Iterable[str]) -> bool:
-        """True if many agents have joined or left, or have other sizes."""
-        known, rank = self._agents, snapshot.rank
-        moves = (self._is_sized_anew(snapshot.agents[rank[name]]) if name in rank else name in known for name in agents)
-        return sum(moves) > MOST_MOVES
+    def _moves(self, snapshot: Snapshot, agents: Iterable[str], sized: Mapping[str, Vector]) -> int:
+        """Number of agents that have joined or left, or have other sizes."""
+        return len(sized) + sum(name in self._agents and name not in snapshot.rank for name in agents)
 
-    def _take_over(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str]) -> int:
+    def _take_over(
+        self, snapshot: Snapshot, agents: Iterable[str], sized: Mapping[str, Vector], jobs: Iterable[str]
+    ) -> int:
         """Returns the number of tasks that were looked at."""
         known, rank = self._agents, snapshot.rank
         there = [snapshot.agents[rank[name]] for name in agents if name in rank]
-        sizes = {agent.name: dict(counted(agent.total)) for agent in there if self._is_sized_anew(agent)}
-        if sizes:
-            set_nodes(self.tree, sizes)
+        if sized:
+            set_nodes(self.tree, sized)
         for agent in there:
             self._set_agent(agent)
         looked_at = 0
@@ -170,12 +171,16 @@ class RoleTree:
                 del known[name]
         return looked_at
 
-    def _is_sized_anew(self, agent: Agent) -> bool:
-        """True if the tree does not have the agent, or has it with another size."""
-        before = self._agents.get(agent.name)
-        if before is None:
-            return True
-        return agent.total != before.total and counted(agent.total) != counted(before.total)
+    def _sized_anew(self, snapshot: Snapshot, agents: Iterable[str]) -> dict[str, Vector]:
+        """The sizes of agents that the tree does not have, or has with other sizes."""
+        found: dict[str, Vector] = {}
+        known, rank = self._agents, snapshot.rank
+        for name in agents:
+            if name in rank:
+                agent, before = snapshot.agents[rank[name]], known.get(name)
+                if before is None or (agent.total != before.total and counted(agent.total) != counted(before.total)):
+                    found[name] = dict(counted(agent.total))
+        return found
 
     def _renew(self, snapshot: Snapshot) -> None:
         self._new_tree([(agent.name, dict(counted(agent.total))) for agent in snapshot.agents])

@@ -357,7 +357,7 @@ class RoleSnapshot:
                 if rank is not None:
                     found[name] = None
                 continue
-            agent = agent_of(name, row, used, totals.get(name, (0, 0)))
+            agent = agent_of(name, row, used, totals.get(name))
             found[name] = agent if rank is None or snapshot.agents[rank] != agent else snapshot.agents[rank]
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:

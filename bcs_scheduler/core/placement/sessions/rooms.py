@@ -26,31 +26,37 @@ from store.state import State
 RETURN_SECONDS = 5.0
 """Seconds after the first offer of an agent on which a taskgroup has ended; later, no further part of its room is
 expected. Cluster managers make offers every second, by default."""
+IN_ORDER = tuple(sorted(SCALARS))
 Used = Mapping[str, Mapping[str, int]]
 """Amounts of our taskgroups by agent and dimension."""
 
 
-def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int]) -> Agent:
+def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int] | None) -> Agent:
     """The agent with `used` of our taskgroups, by dimension: the rest that is not free now is in the hands of others.
-    `row`: the offered amounts; None = nothing is offered. `size`: known cores and memory of the whole agent."""
+    `row`: the offered amounts; None = nothing is offered. `size`: cores and memory of the whole agent; None = they are
+    not known, and the greatest offered amounts stand in.
+
+    The room of a taskgroup may be offered before the report of its end is read. The agent is not larger meanwhile."""
     total = _offered(row)
-    if row is not None:
-        size = row.totals
     for dimension, amount in used.items():
         total[dimension] = total.get(dimension, 0) + amount
+    least = row.totals if row is not None else size or (0, 0)
     foreign = []
-    for line, amount in zip(("cpus", "mem"), size, strict=True):
+    for line, amount in zip(("cpus", "mem"), least, strict=True):
         if amount > total[line]:
             foreign.append((line, amount - total[line]))
             total[line] = amount
+        elif size is not None:
+            total[line] = max(amount, used.get(line, 0))
     for extended, capacity in row.overrides.extended.items() if row is not None else ():
         total[extended_dimension(extended)] = max(capacity, used.get(extended_dimension(extended), 0))
-    whole = tuple(sorted(pair for pair in total.items() if pair[1]))
+    names = IN_ORDER if len(total) == len(SCALARS) else sorted(total)
+    whole = tuple([(line, total[line]) for line in names if total[line]])
     return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {})
 
 
 def _offered(row: LeasedRow | None) -> dict[str, int]:
-    if row is None or not row.open:
+    if row is None or not row.offers:
         return dict.fromkeys(SCALARS, 0)
     return dict(zip(SCALARS, row.amounts, strict=False))
 
