@@ -284,6 +284,22 @@ def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:
     assert [queue.allocated["cpus"] for queue in tree.queues["root.work.batch"].path] == [400] * 3
 
 
+def test_room_that_is_offered_before_the_report_of_the_end_makes_no_agent_larger() -> None:
+    lab = full()
+    tree_of = the_tree(lab)
+    lab.core.turn_context.pool.learn_totals({agent: (WHOLE, 64_000_000) for agent in agents(3)})
+    (ending,) = [group for group in groups(lab, "batch") if group.agent_id == "agent-1"]
+    create(lab, "batch", 1, "other")
+    arrive(lab, "agent-1")
+    assert tree_of.tree.nodes.by_name["agent-1"].total["cpus"] == WHOLE
+    assert not groups(lab, "batch", "other")
+    lab.report(ending, "FAILED")
+    lab.wait(2.0)
+    assert tree_of.tree.nodes.by_name["agent-1"].total["cpus"] == WHOLE
+    there = [group for group in lab.core.state.taskgroups.values() if group.agent_id == "agent-1" and not group.ended]
+    assert len(there) == 1 and there[0].id != ending.id
+
+
 def test_critical_work_is_preempted_after_all_other_work() -> None:
     lab = Lab(options())
     lab.turn(PutPriorityClass(priority_class=PriorityClass(name="system-node-critical", value=0)))

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from offers.dimensions import Amounts
 from offers.policy.session.model import Agent, Status, Task, Template
 
 Array = np.ndarray[Any, Any]
@@ -18,9 +17,6 @@ LEAST_CPUS = 100
 """Thousandths of a core that a task without CPU request counts in scores (the original's default of 0.1 cores)."""
 LEAST_MEM = 200_000
 """Thousandths of a MB that a task without memory request counts in scores."""
-
-CONDITIONS = slice(Agent._fields.index("ready"), None)
-"""The facts of an agent that decide which tasks the agent takes, whatever its amounts."""
 
 
 class Columns:
@@ -93,16 +89,9 @@ class Columns:
 
     def replace_agent(self, rank: int, before: Agent, after: Agent) -> None:
         """An agent has other amounts or facts; its tasks stay."""
+        self._add_agent(rank, before, -1)
+        self._add_agent(rank, after, 1)
         self._touched.add(rank)
-        if before[CONDITIONS] != after[CONDITIONS]:
-            self._add_agent(rank, before, -1)
-            self._add_agent(rank, after, 1)
-            return
-        # Mostly an agent takes an offer or gets one: the amounts of others change, and few totals.
-        for name, change in _changes(before.total, after.total):
-            self._count_total(rank, self._index[name], change)
-        for name, change in _changes(before.foreign, after.foreign):
-            self._count_foreign(rank, name, change)
 
     def insert(self, rank: int, agent: Agent) -> None:
         """An agent without tasks joins at a rank; the later ones move up. `renew` must follow."""
@@ -147,10 +136,19 @@ class Columns:
         self.max_tasks_array = np.array(self.max_tasks, dtype=np.int64)
 
     def _add_agent(self, rank: int, agent: Agent, sign: int) -> None:
+        index = self._index
         for name, amount in agent.total:
-            self._count_total(rank, self._index[name], sign * amount)
+            d, change = index[name], sign * amount
+            self.totals[d] += change
+            for column in (self.total, self.idle, self.future):
+                column[d][rank] += change
         for name, amount in agent.foreign:
-            self._count_foreign(rank, name, sign * amount)
+            if name in index:
+                d, change = index[name], sign * amount
+                self.idle[d][rank] -= change
+                self.future[d][rank] -= change
+                self.score_cpus[rank] += change if name == "cpus" else 0
+                self.score_mem[rank] += change if name == "mem" else 0
         if agent.max_tasks is not None:
             self._limited += sign
             self.max_tasks[rank] = agent.max_tasks if sign > 0 else NO_LIMIT
@@ -161,20 +159,6 @@ class Columns:
                 del self.special[agent.name]
         for port in agent.ports:
             self._count_port(agent.name, port, sign)
-
-    def _count_total(self, rank: int, d: int, change: int) -> None:
-        self.totals[d] += change
-        self.total[d][rank] += change
-        self.idle[d][rank] += change
-        self.future[d][rank] += change
-
-    def _count_foreign(self, rank: int, name: str, change: int) -> None:
-        d = self._index.get(name)
-        if d is not None:
-            self.idle[d][rank] -= change
-            self.future[d][rank] -= change
-            self.score_cpus[rank] += change if name == "cpus" else 0
-            self.score_mem[rank] += change if name == "mem" else 0
 
     def _count_port(self, agent: str, port: int, sign: int) -> None:
         used = self.ports.setdefault(agent, {})
@@ -189,16 +173,6 @@ def _count(counts: dict[Any, int], key: Any, sign: int) -> None:
         counts[key] = number
     else:
         del counts[key]
-
-
-def _changes(before: Amounts, after: Amounts) -> list[tuple[str, int]]:
-    """The dimensions whose amounts differ, with the differences."""
-    if before == after:
-        return []
-    old = dict(before)
-    found = [(name, change) for name, amount in after if (change := amount - old.pop(name, 0))]
-    found += [(name, -amount) for name, amount in old.items()]
-    return found
 
 
 def _signed(template: Template, index: Mapping[str, int], sign: int) -> tuple[list[tuple[int, int]], int, int]:

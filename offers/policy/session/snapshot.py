@@ -115,7 +115,7 @@ class Snapshot:
         are gone, and all queues if one has changed. The cost is that of the changes; decisions are those of a snapshot
         that is made anew. Raises BadSnapshot as the constructor; nothing is changed then."""
         agents, jobs = agents or {}, jobs or {}
-        present = [agent for agent in agents.values() if agent is not None]
+        present = [agent for agent in agents.values() if agent is not None and not self._has(agent)]
         came = [job for job in jobs.values() if job is not None]
         following = self.queues if queues is None else tuple(queues)
         _check(present, () if queues is None else following, came)
@@ -134,6 +134,10 @@ class Snapshot:
             if job is not before:
                 self._set_job(name, before, job)
         self.columns.settle()
+
+    def _has(self, agent: Agent) -> bool:
+        rank = self.rank.get(agent.name)
+        return rank is not None and self.agents[rank] is agent
 
     # --- changes ----------------------------------------------------------------------------------------------
 

@@ -45,9 +45,9 @@ FOLLOWED = 5.0
 """Seconds between two looks at records that have changed while no session runs, for the figures of queues."""
 LEAST_PAUSE = 0.1
 """The shortest pause between two decisions, as a part of the period of sessions."""
-FULL_PAUSE = 10_000
+FULL_PAUSE = 4_000
 """Number of changed agents and of tasks of changed applications from which the pause after a decision is the whole
-period. A decision takes some 20 microseconds for each."""
+period. A decision takes some 20 microseconds for each; an agent changes several times during a launch."""
 PORTION = 1024
 """Number of places after which a decision continues in the next turn: some 30 ms."""
 QUEUE_HOLDS = frozenset(

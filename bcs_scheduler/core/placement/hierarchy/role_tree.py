@@ -178,8 +178,11 @@ class RoleTree:
         for name in agents:
             if name in rank:
                 agent, before = snapshot.agents[rank[name]], known.get(name)
-                if before is None or (agent.total != before.total and counted(agent.total) != counted(before.total)):
-                    found[name] = dict(counted(agent.total))
+                if before is agent or (before is not None and before.total == agent.total):
+                    continue
+                size = counted(agent.total)
+                if before is None or size != counted(before.total):
+                    found[name] = dict(size)
         return found
 
     def _renew(self, snapshot: Snapshot) -> None:

@@ -36,6 +36,7 @@ NOT_OFFERED = -1
 """Number of the row of an agent that was not offered: nothing can be launched on it."""
 STEP = 500
 """Number of taskgroups, or of agents, that are taken over at once before a decision: some 5 to 10 ms."""
+NONE: Mapping[str, int] = {}
 
 
 class Moving(NamedTuple):
@@ -341,24 +342,24 @@ class RoleSnapshot:
     def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]]) -> None:
         """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension."""
         found, snapshot, totals = self._read, self._snapshot, self._pool.totals
+        rows, everything, rank_of, agents = self._rows, self.held.used, snapshot.rank, snapshot.agents
         for name in names:
             found.pop(name, None)
             row = self._pool.row(name, self._role)
             if row is None:
-                self._rows.pop(name, None)
+                rows.pop(name, None)
             else:
-                self._rows[name] = row
-            rank = snapshot.rank.get(name)
-            used = self.held.used.get(name, {})
-            more = extra.get(name)
-            if more:
+                rows[name] = row
+            rank = rank_of.get(name)
+            used = everything.get(name, NONE)
+            if more := extra.get(name):
                 used = {line: used.get(line, 0) + more.get(line, 0) for line in (*used, *more)}
             if row is None and not used and name not in totals:
                 if rank is not None:
                     found[name] = None
                 continue
             agent = agent_of(name, row, used, totals.get(name))
-            found[name] = agent if rank is None or snapshot.agents[rank] != agent else snapshot.agents[rank]
+            found[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:
         rows, rank = self._rows, self._snapshot.rank
