@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from bcs_scheduler.agentapi.sessions import PATIENCE, AgentAway, Piece, Size
+from bcs_scheduler.agentapi.sessions import PATIENCE, AgentAway, Piece
+from bcs_scheduler.agentapi.terminal_sizes import Size
 from bcs_scheduler.net.addresses import HostPort
 
 CHUNK = 64 * 1024

@@ -14,7 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Literal, TypeVar
 
 from bcs_scheduler.agentapi.sandbox import PIECE, Folder, NoSuchFile, SandboxError
-from bcs_scheduler.agentapi.sessions import Agent, AgentAway, ContainerId, Piece, SessionError, Size
+from bcs_scheduler.agentapi.sessions import Agent, AgentAway, ContainerId, Piece, SessionError
+from bcs_scheduler.agentapi.terminal_sizes import Size
 from bcs_scheduler.tasks import background
 
 T = TypeVar("T")

@@ -5,11 +5,9 @@ container when that connection ends. ATTACH_CONTAINER_INPUT carries the input; a
 attaches nothing to containers that no executor has (standalone ones). WAIT_NESTED_CONTAINER gives the status as
 wait(2) does.
 
-The agent does not give a terminal the size in LAUNCH_NESTED_CONTAINER_SESSION; a TTY_INFO record does. The kernel then
-sends SIGWINCH to the foreground process group of the terminal. Until the agent's launcher has forked the program, the
-launcher is in this group and ends on SIGWINCH: the program never starts, and the session ends without output. So no
-size is sent before the program has printed something, or `SIZE_DELAY` seconds have passed. On a busy machine that is
-too soon, so a program that sets the size by itself gets another one only when it has printed something.
+The agent does not give a terminal the size in LAUNCH_NESTED_CONTAINER_SESSION; a TTY_INFO record does, when the program
+runs (agentapi/terminal_sizes.py), or `SIZE_DELAY` seconds have passed. On a busy machine that is too soon, so a program
+that sets the size by itself gets another one only when the program has printed something.
 
 Exception tree:
 
@@ -24,12 +22,13 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from typing import Any, Literal, NamedTuple
 
 import httpcore
 import msgspec
 
+from bcs_scheduler.agentapi.terminal_sizes import Size, TerminalSizes
 from bcs_scheduler.net import recordio
 from bcs_scheduler.net.addresses import HostPort
 from bcs_scheduler.tasks import background, running
@@ -60,13 +59,6 @@ class SessionRefused(SessionError):
 class ContainerId(msgspec.Struct, omit_defaults=True):
     value: str
     parent: ContainerId | None = None
-
-
-class Size(NamedTuple):
-    """Of a terminal, in characters."""
-
-    rows: int
-    columns: int
 
 
 class Program(NamedTuple):
@@ -163,10 +155,7 @@ class Session:
         self._response: httpcore.Response | None = None
         self._input: asyncio.Queue[bytes | None] = asyncio.Queue(1)
         self._feeding: asyncio.Task[None] | None = None
-        self._size: Size | None = None
-        """The newest size of the terminal that has not been sent; None = none."""
-        self._resized, self._printed = asyncio.Event(), asyncio.Event()
-        self._sizing: asyncio.Task[None] | None = None
+        self._sizes = TerminalSizes(lambda size: self._put(_control(size)))
 
     async def output(self) -> AsyncIterator[Piece]:
         """The output until the program has ended. Reads from the agent no faster than the caller takes the pieces."""
@@ -176,18 +165,18 @@ class Session:
             for record in _cut(records, part):
                 message = _decode(record, _ProcessIo)
                 if message.type == "DATA" and message.data is not None and message.data.type != "STDIN":
-                    self._printed.set()
+                    self._sizes.came(message.data.data)
                     yield Piece(message.data.type, message.data.data)
 
     async def send(self, data: bytes) -> None:
         """Returns when there is room for more; no bytes end the input. Input after the end of the program is
         dropped."""
+        self._sizes.typed(data)
         await self._put(_stdin(data))
 
     async def resize(self, size: Size) -> None:
         """Returns at once. A size that has not been sent is replaced."""
-        self._size = size
-        self._resized.set()
+        self._sizes.resize(size)
 
     async def status(self) -> int | None:
         """As os.waitstatus_to_exitcode has it: negative is a signal; None: the agent does not know. After the end of
@@ -211,10 +200,10 @@ class Session:
         await self._agent.exit_status(self._container)
 
     async def close(self) -> None:
-        for task in (self._feeding, self._sizing):
-            if task is not None:
-                task.cancel()
-                await asyncio.wait({task})
+        if self._feeding is not None:
+            self._feeding.cancel()
+            await asyncio.wait({self._feeding})
+        await self._sizes.close()
         await self._stack.aclose()
 
     async def _put(self, record: bytes | None) -> None:
@@ -230,30 +219,19 @@ class Session:
         call = {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": launch}
         self._response = await self._agent._open(self._stack, call, None, stream=True)
         self._feeding = background(self._feed(), "input of a session")
-        await self._begin_sizes(program.size, None if program.sets_size else SIZE_DELAY)
+        if program.size is not None:
+            if not program.sets_size:
+                self._sizes.resize(program.size)
+            self._sizes.begin(None if program.sets_size else SIZE_DELAY)
 
     async def _begin_attached(self, size: Size | None) -> None:
         call = {"type": "ATTACH_CONTAINER_OUTPUT", "attach_container_output": {"container_id": self._container}}
         self._response = await self._agent._open(self._stack, call, None, stream=True)
         self._feeding = background(self._feed(), "input of a session")
-        self._printed.set()  # the program runs: no size comes too early
-        await self._begin_sizes(size, SIZE_DELAY)
-
-    async def _begin_sizes(self, size: Size | None, delay: float | None) -> None:
+        self._sizes.started()
         if size is not None:
-            await self.resize(size)
-            self._sizing = background(self._send_sizes(delay), "terminal size of a session")
-
-    async def _send_sizes(self, delay: float | None) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(delay):
-                await self._printed.wait()
-        while True:
-            await self._resized.wait()
-            self._resized.clear()
-            size, self._size = self._size, None
-            if size is not None:
-                await self._put(_control(size))
+            self._sizes.resize(size)
+            self._sizes.begin(SIZE_DELAY)
 
     async def _feed(self) -> None:
         """Ends when the agent does not want any more; a program that has ended reads no input."""

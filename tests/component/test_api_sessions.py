@@ -9,6 +9,7 @@ import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from websockets.exceptions import InvalidStatus, InvalidURI
 from websockets.sync.client import ClientConnection, connect
 
 from bcs_scheduler.agentapi import sessions
+from bcs_scheduler.agentapi.terminal_sizes import Size
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
 from bcs_scheduler.api.sessions.programs import Attachment
@@ -60,7 +62,9 @@ class StandInAgent(StandInServer):
         self.framed = True
         """False: the output is no RecordIO stream."""
         self.quiet = False
-        """Nothing is printed before the end of the input."""
+        """Nothing is printed before the end of the input, beside `says`."""
+        self.says: Queue[bytes] = Queue()
+        """Output that is printed when it is added."""
         agent = self
 
         class Handler(QuietHandler):
@@ -99,6 +103,8 @@ class StandInAgent(StandInServer):
                         while not agent.input_ended.wait(0.05):
                             if not agent.quiet:
                                 self._say("STDERR", b".")  # finds out whether somebody reads
+                            while not agent.says.empty():
+                                self._say("STDOUT", agent.says.get())
                         self._say("STDOUT", b"".join(agent.input))
                     self.wfile.write(b"0\r\n\r\n")
                 except OSError:
@@ -336,13 +342,14 @@ def test_the_last_input_of_a_user_who_leaves_is_written_before_the_session_is_en
 
 
 @pytest.mark.parametrize("sets_size", [True, False])
-def test_a_silent_program_that_sets_the_size_by_itself_gets_none(
+def test_the_echo_of_early_input_is_no_output_of_the_program(
     agent: StandInAgent, monkeypatch: pytest.MonkeyPatch, sets_size: bool
 ) -> None:
-    """On a busy machine, the launcher of the agent may need longer than SIZE_DELAY."""
-    monkeypatch.setattr(sessions, "SIZE_DELAY", 0.0)
+    """On a busy machine, the launcher of the agent may need longer than SIZE_DELAY. The terminal echoes keys that are
+    typed before the program runs, and a size would then end the launcher."""
+    monkeypatch.setattr(sessions, "SIZE_DELAY", 600.0)
     agent.quiet = True
-    program = sessions.Program(("sh",), {}, size=sessions.Size(33, 77), sets_size=sets_size)
+    program = sessions.Program(("sh",), {}, size=Size(33, 77), sets_size=sets_size)
 
     async def until(condition: Callable[[], bool], what: str) -> None:
         await asyncio.to_thread(wait_for, condition, 30, what)
@@ -352,13 +359,39 @@ def test_a_silent_program_that_sets_the_size_by_itself_gets_none(
         session = await sessions.launch(at, sessions.ContainerId("c"), program)
         output = session.output()
         try:
-            for typed in (b"one", b"two"):
-                await session.send(typed)
-                await until(lambda typed=typed: typed in agent.input, "the input")  # type: ignore[misc]
-            assert agent.sizes() == ([] if sets_size else [(33, 77)])
-            agent.quiet = False
+            await session.send(b"ls\r\x12")
+            await until(lambda: b"ls\r\x12" in agent.input, "the input")
+            for echo in (b"ls\r", b"\n^R"):
+                agent.says.put(echo)
+                assert (await anext(output)).data == echo
+            assert agent.sizes() == []
+            await session.resize(Size(20, 100))
+            await session.send(b"second")
+            await until(lambda: b"second" in agent.input, "the input")
+            assert agent.sizes() == []
+            agent.says.put(b"file\r\n")
             await anext(output)
-            await until(lambda: agent.sizes() == [(33, 77)], "the size after the first output")
+            await until(lambda: agent.sizes() == [(20, 100)], "the size after the first output")
+        finally:
+            await session.close()
+
+    asyncio.run(run())
+
+
+def test_a_program_that_sets_the_size_by_itself_gets_later_sizes_only(agent: StandInAgent) -> None:
+    program = sessions.Program(("sh",), {}, size=Size(33, 77), sets_size=True)
+
+    async def run() -> None:
+        at = sessions.Agent(HostPort("127.0.0.1", agent.port))
+        session = await sessions.launch(at, sessions.ContainerId("c"), program)
+        output = session.output()
+        try:
+            await anext(output)
+            await session.send(b"one")
+            await asyncio.to_thread(wait_for, lambda: b"one" in agent.input, 30, "the input")
+            assert agent.sizes() == []
+            await session.resize(Size(20, 100))
+            await asyncio.to_thread(wait_for, lambda: agent.sizes() == [(20, 100)], 30, "the size")
         finally:
             await session.close()
 

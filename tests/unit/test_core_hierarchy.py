@@ -287,7 +287,7 @@ def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:
 def test_room_that_is_offered_before_the_report_of_the_end_makes_no_agent_larger() -> None:
     lab = full()
     tree_of = the_tree(lab)
-    lab.core.turn_context.pool.learn_totals({agent: (WHOLE, 64_000_000) for agent in agents(3)})
+    lab.core.turn_context.pool.learn_totals(dict.fromkeys(agents(3), (WHOLE, 64000000)))
     (ending,) = [group for group in groups(lab, "batch") if group.agent_id == "agent-1"]
     create(lab, "batch", 1, "other")
     arrive(lab, "agent-1")

@@ -19,6 +19,7 @@ from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
 from store.records import PriorityClass, ReschedulePayload
 from store.records.definition import Constraint, Port, RestartPolicy
+from tests.snapshots import outdated
 from tests.unit.lab import Lab, version
 
 WHOLE = 150
@@ -350,6 +351,18 @@ def test_the_room_of_executors_that_returns_later_costs_no_further_eviction() ->
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=30),)))
     lab.wait(2.0)
     assert len(groups(lab, "high")) == 4
+
+
+def test_room_that_still_leaves_follows_offers_that_are_rescinded() -> None:
+    lab = full(bound=4)
+    create(lab, "high", 1, priority=10)
+    lab.wait(2.0)
+    (victim,) = [group for group in groups(lab, "low") if group.killing_since]
+    lab.report(victim, "KILLED")
+    offers = [lab.make_offer(victim.agent_id, cpus=10) for _ in range(2)]
+    lab.turn(leased.OffersArrived(offers=tuple(offers)))
+    lab.turn(leased.OfferRescinded(offer_id=offers[0].id))
+    assert outdated(lab.core) == []
 
 
 def test_room_that_others_take_before_it_is_offered_is_freed_elsewhere() -> None:

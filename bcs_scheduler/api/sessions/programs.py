@@ -17,7 +17,8 @@ import msgspec
 from bcs_scheduler.agentapi.connections import Connection
 from bcs_scheduler.agentapi.following import Following, follow
 from bcs_scheduler.agentapi.sandbox import Folder
-from bcs_scheduler.agentapi.sessions import Agent, Piece, Program, Session, SessionError, Size, attach_to, launch
+from bcs_scheduler.agentapi.sessions import Agent, Piece, Program, Session, SessionError, attach_to, launch
+from bcs_scheduler.agentapi.terminal_sizes import Size
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.sessions.copies import program_of
 from bcs_scheduler.api.sessions.frames import SessionRequest

@@ -14,7 +14,8 @@ from typing import Literal, Protocol
 
 from starlette.types import Receive, Send
 
-from bcs_scheduler.agentapi.sessions import Piece, SessionError, Size
+from bcs_scheduler.agentapi.sessions import Piece, SessionError
+from bcs_scheduler.agentapi.terminal_sizes import Size
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.sessions import frames
 from bcs_scheduler.api.sessions.frames import Outcome

@@ -149,6 +149,7 @@ class LeavingRooms:
                 ended[one.task.agent].append(one)
         if not ended:
             return {}
+        self._pool.table.flush()
         taken: dict[str, Counter[str]] = defaultdict(Counter)
         for demand, placement in planned:
             if placement.agent_id in ended:
