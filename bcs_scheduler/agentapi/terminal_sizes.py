@@ -57,10 +57,10 @@ class TerminalSizes:
         self._resized.set()
 
     def typed(self, data: bytes) -> None:
-        """The user has typed this input."""
-        if not self._printed.is_set():
-            if len(self._echo) + len(data) > MOST_TYPED:
-                return
+        """The user has typed this input. Input before `begin`, or without `begin`, has no echo."""
+        if self._sending is None or self._printed.is_set():
+            return
+        if len(self._echo) + len(data) <= MOST_TYPED:
             self._echo += b"".join(_ECHOES.get(code, bytes((code,))) for code in data)
 
     def came(self, data: bytes) -> None:

@@ -37,6 +37,7 @@ tickTime=500
 initLimit=20
 syncLimit=10
 minSessionTimeout=500
+maxSessionTimeout=60000
 maxClientCnxns=0
 dataDir={data}
 clientPort={port}
