@@ -140,8 +140,8 @@ def test_a_folder_with_errors_names_file_and_object(terminal: Terminal, columns:
     assert sum(line.startswith(("  broken/a.json: not JSON: ", "  broken/b.yaml: not YAML: ")) for line in lines) == 2
 
 
-def test_contexts(terminal: Terminal) -> None:
-    url = terminal.server
+def test_contexts(web: Terminal) -> None:
+    url = web.server
     steps = (
         f"bcs config set-context here --server {url} -n shop",
         f"bcs config set-context tls --server {url.replace('http', 'https')}",
@@ -152,7 +152,7 @@ def test_contexts(terminal: Terminal) -> None:
         "bcs --context here get ns",
         "bcs --context nowhere get ns",
     )
-    _, shown = terminal.run("; ".join(steps), NARROW)
+    _, shown = web.run("; ".join(steps), NARROW)
     said = " ".join(shown.split())
     assert re.search(rf"\* +here +{url} +shop", shown), shown
     assert f"cannot reach {url.replace('http', 'https')}: the server does not use TLS: use {url}" in said
