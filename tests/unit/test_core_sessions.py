@@ -273,13 +273,23 @@ def run(lab: Lab) -> None:
             lab.report(group, "RUNNING")
 
 
+def leaving(lab: Lab) -> list[Any]:
+    return [group for group in lab.core.state.taskgroups.values() if group.killing_since and not group.ended]
+
+
+def end_victims(lab: Lab) -> list[Any]:
+    """The victims end. Their room is not offered yet."""
+    victims = leaving(lab)
+    for group in victims:
+        lab.report(group, "KILLED")
+    return victims
+
+
 def leave(lab: Lab) -> list[str]:
     """The victims end, and their agents are offered again. The agents of the victims."""
-    leaving = [group for group in lab.core.state.taskgroups.values() if group.killing_since and not group.ended]
-    for group in leaving:
-        lab.report(group, "KILLED")
-    arrive(lab, *(group.agent_id for group in leaving))
-    return [group.agent_id for group in leaving]
+    freed = [group.agent_id for group in end_victims(lab)]
+    arrive(lab, *freed)
+    return freed
 
 
 def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
@@ -307,80 +317,73 @@ def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
     assert len(low) == 4 and {group.restarts for group in low} == {0}, "nothing is lost, and no restart is counted"
 
 
-def test_room_that_returns_in_two_offers_costs_no_further_eviction() -> None:
+def evicted_from_one_agent(taskgroups: int, cpus: int, gang: int) -> Lab:
+    """One agent with `cpus` was full of taskgroups of `low`. As many as the gang `high` needs were evicted and have
+    ended. Their room was not offered yet."""
     lab = Lab(PREEMPTING)
-    create(lab, "low", 4, max_unavailable=4)
+    create(lab, "low", taskgroups, max_unavailable=taskgroups)
     lab.wait(2.0)
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=450),)))
+    arrive(lab, "a", cpus=cpus)
     lab.wait(2.0)
     run(lab)
-    create(lab, "high", 2, min_available=2, priority=10)
+    assert [group.resources.cpus for group in groups(lab, "low")] == [100] * taskgroups
+    create(lab, "high", gang, min_available=gang, priority=10)
     lab.wait(2.0)
-    victims = [group for group in groups(lab, "low") if group.killing_since]
-    assert len(victims) == 2
-    for group in victims:
-        lab.report(group, "KILLED")
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=WHOLE),)))
+    assert len(end_victims(lab)) == gang
+    return lab
+
+
+def test_room_that_returns_in_two_offers_costs_no_further_eviction() -> None:
+    lab = evicted_from_one_agent(4, 450, gang=2)
+    arrive(lab, "a")
     lab.wait(2.0)
-    assert len([group for group in groups(lab, "low") if group.killing_since and not group.ended]) == 0
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=WHOLE),)))
+    assert leaving(lab) == []
+    arrive(lab, "a")
     lab.wait(2.0)
     assert len(groups(lab, "high")) == 2
 
 
 def test_the_room_of_executors_that_returns_later_costs_no_further_eviction() -> None:
     """Mesos offers the resources of a task when the task has ended, and those of its executor in later offers."""
-    lab = Lab(PREEMPTING)
-    create(lab, "low", 6, max_unavailable=6)
-    lab.wait(2.0)
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=600),)))
-    lab.wait(2.0)
-    run(lab)
-    assert [group.resources.cpus for group in groups(lab, "low")] == [100] * 6
-    create(lab, "high", 4, min_available=4, priority=10)
-    lab.wait(2.0)
-    victims = [group for group in groups(lab, "low") if group.killing_since]
-    assert len(victims) == 4
-    for group in victims:
-        lab.report(group, "KILLED")
+    lab = evicted_from_one_agent(6, 600, gang=4)
     for cpus in (360, 10):
-        lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=cpus),)))
+        arrive(lab, "a", cpus=cpus)
         lab.wait(0.3)
     lab.wait(1.2)
     assert len([group for group in groups(lab, "low") if group.killing_since]) == 4
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=30),)))
+    arrive(lab, "a", cpus=30)
     lab.wait(2.0)
     assert len(groups(lab, "high")) == 4
 
 
-def test_room_that_still_leaves_follows_offers_that_are_rescinded() -> None:
+def evicted_once() -> tuple[Lab, str]:
+    """One of four taskgroups of `low` was evicted for `high` and has ended. Returns its agent, too, whose room was not
+    offered yet."""
     lab = full(bound=4)
     create(lab, "high", 1, priority=10)
     lab.wait(2.0)
-    (victim,) = [group for group in groups(lab, "low") if group.killing_since]
-    lab.report(victim, "KILLED")
-    offers = [lab.make_offer(victim.agent_id, cpus=10) for _ in range(2)]
+    (victim,) = end_victims(lab)
+    return lab, victim.agent_id
+
+
+def test_room_that_still_leaves_follows_offers_that_are_rescinded() -> None:
+    lab, agent = evicted_once()
+    offers = [lab.make_offer(agent, cpus=10) for _ in range(2)]
     lab.turn(leased.OffersArrived(offers=tuple(offers)))
     lab.turn(leased.OfferRescinded(offer_id=offers[0].id))
     assert outdated(lab.core) == []
 
 
 def test_room_that_others_take_before_it_is_offered_is_freed_elsewhere() -> None:
-    lab = full(bound=4)
-    create(lab, "high", 1, priority=10)
-    lab.wait(2.0)
-    (victim,) = [group for group in groups(lab, "low") if group.killing_since]
-    lab.report(victim, "KILLED")
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer(victim.agent_id, cpus=10),)))
+    lab, agent = evicted_once()
+    arrive(lab, agent, cpus=10)
     lab.wait(RETURN_SECONDS - 1.0)
-    assert [group for group in groups(lab, "low") if group.killing_since and not group.ended] == []
+    assert leaving(lab) == []
     lab.wait(2.0)
-    (second,) = [group for group in groups(lab, "low") if group.killing_since and not group.ended]
-    assert second.agent_id != victim.agent_id
-    lab.report(second, "KILLED")
-    arrive(lab, second.agent_id)
+    (second,) = leave(lab)
+    assert second != agent
     lab.wait(2.0)
-    assert [group.agent_id for group in groups(lab, "high")] == [second.agent_id]
+    assert [group.agent_id for group in groups(lab, "high")] == [second]
 
 
 def test_an_application_whose_taskgroups_were_evicted_is_pending_and_names_the_beneficiary() -> None:

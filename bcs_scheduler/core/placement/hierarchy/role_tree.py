@@ -178,7 +178,7 @@ class RoleTree:
         for name in agents:
             if name in rank:
                 agent, before = snapshot.agents[rank[name]], known.get(name)
-                if before is agent or (before is not None and before.total == agent.total):
+                if before is not None and before.total == agent.total:
                     continue
                 size = counted(agent.total)
                 if before is None or size != counted(before.total):
