@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -184,6 +185,26 @@ def test_a_taskgroup_whose_promised_agent_is_lost_preempts_on_another_one() -> N
     lab.report(other, "KILLED")
     arrive(lab, other.agent_id)
     assert [group.agent_id for group in groups(lab, "online")] == [other.agent_id]
+
+
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_victims_that_end_in_any_order_are_as_many_as_needed(order: tuple[int, ...]) -> None:
+    lab = Lab(options())
+    create(lab, "batch", 6, max_unavailable=6)
+    arrive(lab, *agents(6))
+    run(lab)
+    create(lab, "online", 6)
+    for _ in range(4):
+        lab.wait(5.0)
+    victims = [group for group in groups(lab, "batch") if group.killing_since]
+    assert len(victims) == 3
+    for number in order:
+        lab.report(victims[number], "KILLED")
+        arrive(lab, victims[number].agent_id)
+        run(lab)
+    lab.wait(20.0)
+    assert len(groups(lab, "online")) == 3
+    assert [group for group in groups(lab, "batch") if group.killing_since] == []
 
 
 def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
 from offers.policy.hierarchy.maintenance import keep
+from offers.policy.hierarchy.preemption.promises import hand_over, promises_to
 from offers.policy.hierarchy.preemption.quota import give_back, spread
 from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
 from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, preempt
@@ -25,6 +26,8 @@ from tests.vectors.running import judge
 
 SPECIFIED = Path(__file__).parents[1] / "vectors" / "policy_vectors.json"
 LATE = 1000.0
+ONE_MORE = (("t7", 2), ("t8", 1), ("t9", 1))
+"""Names and amounts of asks."""
 
 
 def queue(name: str, guaranteed: int | None = None, most: int | None = None, *queues: Any, **properties: Any) -> Any:
@@ -142,6 +145,22 @@ def test_an_ask_tries_again_after_a_pause() -> None:
     assert state.applications[ask.application].preempted_at[ask.name] == LATE
     small = pending(state, "root.q2", 2)[0]
     assert attempt(state, small, LATE) is not None
+
+
+def test_a_promise_to_an_ask_that_is_gone_passes_to_one_that_is_alike() -> None:
+    state = full()
+    (ask, other) = pending(state, "root.q2", 1, 1)
+    preempt(state, LATE)
+    before = promises_to(state, ask.application)
+    expected = state.queues["root.q2"].expected("cpus")
+    state.withdraw(ask.application, ask.name)
+    unlike, alike, late = (ask._replace(name=name, request=(("cpus", amount),)) for name, amount in ONE_MORE)
+    state.ask_all([unlike, alike, late])
+    hand_over(state, before, [unlike, alike, late])
+    assert {one.ask for one in promises_to(state, ask.application)} == {alike, other}
+    assert state.queues["root.q2"].expected("cpus") == expected
+    assert state.applications[ask.application].preempted_at[alike.name] == LATE
+    assert preempt(state, LATE) == []
 
 
 def test_an_ask_whose_promise_is_lost_preempts_again() -> None:

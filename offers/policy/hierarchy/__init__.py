@@ -47,7 +47,7 @@ from offers.policy.hierarchy.gangs.attempts import Attempts
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
-from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises
+from offers.policy.hierarchy.preemption.promises import Promise, hand_over, promise_again, promises, promises_to
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -88,6 +88,7 @@ __all__ = [
     "conditions_changed",
     "copied",
     "finish",
+    "hand_over",
     "keep",
     "maintain",
     "may_administrate",
@@ -100,6 +101,7 @@ __all__ = [
     "place",
     "promise_again",
     "promises",
+    "promises_to",
     "recover_all",
     "remove_node",
     "rename",

@@ -28,11 +28,13 @@ from offers.policy.hierarchy import (
     apply,
     conditions_changed,
     finish,
+    hand_over,
     occupy,
     occupy_anew,
     place,
     promise_again,
     promises,
+    promises_to,
     recover_all,
     remove_node,
     rename,
@@ -244,6 +246,7 @@ class RoleTree:
         another agent, continues with a task that is new on its agent: a placement was planned, or was launched."""
         name, tree = job.name, self.tree
         present, allocations = self._tasks[name], tree.applications[name].allocations
+        promised = promises_to(tree, name)
         free: dict[tuple[str, Amounts], list[str]] = {}
         """Names of allocations without a task, by agent and amounts."""
         for identity, task in list(present.items()):
@@ -280,6 +283,7 @@ class RoleTree:
             if task.status is Status.RELEASING and f"{name}/{safe(identity)}" not in tree.leaving:
                 tree.leave(allocations[safe(identity)])
         tree.ask_all(asks)
+        hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
 
     def _is_known(self, task: Task, *, forced: bool) -> bool:
         if task.status in ON_AGENT:

@@ -49,3 +49,19 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         if reserved is not None:
             owner.reserved_at[ask.name] = reserved
         tree.promise(ask.application, ask.name, node, reserves=reserves)
+
+
+def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> None:
+    """Passes promises on from asks that are gone to asks of the same application with equal requests and constraints.
+    `before`: the promises before the asks went; `asks`: the asks that came; the first one is served first. Promises for
+    which there is no such ask end."""
+    rest = list(asks)
+    for promise in before:
+        gone = promise.ask
+        if gone.name in tree.applications[gone.application].asks:
+            continue
+        alike = (ask for ask in rest if (ask.request, ask.constraint) == (gone.request, gone.constraint))
+        taker = next(alike, None)
+        if taker is not None:
+            rest.remove(taker)
+            promise_again(tree, [promise._replace(ask=taker)])
