@@ -207,6 +207,57 @@ def test_victims_that_end_in_any_order_are_as_many_as_needed(order: tuple[int, .
     assert [group for group in groups(lab, "batch") if group.killing_since] == []
 
 
+def contended() -> Lab:
+    """Six agents with room for one taskgroup each: `online` uses its guarantee of three and wants more; `batch` has the
+    others, wants more, and has reserved agents."""
+    lab = Lab(options())
+    create(lab, "batch", 6, max_unavailable=6)
+    arrive(lab, *agents(6))
+    run(lab)
+    create(lab, "online", 3)
+    for _ in range(4):
+        lab.wait(5.0)
+    for victim in [group for group in groups(lab, "batch") if group.killing_since]:
+        lab.report(victim, "KILLED")
+        arrive(lab, victim.agent_id)
+        run(lab)
+    create(lab, "online", 3, "more")
+    lab.wait(20.0)
+    assert len(groups(lab, "online")) == len(groups(lab, "batch")) == 3
+    return lab
+
+
+@pytest.mark.parametrize("state", ("FAILED", "FINISHED", "KILLED"))
+@pytest.mark.parametrize("at_once", (True, False))
+def test_a_queue_at_its_guarantee_preempts_nothing_when_its_own_taskgroup_ends(state: Any, at_once: bool) -> None:
+    lab = contended()
+    failing = groups(lab, "online")[0]
+    offer = leased.OffersArrived(offers=(lab.make_offer(failing.agent_id, cpus=WHOLE),))
+    report = StatusUpdate(task_id=failing.tasks[0].id, state=TaskState[state], agent_id=failing.agent_id, uuid=b"e")
+    lab.turn(report, *([offer] if at_once else []))
+    lab.wait(1.0)
+    if not at_once:
+        lab.turn(offer)
+    run(lab)
+    lab.wait(100.0)
+    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert len(groups(lab, "online")) + len(groups(lab, "online", "more")) == 3
+    (there,) = [one for one in lab.core.state.taskgroups.values() if one.agent_id == failing.agent_id and not one.ended]
+    assert there.name.startswith("web" if state == "FAILED" else ("web", "more"))
+
+
+def test_room_that_others_take_after_a_failure_is_preempted_elsewhere() -> None:
+    lab = contended()
+    failing = groups(lab, "online")[0]
+    lab.report(failing, "FAILED")
+    lab.turn(AgentRemoved(agent_id=failing.agent_id))
+    victim = preempting(lab)
+    assert victim.namespace == "batch"
+    lab.report(victim, "KILLED")
+    arrive(lab, victim.agent_id)
+    assert len(groups(lab, "online")) + len(groups(lab, "online", "more")) == 3
+
+
 def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
     lab = full(max_unavailable=3)
     create(lab, "online", 1)
@@ -450,7 +501,7 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
         for role, kept in placing.trees.roles.items():
             snapshot = placing._snapshots._roles[role]._snapshot
             kept.follow(snapshot, (), (), lambda template, agent: True)
-            fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission)
+            fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission, lambda _: False)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, lambda template, agent: True)
             assert figures(kept) == figures(fresh)
 

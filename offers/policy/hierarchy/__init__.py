@@ -48,6 +48,7 @@ from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
 from offers.policy.hierarchy.preemption.promises import Promise, hand_over, promise_again, promises, promises_to
+from offers.policy.hierarchy.preemption.regaining import regain
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -103,6 +104,7 @@ __all__ = [
     "promises",
     "promises_to",
     "recover_all",
+    "regain",
     "remove_node",
     "rename",
     "set_nodes",

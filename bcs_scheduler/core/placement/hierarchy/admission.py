@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -35,6 +35,23 @@ class Admission:
     def names(self, template: Template) -> frozenset[str]:
         """The agents that pass the tests of the template."""
         return frozenset(name for name, passed in zip(self._rank, self._mask(template).tolist(), strict=True) if passed)
+
+
+def frozen(present: Callable[[], Admits]) -> Callable[[Hashable, str], bool]:
+    """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
+    judged once, by the tests that `present` returns at that moment."""
+    known: dict[Template, frozenset[str] | None] = {}
+
+    def admitted(constraint: Hashable, node: str) -> bool:
+        if not isinstance(constraint, Template):
+            return True
+        if constraint not in known:
+            admits = present()
+            known[constraint] = admits.names(constraint) if isinstance(admits, Admission) else None
+        names = known[constraint]
+        return names is None or node in names
+
+    return admitted
 
 
 def admission(found: SessionInput, explainer: Explainer, taken: Sequence[Array] = ()) -> Admission:

@@ -1,14 +1,16 @@
-"""Tasks of snapshots as asks of trees, and victims of trees as evictions."""
+"""Tasks and agents of snapshots as a tree has them, and victims of trees as evictions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
+from offers.policy.amounts import Vector
 from offers.policy.hierarchy import Allocation, Ask, Preemption
 from offers.policy.session.decisions import Eviction
-from offers.policy.session.model import Job, Status, Task
+from offers.policy.session.model import Agent, Job, Status, Task
+from offers.policy.session.snapshot import Snapshot
 from store import ids
 
 COUNTED = ("cpus", "mem")
@@ -40,6 +42,20 @@ def same(before: Task, after: Task | None) -> bool:
 def counted(amounts: Amounts) -> Amounts:
     """The amounts that queues and nodes count."""
     return tuple([pair for pair in amounts if pair[0] in COUNTED])
+
+
+def sized_anew(known: Mapping[str, Agent], snapshot: Snapshot, agents: Iterable[str]) -> dict[str, Vector]:
+    """The counted sizes of those of the agents in a snapshot that are not known, or are known with other sizes."""
+    found: dict[str, Vector] = {}
+    for name in agents:
+        if name in snapshot.rank:
+            agent, before = snapshot.agents[snapshot.rank[name]], known.get(name)
+            if before is not None and before.total == agent.total:
+                continue
+            size = counted(agent.total)
+            if before is None or size != counted(before.total):
+                found[name] = dict(size)
+    return found
 
 
 def safe(task: str) -> str:

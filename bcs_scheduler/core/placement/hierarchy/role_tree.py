@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 
-from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
-from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, task_name
+from bcs_scheduler.core.placement.hierarchy.admission import Admits, frozen
+from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, sized_anew, task_name
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy import (
@@ -21,6 +22,7 @@ from offers.policy.hierarchy import (
     NotPlaced,
     Partition,
     Promise,
+    Queue,
     QueueState,
     Refusal,
     Submission,
@@ -36,6 +38,7 @@ from offers.policy.hierarchy import (
     promises,
     promises_to,
     recover_all,
+    regain,
     remove_node,
     rename,
     set_nodes,
@@ -53,10 +56,15 @@ class RoleTree:
     """Follows one snapshot."""
 
     def __init__(
-        self, partition: Partition, halts: tuple[QueueHalt, ...], submission: Callable[[str], Submission]
+        self,
+        partition: Partition,
+        halts: tuple[QueueHalt, ...],
+        submission: Callable[[str], Submission],
+        has_ended: Callable[[str], bool],
     ) -> None:
-        """`submission`: the properties of an application, by its key, that placement rules and limits look at."""
-        self._partition, self._halts, self._submission_of = partition, halts, submission
+        """`submission`: the properties of an application, by its key, that placement rules and limits look at.
+        `has_ended`: True if the taskgroup with an id has ended; the agent may have its room later."""
+        self._partition, self._halts, self._submission_of, self._has_ended = partition, halts, submission, has_ended
         self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
         self.attempts = Attempts(self.tree)
@@ -76,6 +84,9 @@ class RoleTree:
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
         self._took_back = False
         """A taskgroup was taken back that the tree does not count."""
+        self._ended: dict[str, tuple[Queue, Allocation]] = {}
+        """Allocations that have ended and were not preempted, with their leaves, by the id of the ask, until the tree
+        follows the whole snapshot."""
         self._promised: list[Promise] = []
         """Promises of a replaced tree, until the new one has the applications."""
 
@@ -83,20 +94,8 @@ class RoleTree:
         return not isinstance(constraint, Template) or self.admits(constraint, node)
 
     def frozen(self) -> Callable[[Hashable, str], bool]:
-        """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
-        judged once, with the agents at that moment."""
-        known: dict[Template, frozenset[str] | None] = {}
-
-        def admitted(constraint: Hashable, node: str) -> bool:
-            if not isinstance(constraint, Template):
-                return True
-            if constraint not in known:
-                admits = self.admits
-                known[constraint] = admits.names(constraint) if isinstance(admits, Admission) else None
-            names = known[constraint]
-            return names is None or node in names
-
-        return admitted
+        """See `admission.frozen`."""
+        return frozen(lambda: self.admits)
 
     def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
         """Gives the tree another configuration. Applications that no queue has taken are tried again when the tree
@@ -137,7 +136,7 @@ class RoleTree:
         if not partly:
             changed |= self._doubtful
             self._doubtful = set()
-        sized = self._sized_anew(snapshot, agents)
+        sized = sized_anew(self._agents, snapshot, agents)
         if self._is_new or (not partly and self._moves(snapshot, agents, sized) > MOST_MOVES):
             self._renew(snapshot)
             return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
@@ -147,6 +146,8 @@ class RoleTree:
         finally:
             if not partly:
                 self.tree.nodes.settle()
+                regain(self.tree, self._ended.values(), snapshot.now)
+                self._ended.clear()
 
     def _moves(self, snapshot: Snapshot, agents: Iterable[str], sized: Mapping[str, Vector]) -> int:
         """Number of agents that have joined or left, or have other sizes."""
@@ -173,20 +174,6 @@ class RoleTree:
                 del known[name]
         return looked_at
 
-    def _sized_anew(self, snapshot: Snapshot, agents: Iterable[str]) -> dict[str, Vector]:
-        """The sizes of agents that the tree does not have, or has with other sizes."""
-        found: dict[str, Vector] = {}
-        known, rank = self._agents, snapshot.rank
-        for name in agents:
-            if name in rank:
-                agent, before = snapshot.agents[rank[name]], known.get(name)
-                if before is not None and before.total == agent.total:
-                    continue
-                size = counted(agent.total)
-                if before is None or size != counted(before.total):
-                    found[name] = dict(size)
-        return found
-
     def _renew(self, snapshot: Snapshot) -> None:
         self._new_tree([(agent.name, dict(counted(agent.total))) for agent in snapshot.agents])
         self._is_new = False
@@ -199,6 +186,7 @@ class RoleTree:
                 self._set_job(name, job)
         promise_again(self.tree, self._promised)
         self._promised.clear()
+        self._ended.clear()
 
     def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
         """A tree without applications in place of the present one."""
@@ -272,16 +260,20 @@ class RoleTree:
                 goes_on.append((names.pop(), Allocation(ask, task.agent)))
             else:
                 runs.append(Allocation(ask, task.agent))
-        for names in free.values():
-            for ended in names:
-                tree.release(name, ended)
+        leaf = tree.queues[tree.applications[name].queue]
+        for ended in chain(*free.values()):
+            released = tree.release(name, ended)
+            self._ended[released.ask.id] = (leaf, released)
         if goes_on:
             rename(tree, name, goes_on)
         recover_all(tree, name, runs)
         self._tasks[name] = wanted
         for identity, task in wanted.items():
             if task.status is Status.RELEASING and f"{name}/{safe(identity)}" not in tree.leaving:
-                tree.leave(allocations[safe(identity)])
+                leaving = allocations[safe(identity)]
+                tree.leave(leaving)
+                if self._has_ended(identity):
+                    self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
         hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
 

@@ -184,8 +184,12 @@ class Trees:
         """The tree of a role, which is made if there is none."""
         found = self.roles.get(role)
         if found is None:
-            found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission)
+            found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission, self._has_ended)
         return found
+
+    def _has_ended(self, taskgroup: str) -> bool:
+        group = self._turn.state.taskgroups.get(taskgroup)
+        return group is None or group.ended
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
         """Like `QueueAccounts.too_small`."""

@@ -6,6 +6,7 @@ Taskgroups that have changed are noted, and only these are read again for the ne
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from store.state import State
 MOST_TEMPLATES = 4096
 """Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
 cost time only."""
+MOST_FAILED = 1024
+"""Number of ended taskgroups that are remembered until the next session."""
 CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
 """Priority classes of the work that the cluster itself needs."""
 SYSTEM = frozenset({"kube-system", "bcs-system"})
@@ -53,6 +56,8 @@ class HeldTasks:
         self._templates: dict[tuple[Resources, tuple[tuple[str, int], ...]], Template] = {}
         self._changed: dict[str, dict[str, None]] = {}
         """Ids of the taskgroups that have changed, by application."""
+        self._failed: deque[tuple[str, Task]] = deque(maxlen=MOST_FAILED)
+        """Taskgroups that have ended by themselves, with their applications."""
         self.used: dict[str, dict[str, int]] = {}
         """Amounts by agent and dimension."""
         self.touched: set[str] = set()
@@ -66,6 +71,19 @@ class HeldTasks:
             self._changed.setdefault(application, {})[identity] = None
         elif identity in self._changed.get(application, ()):
             self._changed[application].pop(identity)
+
+    def note_failure(self, before: TaskGroup) -> None:
+        """A taskgroup has ended by itself. `before`: its record until then."""
+        task = self._task(before)
+        if task is not None:
+            self._failed.append((before.application_key, task))
+
+    def failures(self) -> list[tuple[str, Task]]:
+        """Application and task of the taskgroups that have ended by themselves since the latest call, as they were
+        before. If there are very many, the newest ones."""
+        found = list(self._failed)
+        self._failed.clear()
+        return found
 
     @property
     def behind(self) -> int:

@@ -62,7 +62,7 @@ def _offered(row: LeasedRow | None) -> dict[str, int]:
 
 
 class _Leaving(NamedTuple):
-    """A taskgroup that leaves promised room, as a task of its job."""
+    """A taskgroup whose room is expected, as a task of its job."""
 
     role: str
     job: str
@@ -72,7 +72,8 @@ class _Leaving(NamedTuple):
 
 
 class LeavingRooms:
-    """Follows taskgroups that leave promised room, from the session that promised the room until the offers have it."""
+    """Follows taskgroups that leave promised room, from the session that promised the room until the offers have it.
+    With queues in a tree, also taskgroups that have ended by themselves: queues keep their room."""
 
     def __init__(self, state: State, pool: OfferPool) -> None:
         self._state, self._pool = state, pool
@@ -101,10 +102,25 @@ class LeavingRooms:
                     self._leaving.setdefault(identity, _Leaving(role, job, releasing, until))
                     self._on[name, role].add(identity)
             if leaves:
-                agent = snapshot.agents[snapshot.rank[name]]
-                foreign = dict(agent.foreign)
-                self._whole[name, role] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
+                self._note_whole(role, snapshot.agents[snapshot.rank[name]])
                 self._first = min(self._first, until)
+
+    def end(self, role: str, snapshot: Snapshot, tasks: Iterable[tuple[str, Task]], now: float) -> None:
+        """Tasks have ended by themselves since the latest session. `snapshot`: its input; `tasks`: the tasks as they
+        were before, with the names of their jobs; `now`: Unix seconds."""
+        until = now + RETURN_SECONDS
+        for job, task in tasks:
+            rank = snapshot.rank.get(task.agent)
+            if rank is None or task.name in self._leaving:
+                continue
+            self._leaving[task.name] = _Leaving(role, job, task._replace(status=Status.RELEASING), until)
+            self._on[task.agent, role].add(task.name)
+            self._note_whole(role, snapshot.agents[rank])
+            self._first = min(self._first, until)
+
+    def _note_whole(self, role: str, agent: Agent) -> None:
+        foreign = dict(agent.foreign)
+        self._whole[agent.name, role] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
 
     def offered(self, sites: Iterable[Site], now: float) -> None:
         """There are new offers of these agents in these roles. `now`: Unix seconds."""

@@ -287,6 +287,8 @@ class SessionPass(PlacementPass):
         """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
         most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
+        if demands:  # otherwise nothing waits for the room
+            self._snapshots.expect(role, self._leaving, self._turn.now)
         moving = (role, demands, most, self._launcher.placements(), Promises(self._nominations, self._leaving))
         return self._snapshots.take(*moving, self._turn.now, plain=self.plain)
 

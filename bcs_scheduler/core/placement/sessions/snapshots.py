@@ -17,6 +17,8 @@ from store.records import Namespace, Record, TaskGroup
 from store.state import State
 from transactions.base import Slot
 
+BY_ITSELF = frozenset({"Failed", "Error", "Finish", "Killed"})
+"""The states of taskgroups that end by themselves."""
 TaskName = tuple[str, str]
 """Names of job and task."""
 
@@ -57,6 +59,13 @@ class Snapshots:
         come from a tree of queues; the same in all calls for a role."""
         self.drain()
         return self._of(role, plain=plain).take(self.moving(role, demands, most, planned, promises), now)
+
+    def expect(self, role: str, rooms: LeavingRooms, now: float) -> None:
+        """Has `rooms` follow the taskgroups of a role that have ended by themselves since the latest call. `now`: Unix
+        seconds."""
+        found = self._roles.get(role)
+        if found is not None:
+            rooms.end(role, found.changes(is_new=False).snapshot, found.held.failures(), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the
@@ -117,6 +126,10 @@ class Snapshots:
         if isinstance(group, TaskGroup):
             for role in self._roles.values():
                 role.held.note(group.application_key, key, present=after is not None)
+            if isinstance(before, TaskGroup) and isinstance(after, TaskGroup) and _ends_by_itself(before, after):
+                for role in self._roles.values():
+                    if role.plain:
+                        role.held.note_failure(before)
 
     def _application_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
         for role in self._roles.values():
@@ -137,3 +150,8 @@ class Snapshots:
             for name, record in self._state.namespaces.items():
                 if isinstance(record, Namespace) and record.queue == key:
                     self._namespace_changed(name, None, None)
+
+
+def _ends_by_itself(before: TaskGroup, after: TaskGroup) -> bool:
+    """True if a taskgroup has ended, was not ended by the scheduler and was not lost: its agent has its room."""
+    return after.status in BY_ITSELF and not before.killing_since and after.ended and not before.ended

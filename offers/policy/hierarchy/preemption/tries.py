@@ -96,7 +96,7 @@ def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestCl
     causes = (tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
     blocked = [one for one in leaf.classes.values() if one.waits in causes and not one.alternative.required_node]
     latest = now - delay_of(leaf)
-    for one in sorted((one for one in blocked if _may_help(leaf, one)), key=_first_key):
+    for one in sorted((one for one in blocked if _may_help(leaf, one)), key=first_key):
         for ask in islice(_ready(tree, one, latest, now), TRIES):
             yield one, ask
 
@@ -114,7 +114,8 @@ def _ready(tree: Tree, one: RequestClass, latest: float, now: float) -> Iterator
                 yield ask
 
 
-def _first_key(one: RequestClass) -> tuple[object, ...]:
+def first_key(one: RequestClass) -> tuple[object, ...]:
+    """The key of the order in which the classes of a leaf try. The class has asks."""
     first = one.members.first()
     assert first is not None and first.key is not None
     return first.key

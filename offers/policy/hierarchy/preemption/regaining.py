@@ -1,0 +1,105 @@
+"""Room that the allocations of a queue give back while the queue is below its guarantee.
+
+An allocation that fails leaves its queue below the guarantee. Asks of the queue that may preempt would choose victims
+at once, although room comes back. So the node is promised to an ask of the same application, or else to the first ask
+of the queue that may preempt. Reservations of other asks on the node end: an allocation that they bring there would be
+preempted afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+
+from offers.policy.hierarchy.preemption.tries import TRIES, delay_of, first_key, has_victims
+from offers.policy.hierarchy.preemption.victims import goal_of
+from offers.policy.hierarchy.state.blocks import fits_request
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.nodes import Node
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
+
+
+def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) -> list[Allocation]:
+    """Promises the nodes of allocations that have ended and were not preempted to asks of their leaves. `ended`: leaves
+    with their allocations; the node has the room, or the allocation is leaving. `now`: seconds of the clock of the
+    asks. Returns the asks with their nodes."""
+    made: list[Allocation] = []
+    candidates: dict[Queue, list[Ask]] = {}
+    for leaf, allocation in ended if tree.partition.preemption else ():
+        node, request = tree.nodes.by_name.get(allocation.node), allocation.ask.request
+        if node is None or leaf.is_stopped or not _is_short(leaf, allocation.ask) or not _has_room(tree, node, request):
+            continue
+        if leaf not in candidates:
+            candidates[leaf] = list(_waiting(tree, leaf, now))
+        room = dict(request)
+        for ask in chain(_own(tree, allocation.ask.application), candidates[leaf]):
+            if fits_request(ask.request, room) and _may_take(tree, leaf, ask, node):
+                candidates[leaf] = [one for one in candidates[leaf] if one is not ask]
+                _end_reservations(tree, node, ask)
+                tree.promise(ask.application, ask.name, node.name)
+                made.append(Allocation(ask, node.name))
+                break
+    return made
+
+
+def _own(tree: Tree, application: str) -> Iterator[Ask]:
+    """Yields the first asks of an application that have no victims."""
+    found = tree.applications.get(application)
+    for group in list(found.groups.values()) if found is not None and tree.lacking.get(application, 0) <= 1 else ():
+        yield from islice((ask for _, name, ask in group.asks if not has_victims(group, name)), 1)
+
+
+def _waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
+    """Yields the first asks of each class of a leaf that have waited long enough to preempt, and have no victims."""
+    for one in sorted((one for one in leaf.classes.values() if one.members.first() is not None), key=first_key):
+        waiting = (
+            ask
+            for group in one.members
+            if group.alike.may_preempt and tree.lacking.get(group.application.name, 0) <= 1
+            for created, name, ask in group.asks
+            if created <= now - delay_of(leaf) and not has_victims(group, name)
+        )
+        yield from islice(waiting, TRIES)
+
+
+def _is_short(leaf: Queue, ask: Ask) -> bool:
+    """True if no queue exceeds its maximum with an ask, and the nearest one with a guarantee does not exceed that."""
+    wanted = {name: amount for name, amount in ask.request if amount > 0}
+    goal = goal_of(leaf, wanted)
+    if goal is None or any(queue.excess(ask.request) for queue in leaf.path):
+        return False
+    return all(
+        goal.expected(name) + amount <= goal.guaranteed[name]
+        for name, amount in wanted.items()
+        if name in goal.guaranteed
+    )
+
+
+def _has_room(tree: Tree, node: Node, request: Iterable[tuple[str, int]]) -> bool:
+    """True if a node has room for a request once its victims have left and the reservations there have ended."""
+    reserved = [dict(ask.request) for ask in _reserving(tree, node)]
+    return node.is_schedulable and all(
+        node.room(name) + sum(one.get(name, 0) for one in reserved) >= amount for name, amount in request
+    )
+
+
+def _may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
+    return (
+        ask.required_node in ("", node.name)
+        and _is_short(leaf, ask)
+        and tree.nodes.is_admitted(ask.constraint, node.name)
+        and tree.limit_of(tree.applications[ask.application], ask.request) is None
+    )
+
+
+def _reserving(tree: Tree, node: Node) -> list[Ask]:
+    """The asks to which a node is promised without victims."""
+    return [ask for ask in node.promises.values() if ask.name in tree.applications[ask.application].reserves]
+
+
+def _end_reservations(tree: Tree, node: Node, ask: Ask) -> None:
+    """Ends the reservations of a node, and that of an ask."""
+    for one in (*_reserving(tree, node), ask):
+        if one.name in tree.applications[one.application].reserves:
+            tree.forget_promise(one.application, one.name)
