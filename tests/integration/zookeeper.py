@@ -28,6 +28,11 @@ _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 """Only the first compiler: up sooner, and for the load of a test a third less processor time in all."""
+ARCHIVE = Path(__file__).resolve().parents[2] / "build" / "zookeeper.jsa"
+MEMBER_ARCHIVE = ARCHIVE.with_name("zookeeper-member.jsa")
+"""Classes of a standalone server, and of a member of an ensemble, as the Java machine holds them in memory.
+`tests.integration.zookeeperarchive` writes these files."""
+ARCHIVING = "-XX:ArchiveClassesAtExit="
 _START_SECONDS = 60.0
 _PORTS = range(32_000, 32_768)
 """Above those that clusters give to tasks, below those that Linux takes for outgoing connections: before a server
@@ -94,6 +99,9 @@ class ZooKeeperServer:
         configuration = self.folder / "zoo.cfg"
         configuration.write_text(_CONFIGURATION.format(data=data, port=self.port, quorum=self._quorum))
         command = ["java", *self._java, *_JAVA_OPTIONS, "-cp", _CLASS_PATH, _MAIN, str(configuration)]
+        archive = MEMBER_ARCHIVE if self._number else ARCHIVE
+        if archive.exists() and not any(ARCHIVING in option for option in self._java):
+            command.insert(1, f"-XX:SharedArchiveFile={archive}")
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
 

@@ -9,6 +9,7 @@ ensemble.stop()
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.integration.zookeeper import SHORT_LIVED, ZooKeeperServer, free_ports
@@ -21,12 +22,13 @@ _JAVA = ("-Xmx192m", SHORT_LIVED)
 class ZooKeeperEnsemble:
     """`members` may be killed, stopped, suspended and started at will; `heal` undoes that."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, java: Sequence[str] = _JAVA) -> None:
+        """`java`: options of the machines."""
         ports = free_ports(3 * _MEMBERS)
         clients, peers, elections = (ports[i * _MEMBERS : (i + 1) * _MEMBERS] for i in range(3))
         quorum = "".join(f"server.{i + 1}=127.0.0.1:{peers[i]}:{elections[i]}\n" for i in range(_MEMBERS))
         self.members = [
-            ZooKeeperServer(folder / str(i + 1), clients[i], number=i + 1, quorum=quorum, java=_JAVA)
+            ZooKeeperServer(folder / str(i + 1), clients[i], number=i + 1, quorum=quorum, java=java)
             for i in range(_MEMBERS)
         ]
 
