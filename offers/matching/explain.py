@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -79,18 +80,21 @@ class Explainer:
         amounts = self._amount_tests(request_class)
         tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
         free = {title: (wanted, there) for title, _, wanted, there in amounts}
+        left = int(np.count_nonzero(remaining))
         for title, ok in tests:
-            failed = remaining & ~ok
-            if title in free and self._pool.promises and (kept := self._promised(title, failed, *free[title])):
-                reasons[PROMISED] += len(kept)
-                remaining[kept] = failed[kept] = False
-            if title == TAINT:
-                _count_taints(reasons, eligibility, failed)
-            elif count := int(failed.sum()):
-                reasons[title] += count
-            remaining &= ok
-        if count := int(remaining.sum()):
-            reasons[NOTHING] = count
+            passed = remaining & ok
+            if (count := int(np.count_nonzero(passed))) < left:
+                failed = remaining & ~ok
+                if title in free and self._pool.promises and (kept := self._promised(title, failed, *free[title])):
+                    reasons[PROMISED] += len(kept)
+                    failed[kept] = False
+                if title == TAINT:
+                    _count_taints(reasons, eligibility, failed)
+                elif short := int(np.count_nonzero(failed)):
+                    reasons[title] += short
+            remaining, left = passed, count
+        if left:
+            reasons[NOTHING] = left
         return dict(reasons), self._closest(eligibility, policy, amounts)
 
     def _promised(self, name: str, failed: Mask, wanted: int, free: Ints) -> list[int]:
@@ -147,15 +151,17 @@ class Explainer:
         suitable = self._table.active & eligibility.role
         for _, ok in policy:
             suitable = suitable & ok
+        if reduce(np.logical_and, (ok for _, ok, _, _ in amounts), suitable).any():
+            return ()  # an agent has enough of everything
         found: list[tuple[str, int, int]] = []
-        for title, enough, wanted, free in amounts:
+        for title, _, wanted, free in amounts:
             if title.startswith(PORT):
                 continue
             others = suitable.copy()
             for other, ok, _, _ in amounts:
                 if other != title:
                     others &= ok
-            if others.any() and not (enough & others).any():
+            if others.any():
                 found.append((title.removeprefix("extended resource "), wanted, int(free[others].max())))
         return tuple(found)
 

@@ -267,13 +267,14 @@ def simulate(
     except InvalidTransition as refused:
         violation = Violation("I33", str(refused), refused.key)
     world = simulation.world
-    story = world.told(() if verbose or violation is None else violation.objects, ALL if verbose else LAST)
+    told = verbose or violation is not None
+    objects = () if verbose or violation is None else violation.objects
     return Result(
         seed,
         steps,
         world.counts,
         violation,
-        story if verbose or violation is not None else [],
+        world.told(objects, ALL if verbose else LAST) if told else [],
         world.now - began,
         world.digest() if trace else "",
     )

@@ -446,14 +446,19 @@ class TreeRules:
         if known != set(tree.applications):
             odd = sorted(known ^ set(tree.applications))
             raise Violation("I55", f"queues and tree do not have the same applications: {odd[0]}", *odd)
-        sums: dict[str, Counter[str]] = {}
+        sums: dict[str, dict[str, int]] = {}
         for application in tree.applications.values():
-            for queue in tree.queues[application.queue].path:
-                for allocation in application.allocations.values():
-                    sums.setdefault(queue.name, Counter()).update(dict(allocation.ask.request))
+            held: dict[str, int] = {}
+            for allocation in application.allocations.values():
+                for resource, amount in allocation.ask.request:
+                    held[resource] = held.get(resource, 0) + amount
+            for queue in tree.queues[application.queue].path if held else ():
+                sum_of = sums.setdefault(queue.name, {})
+                for resource, amount in held.items():
+                    sum_of[resource] = sum_of.get(resource, 0) + amount
         for name, queue in tree.queues.items():
             found = {resource: amount for resource, amount in queue.allocated.items() if amount}
-            wanted = {resource: amount for resource, amount in sums.get(name, Counter()).items() if amount}
+            wanted = {resource: amount for resource, amount in sums.get(name, {}).items() if amount}
             if found != wanted:
                 raise Violation("I55", f"queue {name} has {found}, its taskgroups have {wanted}")
         self.world.count("trees judged")
