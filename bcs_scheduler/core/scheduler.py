@@ -202,8 +202,8 @@ class Core:
     @property
     def busy(self) -> bool:
         """The last turn ended before everything was done."""
-        parts = (self._sliced_requests, self.turn_context.engine.busy, self._offer_manager.busy, self._services.busy)
-        return any(self.unhandled) or any(parts)
+        unfinished = self._requests or self._reported or self._sliced_requests or self.turn_context.engine.busy
+        return bool(unfinished or self._offer_manager.busy or self._services.busy)
 
     def next_wakeup(self, now: float, tick: float = TICK) -> float:
         """Returns the Unix seconds (clock of the term) at which the next turn must begin at the latest if no input
