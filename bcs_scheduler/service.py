@@ -36,7 +36,6 @@ from bcs_scheduler.observability.alarms import Alarms
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
-from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import parse_target
 from bcs_scheduler.settings.managers import manager_settings, managers_of_settings
 from bcs_scheduler.settings.partitions import partitions_of_settings
@@ -266,6 +265,8 @@ def publisher_factory(settings: Settings, url: str, metrics: Metrics) -> Publish
     """None where services are not published elsewhere."""
     if not settings.services.publish:
         return None
+    from bcs_scheduler.publishing.publisher import Publisher  # with the library for ZooKeeper
+
     target = parse_target(settings.services.publish)
     return lambda epoch, records: Publisher(target, epoch, url, records, metrics.published)
 

@@ -23,15 +23,17 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import httpcore
 import msgspec
 
 from bcs_scheduler.agentapi.terminal_sizes import Size, TerminalSizes
 from bcs_scheduler.net import recordio
 from bcs_scheduler.net.addresses import HostPort
 from bcs_scheduler.tasks import background, running
+
+if TYPE_CHECKING:
+    import httpcore  # loaded with the first session
 
 PATIENCE = 10.0
 """Seconds for an answer that a healthy agent sends at once, and for an agent to accept written bytes."""
@@ -124,6 +126,8 @@ class Agent:
     async def _sent(
         self, stack: AsyncExitStack, headers: Mapping[str, str], content: Any, timeout: float | None
     ) -> httpcore.Response:
+        import httpcore
+
         pool = await stack.enter_async_context(httpcore.AsyncConnectionPool(max_connections=1, retries=0))
         timeouts = {"connect": PATIENCE, "pool": PATIENCE, "read": timeout, "write": None}
         try:
@@ -336,6 +340,8 @@ def _decode(data: bytes, kind: type[Any]) -> Any:
 
 
 async def _parts(response: httpcore.Response) -> AsyncIterator[bytes]:
+    import httpcore
+
     try:
         async for part in response.aiter_stream():
             yield part

@@ -12,7 +12,7 @@ from bcs_scheduler.leadership.gateway import Role
 from bcs_scheduler.leadership.standby import FollowerStatus
 from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.loop.pipeline import Meter
-from bcs_scheduler.publishing.publisher import Status as PublishingStatus
+from bcs_scheduler.publishing.status import Status as PublishingStatus
 from store.records import Event
 
 

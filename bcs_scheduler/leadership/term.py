@@ -28,7 +28,7 @@ from bcs_scheduler.loop.clock import Clock
 from bcs_scheduler.loop.inbox import Inbox, InboxClosed
 from bcs_scheduler.loop.pipeline import CommitPipeline
 from bcs_scheduler.loop.turn_timer import COMMANDS, OFFERS, TurnPace, is_crowded, rest, room_for_reports
-from bcs_scheduler.publishing.publisher import Status as PublishingStatus
+from bcs_scheduler.publishing.status import Status as PublishingStatus
 from store import threads
 from store.base import Store
 from store.records import Event, Record

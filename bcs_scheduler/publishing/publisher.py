@@ -12,7 +12,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -32,6 +31,7 @@ from kazoo.protocol.states import KazooState
 
 from bcs_scheduler.publishing import documents
 from bcs_scheduler.publishing.retry_queue import RetryQueue
+from bcs_scheduler.publishing.status import Status
 from bcs_scheduler.publishing.target import Target
 from bcs_scheduler.publishing.tree import KINDS, Claim, Deposed, FenceGone, TooLarge, Tree, Write, batches, parent_of
 from store import threads
@@ -62,15 +62,6 @@ ABOUT_NODES = (
 
 Counted = Callable[[str, str, int], None]
 """(kind, outcome, number of nodes): written, deleted, skipped because it failed, or (no kind) failed sessions."""
-
-
-class Status(NamedTuple):
-    """`problem` is empty while all is well; `since`: monotonic seconds of its begin."""
-
-    connected: bool
-    pending: int
-    problem: str
-    since: float
 
 
 class Publisher:

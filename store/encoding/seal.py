@@ -13,8 +13,10 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from cryptography.fernet import Fernet, InvalidToken
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet  # loaded with the first key
 
 OPEN_KINDS = frozenset(
     {
@@ -55,6 +57,8 @@ class Sealer:
     def __init__(self, keys: Sequence[str] = ()) -> None:
         """Raises ValueError for an invalid key, by its position; the key itself is not part of the message."""
         self._keys: dict[bytes, Fernet] = {}
+        if keys:
+            from cryptography.fernet import Fernet
         for number, key in enumerate(keys, 1):
             try:
                 self._keys[key_id(key)] = Fernet(key)
@@ -90,6 +94,8 @@ class Sealer:
         name = identity.decode("ascii", "replace")
         if fernet is None:
             raise Unsealable(f"encrypted with key {name}, which is not in store.secret_key_file")
+        from cryptography.fernet import InvalidToken
+
         try:
             opened = fernet.decrypt(urlsafe_b64encode(token))
         except InvalidToken as error:
@@ -115,6 +121,8 @@ def key_id(key: str) -> bytes:
 
 def new_key() -> str:
     """A new random encryption key in the text form that key files hold (URL-safe base64 of 32 bytes)."""
+    from cryptography.fernet import Fernet
+
     return Fernet.generate_key().decode()
 
 

@@ -36,7 +36,7 @@ def test_the_help_lists_all_commands() -> None:
             ["serve", "--help"],
             (
                 *("bcs_scheduler.admin", "bcs_scheduler.local.cluster", "bcs_scheduler.local.kept"),
-                *("rich", "requests", "urllib3", "yaml"),
+                *("rich", "requests", "urllib3", "yaml", "httpcore", "kazoo", "websockets", "cryptography"),
             ),
         ),
     ],

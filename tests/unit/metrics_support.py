@@ -12,7 +12,7 @@ from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.listeners import Leading
 from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.observability.metrics import Metrics
-from bcs_scheduler.publishing.publisher import Status
+from bcs_scheduler.publishing.status import Status
 from offers.agents import ListedAgent
 from store.records import Application, Record, Task, TaskGroup, Transaction
 

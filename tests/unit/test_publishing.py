@@ -12,7 +12,8 @@ import pytest
 from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.publishing import documents, retry_queue
-from bcs_scheduler.publishing.publisher import Publisher, Status
+from bcs_scheduler.publishing.publisher import Publisher
+from bcs_scheduler.publishing.status import Status
 from bcs_scheduler.publishing.target import Target, parse_target
 from bcs_scheduler.publishing.tree import Write, batches
 from bcs_scheduler.service import publisher_factory

@@ -8,10 +8,6 @@ from typing import Protocol
 from urllib.parse import urlsplit
 
 import structlog
-from kazoo.client import KazooClient, KazooState
-from kazoo.exceptions import KazooException, NoNodeError
-from kazoo.handlers.threading import KazooTimeoutError
-from kazoo.retry import KazooRetry
 
 from bcs_scheduler.mesos.errors import DetectionError, SettingsError
 from bcs_scheduler.mesos.transport.http import Master, parse_master
@@ -67,6 +63,10 @@ class ZooKeeperDetector:
     is its MasterInfo in JSON; the lowest number leads. `changed` comes with every change of the leading node."""
 
     def __init__(self, url: str) -> None:
+        # A scheduler that knows its masters by a list starts without the library.
+        from kazoo.client import KazooClient
+        from kazoo.retry import KazooRetry
+
         parts = urlsplit(url)
         hosts = parts.netloc.rpartition("@")[2]
         if not hosts or parts.path.strip("/") == "":
@@ -102,6 +102,8 @@ class ZooKeeperDetector:
         self._client.close()
 
     def _session_changed(self, state: str) -> None:
+        from kazoo.client import KazooState
+
         if state == KazooState.CONNECTED:
             # kazoo's own thread must not wait for an answer of ZooKeeper.
             threads.ending("mesos-detect", self._look_and_tell).start()
@@ -122,6 +124,9 @@ class ZooKeeperDetector:
 
     def _look(self) -> None:
         """Reads the election and sets the watch for its next change. Raises DetectionError."""
+        from kazoo.exceptions import KazooException, NoNodeError
+        from kazoo.handlers.threading import KazooTimeoutError
+
         try:
             children = self._client.get_children(self._path, watch=self._node_changed)
             names = sorted(name for name in children if name.startswith(NODE_PREFIX))

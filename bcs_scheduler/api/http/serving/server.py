@@ -13,13 +13,12 @@ import ssl
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from bcs_scheduler.api.http.serving.protocol import HEAD_SECONDS, BoundedProtocol
-from bcs_scheduler.api.http.serving.websockets import SessionProtocol
 from bcs_scheduler.api.sessions.frames import LARGEST
 from store import threads
 
@@ -85,7 +84,7 @@ class ApiServer:
         config = uvicorn.Config(
             self._app,
             http=BoundedProtocol,
-            ws=SessionProtocol,
+            ws=cast(Any, _session_protocol),
             ws_max_size=LARGEST,
             ws_per_message_deflate=False,  # input of a terminal is short, and files are often compressed
             ws_ping_interval=None,
@@ -122,6 +121,13 @@ class ApiServer:
         if self._socket is not None:
             self._socket.close()
         self._socket = self._server = self._thread = None
+
+
+def _session_protocol(**given: Any) -> asyncio.Protocol:
+    """Makes the protocol of one WebSocket. The first WebSocket loads the library, so that starts do without it."""
+    from bcs_scheduler.api.http.serving.websockets import SessionProtocol
+
+    return SessionProtocol(**given)
 
 
 class _ThreadedServer(uvicorn.Server):
