@@ -118,9 +118,9 @@ def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("exceed maxima", exceed_maxima, ("I52",), range(3, 43)),
-    ("forget limits", forget_limits, ("I53",), range(17, 57)),
+    ("forget limits", forget_limits, ("I53",), range(3, 43)),
     ("lose applications", lose_applications, ("I55",), range(1, 41)),
-    ("ignore halts", ignore_halts, ("I56",), range(2, 42)),
+    ("ignore halts", ignore_halts, ("I56",), range(4, 44)),
     ("admit the young", admit_the_young, ("I56",), range(4, 44)),
     ("keep the present tree", keep_the_present_tree, ("I57",), range(1, 41)),
     ("begin with the oldest", begin_with_the_oldest, ("I57",), range(1, 41)),
@@ -129,6 +129,6 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
 )
 OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("preempt guarantees", preempt_guarantees, ("I54",), range(1, 41)),
-    ("preempt for a part", preempt_for_a_part, ("I73",), range(1, 41)),
+    ("preempt for a part", preempt_for_a_part, ("I73",), range(21, 61)),
 )
 """Looked for in worlds with guarantees."""
