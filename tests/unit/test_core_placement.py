@@ -3,6 +3,8 @@ their offers go."""
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -250,6 +252,22 @@ def test_a_fair_queue_serves_lanes_in_turn_and_classes_in_order() -> None:
         taken.append(found[2])
     assert taken == ["urgent", "b0", "a0", "a1"]
     assert len(queue) == 0
+
+
+@pytest.mark.costs
+def test_an_item_of_a_long_queue_is_taken_as_fast_as_one_of_a_short_queue() -> None:
+    few, many = 1_000, 50_000
+    costs = {few: math.inf, many: math.inf}
+    for _ in range(3):
+        for size in costs:
+            queue: FairQueue[str] = FairQueue()
+            for number in range(size):
+                queue.push("a", f"a{number}")
+            began = time.thread_time()
+            taken = sum(queue.pop() is not None for _ in range(size))
+            costs[size] = min(costs[size], (time.thread_time() - began) / size)
+            assert taken == size
+    assert costs[many] <= 4.0 * costs[few], costs  # 50,000 items are in no cache
 
 
 def test_the_planned_census_counts_until_a_placement_is_removed() -> None:

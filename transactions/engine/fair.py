@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator
 from typing import Generic, TypeVar
 
@@ -16,7 +16,9 @@ class FairQueue(Generic[ItemT]):
 
     def __init__(self, classes: int = 1) -> None:
         self._classes = classes
-        self._lanes: dict[str, tuple[dict[ItemT, None], ...]] = {}
+        self._lanes: dict[str, tuple[OrderedDict[ItemT, None], ...]] = {}
+        """Items by class. (In a plain dictionary, the search for the first item passes the items that were taken before
+        it.)"""
         self._turns: deque[str] = deque()
         """Lanes that hold items, in the order in which they are served."""
         self._size = 0
@@ -35,7 +37,7 @@ class FairQueue(Generic[ItemT]):
         """Adds an item of class `number`; an item that waits already keeps its place."""
         items = self._lanes.get(lane)
         if items is None:
-            items = self._lanes[lane] = tuple({} for _ in range(self._classes))
+            items = self._lanes[lane] = tuple(OrderedDict() for _ in range(self._classes))
             self._turns.append(lane)
         if item not in items[number]:
             items[number][item] = None
@@ -58,8 +60,7 @@ class FairQueue(Generic[ItemT]):
             lane = self._turns.popleft()
             for number, items in enumerate(self._lanes[lane]):
                 if items:
-                    item = next(iter(items))
-                    del items[item]
+                    item, _ = items.popitem(last=False)
                     self._size -= 1
                     if any(self._lanes[lane]):
                         self._turns.append(lane)

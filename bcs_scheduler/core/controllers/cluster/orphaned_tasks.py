@@ -16,7 +16,7 @@ their agent returns later, these tasks are strays.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -57,7 +57,7 @@ class OrphanedTasks:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._open: dict[str, _Open] = {}
+        self._open: OrderedDict[str, _Open] = OrderedDict()
         self._due = WorkQueue()
         self._more = False
         """True if the last turn had no time for all that were due."""

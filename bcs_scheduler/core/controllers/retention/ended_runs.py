@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from bcs_scheduler.core.context import TurnContext
@@ -15,7 +16,7 @@ class EndedRuns:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._counted: dict[str, None] = {}
+        self._counted: OrderedDict[str, None] = OrderedDict()
 
     def recover(self) -> None:
         """Does nothing: the running times begin with the term."""
@@ -31,7 +32,7 @@ class EndedRuns:
             if application is None or not group.ended_at:
                 continue
             if len(self._counted) >= REMEMBERED:
-                del self._counted[next(iter(self._counted))]
+                self._counted.popitem(last=False)
             self._counted[key] = None
             seconds = max(0.0, group.ended_at - group.created_at)
             self._turn.run_times.add(application.key, application.type, seconds)

@@ -8,6 +8,7 @@ or changed service is compared with the taskgroups that it may select in slices,
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
@@ -70,10 +71,10 @@ class Services:
         """Members by key of the service."""
         self._services_of: dict[str, tuple[str, ...]] = {}
         """Keys of the services that select a taskgroup, by its id. Services that are gone may be among them."""
-        self._surveys: dict[str, _Survey] = {}
+        self._surveys: OrderedDict[str, _Survey] = OrderedDict()
         """Surveys by key of the service. The record of the service is not written before the survey has ended, unless a
         member is ended."""
-        self._moved: dict[str, Iterator[None]] = {}
+        self._moved: OrderedDict[str, Iterator[None]] = OrderedDict()
         """Applications that have got another deployment, by key: the remaining work for their taskgroups."""
         self._owners: dict[str, dict[str, str]] = {}
         """Applications of a namespace: deployment by key. Selectors are matched against them when a service changes,
@@ -295,8 +296,7 @@ class Services:
                 elif survey.dropped:
                     self._put(key)
             if self._moved:
-                key, work = next(iter(self._moved.items()))
-                del self._moved[key]
+                key, work = self._moved.popitem(last=False)
                 if not _step(work):
                     self._moved[key] = work
             if self._turn.context.time_is_up():
