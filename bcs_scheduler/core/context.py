@@ -36,6 +36,10 @@ UNIT_EFFECTS = 50
 """A unit that is consistent in itself is closed when it has this many effects: each may be an event of the event
 log."""
 
+ANSWER_SECONDS = 1.0
+"""Seconds within which a cluster manager offers the free room after a REVIVE: at once, or after its allocation
+interval, which is one second by default (docs/decisions/0079-evictions-wait-for-offers.md)."""
+
 
 class TurnContext:
     """State, unit of work and clock of the turn; collects finished units."""
@@ -61,6 +65,10 @@ class TurnContext:
         self.cause = ""
         self.connected = False
         """A subscription with the cluster manager is up."""
+        self.offers_until = 0.0
+        """Unix seconds until which offers that were requested may come."""
+        self.waiting_since: dict[str, float] = {}
+        """Unix seconds since which demands have been waiting, by id; also of some that do not wait any more."""
         self._attempts = 0
         """Number of `attempt`s in progress, one inside the other."""
         self.units: list[Unit] = []
@@ -88,6 +96,17 @@ class TurnContext:
             attempt=self.attempt,
             checkpoint=self.checkpoint,
         )
+
+    @property
+    def awaits_offers(self) -> bool:
+        """True while room may be free that is not offered yet."""
+        return self.now < self.offers_until
+
+    @property
+    def shown_until(self) -> float:
+        """Unix seconds: the offers show the free room for all work that has come until then. Nothing is ended for work
+        that has come later."""
+        return self.now - ANSWER_SECONDS if self.awaits_offers else self.now
 
     def start(self, now: float, cause: str) -> None:
         """Begins the handling of one input. `now`: Unix seconds; `cause`: id of the request, shown in events and

@@ -81,6 +81,8 @@ def test_two_queues_with_guarantees_compete(scheduler: SchedulerProcess, policy:
     # No taskgroup is evicted while its application is being launched.
     post(scheduler, "report", most)
     wait_running(scheduler, "report", most)
+    # No offer is held when the other queue comes. Free room counts before any taskgroup is evicted.
+    wait_for(lambda: scheduler.call("GET", "/cluster/current/offers") == [], PATIENCE, "offers to be given back")
     post(scheduler, "web", ROOM, "shop")
     wait_running(scheduler, "web", part, "shop")
     wait_running(scheduler, "report", ROOM - part)

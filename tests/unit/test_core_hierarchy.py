@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent, StatusUpdate
 from bcs_scheduler.core.interface.policies import PutPriorityClass
@@ -205,6 +207,25 @@ def test_victims_that_end_in_any_order_are_as_many_as_needed(order: tuple[int, .
     lab.wait(20.0)
     assert len(groups(lab, "online")) == 3
     assert [group for group in groups(lab, "batch") if group.killing_since] == []
+
+
+def test_a_queue_waits_for_the_offers_that_were_requested_before_it_preempts() -> None:
+    document = deepcopy(DOCUMENT)
+    document["queues"][1]["queues"][1]["properties"]["preemption.delay"] = "0s"
+    lab = Lab(options(document))
+    create(lab, "batch", 3, max_unavailable=3)
+    arrive(lab, *agents(3), "free")
+    run(lab)
+    for _ in range(10):
+        lab.wait(1.0)
+    assert not lab.core.turn_context.pool.offers()
+    create(lab, "online", 2)
+    lab.wait(ANSWER_SECONDS / 2)
+    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    arrive(lab, "free")
+    lab.wait(2.0)
+    assert [group.agent_id for group in groups(lab, "online")] == ["free"]
+    assert len([group for group in groups(lab, "batch") if group.killing_since]) == 1
 
 
 def contended() -> Lab:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
@@ -18,7 +19,7 @@ from offers.policy.session.configuration.document import default_policy, policy_
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
 from store.records import PriorityClass, ReschedulePayload
-from store.records.definition import Constraint, Port, RestartPolicy
+from store.records.definition import Amounts, Constraint, Container, Port, RestartPolicy
 from tests.snapshots import outdated
 from tests.unit.lab import Lab, version
 
@@ -384,6 +385,56 @@ def test_room_that_others_take_before_it_is_offered_is_freed_elsewhere() -> None
     assert second != agent
     lab.wait(2.0)
     assert [group.agent_id for group in groups(lab, "high")] == [second]
+
+
+def quiet() -> Lab:
+    """Four agents that are full, and a fifth with room for one. Nothing has waited for long: no offer is held."""
+    lab = full(bound=4)
+    sent = lab.turn(leased.OffersArrived(offers=(lab.make_offer("e", cpus=WHOLE),)))
+    for _ in range(10):
+        sent += lab.wait(1.0)
+    assert [type(one) for one in sent] == [leased.Suppress, leased.Decline]
+    assert not lab.core.turn_context.pool.offers()
+    return lab
+
+
+def test_nothing_is_evicted_before_the_offers_come_that_were_requested() -> None:
+    lab = quiet()
+    create(lab, "high", 1, priority=10)
+    lab.wait(ANSWER_SECONDS / 2)
+    arrive(lab, "e")
+    lab.wait(3.0)
+    assert [group.agent_id for group in groups(lab, "high")] == ["e"]
+    assert leaving(lab) == []
+
+
+def test_no_more_is_evicted_than_the_offers_lack() -> None:
+    lab = quiet()
+    create(lab, "high", 2, min_available=2, priority=10)
+    arrive(lab, "e")
+    lab.wait(3.0)
+    assert len(leaving(lab)) == 1
+
+
+def test_evictions_wait_a_moment_only_if_no_offer_comes() -> None:
+    lab = quiet()
+    create(lab, "high", 1, priority=10)
+    assert leaving(lab) == []
+    lab.wait(ANSWER_SECONDS)
+    assert len(leaving(lab)) == 1
+
+
+def test_declined_offers_are_requested_before_anything_is_evicted() -> None:
+    lab = full(bound=4)
+    create(lab, "large", 1, containers=(Container(command="serve", requests=Amounts(cpus=9000)),))
+    arrive(lab, "e")
+    sent = [one for _ in range(10) for one in lab.wait(1.0)]
+    assert [one.offer_ids for one in sent if isinstance(one, leased.Decline)]
+    create(lab, "high", 1, priority=10)
+    arrive(lab, "e")
+    lab.wait(3.0)
+    assert [group.agent_id for group in groups(lab, "high")] == ["e"]
+    assert leaving(lab) == []
 
 
 def test_an_application_whose_taskgroups_were_evicted_is_pending_and_names_the_beneficiary() -> None:

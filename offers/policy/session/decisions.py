@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -83,3 +83,13 @@ class Decisions(NamedTuple):
     """Amounts by queue and dimension that the queues have after the session; queues without jobs are missing."""
     held_back: Mapping[str, str] = {}
     """`QUEUE_LIMIT` or `QUEUE_OVERUSED`, by the name of a job of which tasks wait for that reason."""
+
+    def without_evictions(self, jobs: Collection[str], promised: Collection[tuple[str, str]]) -> Decisions:
+        """The same decisions without evictions for these jobs. `promised`: tasks with promises of earlier sessions,
+        which stay."""
+        dropped = {task for task in self.pipelined if task[0] in jobs and task not in promised}
+        return self._replace(
+            evictions=tuple(one for one in self.evictions if one.beneficiary not in jobs),
+            pipelined={task: agent for task, agent in self.pipelined.items() if task not in dropped},
+            nominations={task: promise for task, promise in self.nominations.items() if task not in dropped},
+        )

@@ -7,14 +7,14 @@ While no demand is open, a reserve of offers is kept for `offer_hold` seconds fo
 taskgroups fail or are launched all the time need not offer all its resources for each of them. Offers beyond the
 reserve are declined unread and for long, and the framework is suppressed, so that other frameworks get the resources.
 After `offer_hold` seconds the reserve is declined, too. A demand that the held offers cannot place revives the
-framework.
+framework. Nothing is ended for such a demand before the offers have come (`TurnContext.shown_until`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import ANSWER_SECONDS, TurnContext
 from bcs_scheduler.core.interface.leased import (
     AcceptInverseOffers,
     Decline,
@@ -34,6 +34,10 @@ RESERVE_PART = 20
 """The reserve: one offer for so many agents, but CoreOptions.offer_reserve at least. On 10,000 agents 500 launches of
 one taskgroup share the cost of one round of offers."""
 
+SETTLE_SECONDS = 0.1
+"""Seconds after the first of these offers in which others may come."""
+KEPT_DEMANDS = 100
+"""Number of closed demands that are remembered beside as many as are open."""
 LIMITS = frozenset({QueueTree.kind, Queue.kind, Namespace.kind, PodGroup.kind})
 """Records that hold back work. Offers that nothing could use are declined, so the offers at hand do not show the room
 that a change of these records opens."""
@@ -102,6 +106,8 @@ class OfferManager:
                 continue
             turn.pool.add(opened._replace(received_at=turn.now))
             self._sites[opened.agent_id, opened.role] = None
+        if not (self._suppressed or self._refused):
+            turn.offers_until = min(turn.offers_until, turn.now + SETTLE_SECONDS)
         surplus = [offer.id for offer in event.offers[room:]]
         if surplus:
             self._suppress()
@@ -161,6 +167,7 @@ class OfferManager:
         if turn.engine.demands or self.placing.planning:
             self._idle_since = turn.now
             self._asking = self._asking or bool(turn.engine.changed_demands) or self._renewed
+            self._note_demands()
         if not turn.connected:
             return False
         self._renewed = False
@@ -173,12 +180,23 @@ class OfferManager:
             self.placing.try_changed()
         self._overridden = False
         self._sites.clear()
+        if self._asking and (self._suppressed or self._refused):
+            turn.offers_until = turn.now + ANSWER_SECONDS
         launched = self.placing.place(pace)
         if self._asking and not self.busy:
             self._asking = False
             if turn.engine.demands or self.placing.planning:
                 self._revive()
         return launched
+
+    def _note_demands(self) -> None:
+        turn = self._turn
+        since, demands = turn.waiting_since, turn.engine.demands
+        for identity in turn.engine.changed_demands:
+            since.setdefault(identity, turn.now)
+        if len(since) > 2 * len(demands) + KEPT_DEMANDS:
+            for identity in [identity for identity in since if identity not in demands]:
+                del since[identity]
 
     def _due(self) -> bool:
         engine = self._turn.engine

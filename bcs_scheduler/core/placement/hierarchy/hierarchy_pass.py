@@ -314,14 +314,14 @@ class HierarchyPass(SessionPass):
 
     def _maintain(self, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
         tree = tree_of.tree
-        gangs = tree_of.attempts.preempt(found.missing, self._turn.now, self._can_end) if found.rows else ()
+        gangs = tree_of.attempts.preempt(found.missing, self._turn.shown_until, self._can_end) if found.rows else ()
         tree_of.attempts.restore()
         if not any(application.asks for application in tree.applications.values()):
             return self._given_back(tree)
         self._again = self._turn.now + MAINTENANCE
         if not found.rows:  # without an offer in this term every try is in vain, and the next one is due much later
             return self._given_back(tree)
-        done = maintain(tree, self._turn.now, self._can_end)
+        done = maintain(tree, self._turn.shown_until, self._can_end)
         return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:

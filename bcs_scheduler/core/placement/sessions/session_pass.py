@@ -110,7 +110,8 @@ class SessionPass(PlacementPass):
             while self._prompt:
                 self._launcher.launch_now(self._prompt.pop(0))
             self._report_hung()
-            self._waiting = bool(failure) or (self._capped and self._has_demands() and not self._gaps)
+            again = (self._capped and not self._gaps) or turn.awaits_offers
+            self._waiting = bool(failure) or (again and self._has_demands())
         super().decide(pace)
 
     def _caught_up(self, pace: TimeBudget) -> bool:
@@ -204,6 +205,9 @@ class SessionPass(PlacementPass):
         turn, clock = self._turn, self._turn.options.session_clock
         began = clock() if clock is not None else 0.0
         chosen = self._choose(role, demands, self._session)
+        if turn.awaits_offers:
+            new = {one.application for one in demands if turn.waiting_since.get(one.id, turn.now) > turn.shown_until}
+            chosen = chosen._replace(decisions=chosen.decisions.without_evictions(new, self._nominations))
         found, decisions = chosen.found, chosen.decisions
         self._capped = self._capped or chosen.capped
         self._gaps.update(chosen.gaps)
