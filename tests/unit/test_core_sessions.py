@@ -251,9 +251,9 @@ PREEMPTING = replace(
 AGENTS = ("a", "b", "c", "d")
 
 
-def full(bound: int, **fields: Any) -> Lab:
+def full(bound: int, options: CoreOptions = PREEMPTING, **fields: Any) -> Lab:
     """Four agents with one taskgroup of `low` on each; updates of `low` may take down `bound` of them."""
-    lab = Lab(PREEMPTING)
+    lab = Lab(options)
     create(lab, "low", 4, max_unavailable=bound, **fields)
     lab.wait(2.0)
     arrive(lab, *AGENTS)
@@ -421,6 +421,25 @@ def test_evictions_wait_a_moment_only_if_no_offer_comes() -> None:
     create(lab, "high", 1, priority=10)
     assert leaving(lab) == []
     lab.wait(ANSWER_SECONDS)
+    assert len(leaving(lab)) == 1
+
+
+def test_work_that_has_waited_evicts_although_other_work_comes_all_the_time() -> None:
+    """Offers that nothing fits are declined one after the other, and each is requested again for other work."""
+    lab = full(bound=4, options=replace(PREEMPTING, offer_hold=3.0))
+    large = (Container(command="serve", requests=Amounts(cpus=9000)),)
+    create(lab, "first", 1, containers=large)
+    for number in range(9):
+        lab.turn(leased.OffersArrived(offers=(lab.make_offer(f"small-{number}", cpus=10),)))
+        lab.wait(0.3)
+    lab.wait(0.6)
+    create(lab, "high", 1, priority=10)
+    awaited = []
+    for number in range(6):
+        lab.wait(0.3)
+        create(lab, f"other-{number}", 1, containers=large)
+        awaited.append(lab.core.turn_context.awaits_offers)
+    assert all(awaited)
     assert len(leaving(lab)) == 1
 
 
