@@ -133,14 +133,11 @@ def test_a_namespace_names_its_queue() -> None:
 
 
 def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
-    lab = Lab(options())
-    create(lab, "batch", 6, max_unavailable=2)
-    arrive(lab, *agents(6))
-    run(lab)
+    lab = full(6, max_unavailable=2)
     create(lab, "online", 3)
     for _ in range(4):
         lab.wait(20.0)
-    leaving = [group for group in groups(lab, "batch") if group.killing_since]
+    leaving = ending(lab)
     assert len(leaving) == 2
     for group in leaving:
         lab.report(group, "KILLED")
@@ -151,13 +148,26 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
 
 
-def full(**fields: Any) -> Lab:
-    """Three agents, each with a running taskgroup of `batch` and room for no other. `fields`: of its version."""
+def full(number: int = 3, **fields: Any) -> Lab:
+    """Agents, each with a running taskgroup of `batch` and room for no other. `fields`: of its version."""
     lab = Lab(options())
-    create(lab, "batch", 3, **fields)
-    arrive(lab, *agents(3))
+    create(lab, "batch", number, **fields)
+    arrive(lab, *agents(number))
     run(lab)
     return lab
+
+
+def ending(lab: Lab) -> list[Any]:
+    """The taskgroups of `batch` that are being ended."""
+    return [group for group in groups(lab, "batch") if group.killing_since]
+
+
+def replaced(lab: Lab, victims: Iterable[Any]) -> None:
+    """Victims end one after the other, and their agents are offered each time."""
+    for victim in victims:
+        lab.report(victim, "KILLED")
+        arrive(lab, victim.agent_id)
+        run(lab)
 
 
 def the_tree(lab: Lab) -> RoleTree:
@@ -191,22 +201,16 @@ def test_a_taskgroup_whose_promised_agent_is_lost_preempts_on_another_one() -> N
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_victims_that_end_in_any_order_are_as_many_as_needed(order: tuple[int, ...]) -> None:
-    lab = Lab(options())
-    create(lab, "batch", 6, max_unavailable=6)
-    arrive(lab, *agents(6))
-    run(lab)
+    lab = full(6, max_unavailable=6)
     create(lab, "online", 6)
     for _ in range(4):
         lab.wait(5.0)
-    victims = [group for group in groups(lab, "batch") if group.killing_since]
+    victims = ending(lab)
     assert len(victims) == 3
-    for number in order:
-        lab.report(victims[number], "KILLED")
-        arrive(lab, victims[number].agent_id)
-        run(lab)
+    replaced(lab, [victims[number] for number in order])
     lab.wait(20.0)
     assert len(groups(lab, "online")) == 3
-    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert ending(lab) == []
 
 
 def test_a_queue_waits_for_the_offers_that_were_requested_before_it_preempts() -> None:
@@ -221,27 +225,21 @@ def test_a_queue_waits_for_the_offers_that_were_requested_before_it_preempts() -
     assert not lab.core.turn_context.pool.offers()
     create(lab, "online", 2)
     lab.wait(ANSWER_SECONDS / 2)
-    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert ending(lab) == []
     arrive(lab, "free")
     lab.wait(2.0)
     assert [group.agent_id for group in groups(lab, "online")] == ["free"]
-    assert len([group for group in groups(lab, "batch") if group.killing_since]) == 1
+    assert len(ending(lab)) == 1
 
 
 def contended() -> Lab:
     """Six agents with room for one taskgroup each: `online` uses its guarantee of three and wants more; `batch` has the
     others, wants more, and has reserved agents."""
-    lab = Lab(options())
-    create(lab, "batch", 6, max_unavailable=6)
-    arrive(lab, *agents(6))
-    run(lab)
+    lab = full(6, max_unavailable=6)
     create(lab, "online", 3)
     for _ in range(4):
         lab.wait(5.0)
-    for victim in [group for group in groups(lab, "batch") if group.killing_since]:
-        lab.report(victim, "KILLED")
-        arrive(lab, victim.agent_id)
-        run(lab)
+    replaced(lab, ending(lab))
     create(lab, "online", 3, "more")
     lab.wait(20.0)
     assert len(groups(lab, "online")) == len(groups(lab, "batch")) == 3
@@ -261,7 +259,7 @@ def test_a_queue_at_its_guarantee_preempts_nothing_when_its_own_taskgroup_ends(s
         lab.turn(offer)
     run(lab)
     lab.wait(100.0)
-    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert ending(lab) == []
     assert len(groups(lab, "online")) + len(groups(lab, "online", "more")) == 3
     (there,) = [one for one in lab.core.state.taskgroups.values() if one.agent_id == failing.agent_id and not one.ended]
     assert there.name.startswith("web" if state == "FAILED" else ("web", "more"))
@@ -305,14 +303,14 @@ def test_a_gang_keeps_the_room_of_its_first_victim_until_the_last_one_has_ended(
         arrive(lab, victim.agent_id, *(f"free-{index}" for index in range(free)))
     assert len(groups(lab, "online")) == 3
     lab.wait(100.0)
-    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert ending(lab) == []
 
 
 def test_no_taskgroup_is_ended_for_a_gang_that_could_not_start() -> None:
     lab = full(max_unavailable=1)
     create(lab, "online", 2, min_available=2)
     lab.wait(100.0)
-    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert ending(lab) == []
 
 
 @pytest.mark.parametrize("agent", ("agent-0", "agent-9"))
@@ -350,11 +348,11 @@ def test_a_new_leader_preempts_when_agents_are_offered() -> None:
     lab.now += 2.0  # the first leader stands still
     lab = lab.succeed()
     lab.wait(4.0)
-    assert [group for group in groups(lab, "batch") if group.killing_since] == []
+    assert ending(lab) == []
     timer = lab.core._offer_manager.placing.next_timer()
     assert timer is not None and timer <= lab.now + hierarchy_pass.MAINTENANCE  # however small the offers are
     arrive(lab, *agents(3), cpus=50)
-    assert len([group for group in groups(lab, "batch") if group.killing_since]) == 1
+    assert len(ending(lab)) == 1
 
 
 def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:

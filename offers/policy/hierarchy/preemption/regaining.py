@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
-from offers.policy.hierarchy.preemption.tries import TRIES, delay_of, first_key, has_victims
+from offers.policy.hierarchy.preemption.tries import TRIES, delay_of, first_key, has_victims, waiting_asks
 from offers.policy.hierarchy.preemption.victims import goal_of
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask
@@ -53,27 +53,15 @@ def _own(tree: Tree, application: str) -> Iterator[Ask]:
 def _waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
     """Yields the first asks of each class of a leaf that have waited long enough to preempt, and have no victims."""
     for one in sorted((one for one in leaf.classes.values() if one.members.first() is not None), key=first_key):
-        waiting = (
-            ask
-            for group in one.members
-            if group.alike.may_preempt and tree.lacking.get(group.application.name, 0) <= 1
-            for created, name, ask in group.asks
-            if created <= now - delay_of(leaf) and not has_victims(group, name)
-        )
-        yield from islice(waiting, TRIES)
+        yield from islice(waiting_asks(tree, one, now - delay_of(leaf)), TRIES)
 
 
 def _is_short(leaf: Queue, ask: Ask) -> bool:
     """True if no queue exceeds its maximum with an ask, and the nearest one with a guarantee does not exceed that."""
-    wanted = {name: amount for name, amount in ask.request if amount > 0}
-    goal = goal_of(leaf, wanted)
+    goal = goal_of(leaf, [name for name, amount in ask.request if amount > 0])
     if goal is None or any(queue.excess(ask.request) for queue in leaf.path):
         return False
-    return all(
-        goal.expected(name) + amount <= goal.guaranteed[name]
-        for name, amount in wanted.items()
-        if name in goal.guaranteed
-    )
+    return goal.stays_within_guarantee(ask.request)
 
 
 def _has_room(tree: Tree, node: Node, request: Iterable[tuple[str, int]]) -> bool:

@@ -103,14 +103,20 @@ def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestCl
 
 def _ready(tree: Tree, one: RequestClass, latest: float, now: float) -> Iterator[Ask]:
     """Yields the asks of a class that were made at `latest` or before, and have not tried lately. Times are seconds."""
+    for ask in waiting_asks(tree, one, latest):
+        if now - tree.applications[ask.application].preempted_at.get(ask.name, -inf) >= RETRY:
+            yield ask
+
+
+def waiting_asks(tree: Tree, one: RequestClass, latest: float) -> Iterator[Ask]:
+    """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds."""
     for group in one.members:
         if not group.alike.may_preempt or tree.lacking.get(group.application.name, 0) > 1:
             continue  # victims are chosen for the whole gang (gangs.attempts)
-        tried = group.application.preempted_at
         for created, name, ask in group.asks:
             if created > latest:
                 break
-            if now - tried.get(name, -inf) >= RETRY and not has_victims(group, name):
+            if not has_victims(group, name):
                 yield ask
 
 
@@ -123,12 +129,7 @@ def first_key(one: RequestClass) -> tuple[object, ...]:
 
 def _may_help(leaf: Queue, one: RequestClass) -> bool:
     """False if the leaf itself would exceed its guarantee, so that no victim of another leaf can help."""
-    wanted = {name: amount for name, amount in one.request if amount > 0}
-    goal = goal_of(leaf, wanted)
+    goal = goal_of(leaf, [name for name, amount in one.request if amount > 0])
     if goal is not leaf:
         return goal is not None
-    return all(
-        leaf.expected(name) + amount <= leaf.guaranteed[name]
-        for name, amount in wanted.items()
-        if name in leaf.guaranteed
-    )
+    return leaf.stays_within_guarantee(one.request)

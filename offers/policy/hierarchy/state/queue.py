@@ -104,6 +104,13 @@ class Queue:
         """The usage of a resource once all victims have left and all promises are kept."""
         return self.allocated.get(name, 0) - self.leaving.get(name, 0) + self.promised.get(name, 0)
 
+    def stays_within_guarantee(self, request: Amounts) -> bool:
+        """True if the expected usage with a request exceeds the guarantee of this queue in no resource."""
+        least = self.guaranteed
+        return all(
+            self.expected(name) + amount <= least[name] for name, amount in request if amount > 0 and name in least
+        )
+
     def excess(self, request: Amounts) -> dict[str, int]:
         """The amounts by which the expected usage with a request exceeds the maximum of this queue, all above 0."""
         most = self.max
