@@ -151,10 +151,13 @@ def test_the_memory_of_a_child_of_the_executor_is_counted_when_it_has_become_a_p
 def test_the_memory_of_all_children_of_a_task_is_counted(started: list[subprocess.Popen[bytes]]) -> None:
     census = two_tasks()
     program = "import os, signal; os.fork(); signal.pause()"
-    started.append(subprocess.Popen([sys.executable, "-ISc", program]))
+    started.append(subprocess.Popen([sys.executable, "-ISc", program], start_new_session=True))
     census.leader("a", started[-1].pid)
-    wait_for(lambda: len(pids(census, "a")) == 2)
-    assert census.memory("a") == process_tree.own_memory(pids(census, "a")) > 2_000_000
+    try:
+        wait_for(lambda: len(pids(census, "a")) == 2)
+        assert census.memory("a") == process_tree.own_memory(pids(census, "a")) > 2_000_000
+    finally:
+        os.killpg(started[-1].pid, signal.SIGKILL)  # the fixture ends the first process only
 
 
 def test_the_memory_of_a_process_of_a_session_is_counted_when_it_has_become_a_program() -> None:
