@@ -141,6 +141,10 @@ def test_sessions_through_a_standby(pair: Pair) -> None:
     done = pair.bcs("exec", "-i", "web-0", "--", "sh", "-c", "cat; echo bad >&2; exit 3", given=b"hello")
     assert (done.returncode, done.stdout, done.stderr) == (3, b"hello", b"bad\n")
 
+    large = os.urandom(16 * 1024 * 1024)
+    done = pair.bcs("exec", "-i", "web-0", "--", "cat", given=large)
+    assert (done.returncode, done.stderr, done.stdout == large) == (0, b"", True)
+
     user = pair.begin("attach", "ticks-0")
     read_until(user, b"tick\n")
     user.terminate()
@@ -163,9 +167,9 @@ def test_sessions_through_a_standby(pair: Pair) -> None:
     assert unknown.returncode != 0
     assert b"certificate" in unknown.stderr
 
-    wait_for(lambda: len([a for a in pair.audited(1) if a["phase"] == "end"]) == 3, what="audit of three sessions")
+    wait_for(lambda: len([a for a in pair.audited(1) if a["phase"] == "end"]) == 4, what="audit of the sessions")
     begun = [(a["kind"], a["who"]) for a in pair.audited(1) if a["phase"] == "begin"]
-    assert begun == [("exec", "operator"), ("attach", "operator"), ("portforward", "operator")]
+    assert begun == [(kind, "operator") for kind in ("exec", "exec", "attach", "portforward")]
     assert [a["phase"] for a in pair.audited(2) if a["phase"] != "refused"] == []
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.client.sessions import Said
+from bcs_scheduler.cli.client.sessions.line import Said
 from bcs_scheduler.cli.commands.taskgroups.forwarding import Forwarder
 from bcs_scheduler.cli.errors import CliError
 from tests.waiting import wait_for

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.client.client import Client
-from bcs_scheduler.cli.client.sessions import STATUS, STDOUT, SessionLine
+from bcs_scheduler.cli.client.sessions.line import STATUS, STDOUT, SessionLine
 from bcs_scheduler.cli.commands.taskgroups.terminals import foreground
 from tests.component.cli.standin import StandIn, ok, taskgroup
 

@@ -19,7 +19,7 @@ from bcs_scheduler.cli.client.types import DEFAULT_SERVER, PREFIX, Accepted, Dow
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Problem, TimedOut, Unreachable
 
 if TYPE_CHECKING:
-    from bcs_scheduler.cli.client.sessions import SessionLine
+    from bcs_scheduler.cli.client.sessions.line import SessionLine
 
 PAGE = 500
 CONNECT_TIMEOUT = 5.0
@@ -82,7 +82,7 @@ class Transport:
 
     def _session_line(self, path: str, query: Mapping[str, str], document: Json) -> SessionLine:
         """A session with the streams of a program."""
-        from bcs_scheduler.cli.client.sessions import open_session
+        from bcs_scheduler.cli.client.sessions.line import open_session
 
         return open_session(self.server, self._credentials, PREFIX + path, query, document, self.timeout)
 

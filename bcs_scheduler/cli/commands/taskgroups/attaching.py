@@ -7,7 +7,7 @@ import sys
 import click
 
 from bcs_scheduler.cli.client.lookup import find_target
-from bcs_scheduler.cli.client.sessions import NoSessions
+from bcs_scheduler.cli.client.sessions.line import NoSessions
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import target_names
 from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys, detach_keys_option, parse_keys

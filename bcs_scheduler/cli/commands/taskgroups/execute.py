@@ -131,7 +131,7 @@ def _in_session(session: Session, found: Target, document: Json, task: str, tty:
     running = [group for group in found.taskgroups if found.one or group["Status"] == "Running"]
     if len(running) != 1 or (len(running[0]["Taskgroup"] or ()) != 1 and not task):
         return None
-    from bcs_scheduler.cli.client.sessions import NoSessions
+    from bcs_scheduler.cli.client.sessions.line import NoSessions
     from bcs_scheduler.cli.commands.taskgroups.terminals.streams import attend, terminal_size
 
     if tty:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from bcs_scheduler.cli.client.lookup import find_target
-from bcs_scheduler.cli.client.sessions import PIECE, STDERR, SessionLine
+from bcs_scheduler.cli.client.sessions.line import PIECE, STDERR, SessionLine
 from bcs_scheduler.cli.commands.completing import target_names
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
 from bcs_scheduler.cli.options import connection_options, examples, pass_session

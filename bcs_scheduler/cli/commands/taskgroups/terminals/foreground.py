@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 
 from bcs_scheduler.cli.client.printed import Printed, Selection, TaskOutput, kept
-from bcs_scheduler.cli.client.sessions import STDERR, STDOUT
+from bcs_scheduler.cli.client.sessions.line import STDERR, STDOUT
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys
 from bcs_scheduler.cli.commands.taskgroups.terminals.streams import Detached, attend, terminal_size, write

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import ssl
 import time
 from collections.abc import Iterator, Mapping
@@ -15,20 +14,15 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Unreachable, UsageError
 
 if TYPE_CHECKING:
-    from websockets.sync.client import ClientConnection
+    from bcs_scheduler.cli.client.sessions.websocket import WebSocket
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE, END = 0, 1, 2, 3, 4, 255
 PIECE = 32 * 1024
 """Bytes of input in one message."""
-LARGEST = 1024 * 1024
 PROTOCOL = "v1.session.bcs"
 CONNECT_TIMEOUT = 30.0
 """Seconds. The server answers when the agent has answered, and an agent may be slow to start a program."""
-CLOSE_TIMEOUT = 2.0
 LONGEST_PAUSE = 2.0
-LIBRARY = logging.getLogger(f"{__name__}.websockets")
-"""The log of the library, switched off: an exception tells each failure, and a user would get tracebacks."""
-LIBRARY.disabled = True
 NO_SESSIONS = frozenset({"no_such_route", "method_not_allowed"})
 """Reasons of a server that does not know sessions."""
 
@@ -47,7 +41,7 @@ class NoSessions(CliError):
 class SessionLine:
     """One session. One thread may read, others may send. `exit_code` is known when `output` has ended."""
 
-    def __init__(self, connection: ClientConnection, document: Mapping[str, Any]) -> None:
+    def __init__(self, connection: WebSocket, document: Mapping[str, Any]) -> None:
         self._connection = connection
         self.exit_code: int | None = None
         self._send(json.dumps(document))
@@ -119,34 +113,27 @@ def open_session(
         pause = min(2 * pause, LONGEST_PAUSE)
 
 
-def _connect(server: str, credentials: Credentials, path: str, query: Mapping[str, str]) -> ClientConnection:
-    from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
-    from websockets.sync.client import connect
-    from websockets.typing import Subprotocol
+def _connect(server: str, credentials: Credentials, path: str, query: Mapping[str, str]) -> WebSocket:
+    from websockets.exceptions import InvalidHandshake, InvalidStatus
+
+    from bcs_scheduler.cli.client.sessions.websocket import connect
 
     url = server + path + (f"?{urlencode(query)}" if query else "")
     for _ in range(REDIRECTS):
         try:
             return connect(
-                f"ws{url.removeprefix('http')}",
-                additional_headers=credentials.headers(),
-                subprotocols=[Subprotocol(PROTOCOL)],
-                ssl=_tls(credentials) if url.startswith("https:") else None,
-                compression=None,
-                logger=LIBRARY,
-                proxy=None,
-                open_timeout=CONNECT_TIMEOUT,
-                close_timeout=CLOSE_TIMEOUT,
-                ping_interval=None,
-                max_size=LARGEST,
-                legacy=True,  # a connection, not a context manager that makes one
+                url,
+                headers=credentials.headers(),
+                subprotocol=PROTOCOL,
+                tls=_tls(credentials) if url.startswith("https:") else None,
+                timeout=CONNECT_TIMEOUT,
             )
         except InvalidStatus as refused:
             response = refused.response
+            if response.status_code == 307 and (location := response.headers.get("Location")):
+                url = redirected(url, location)
+                continue
             raise _refused(response.status_code, bytes(response.body or b""), server) from None
-        except InvalidURI as elsewhere:
-            # The library follows redirects to ws: URLs only, without the token. A scheduler names the leader by http:.
-            url = redirected(url, elsewhere.uri)
         except InvalidHandshake as error:
             if isinstance(error.__cause__, EOFError | OSError):
                 raise _away(server, url, error.__cause__) from None

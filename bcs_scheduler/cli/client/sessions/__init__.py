@@ -1,0 +1,1 @@
+"""Sessions with taskgroups: connections that carry the streams of a program."""
