@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.interface import effects, inputs
@@ -14,7 +14,7 @@ from bcs_scheduler.core.requests.quotas import Quotas
 from bcs_scheduler.core.structures.run_times import RunTimes
 from offers.agents import Directory
 from offers.leased.pool import OfferPool
-from offers.model import Occupant
+from offers.model import Demand, Occupant
 from offers.planned import PlannedCensus
 from store.base import RecordTooLarge, RecordUnencodable
 from store.ids import nanoseconds_of
@@ -23,7 +23,7 @@ from store.records import TaskGroup
 from store.state import State
 from store.state.unit_of_work import Unit, UnitOfWork
 from transactions import transitions
-from transactions.base import Context, Ids
+from transactions.base import Context, Ids, Slot
 from transactions.engine.engine import Engine
 from transactions.kinds.registry import kind_of
 from transactions.resources import occupancy
@@ -107,6 +107,12 @@ class TurnContext:
         """Unix seconds: the offers show the free room for all work that has come until then. Nothing is ended for work
         that has come later."""
         return self.now - ANSWER_SECONDS if self.awaits_offers else self.now
+
+    def unshown(self, demands: Iterable[Demand[Slot]]) -> set[str]:
+        """The applications of demands that have come while room may be free that is not offered yet."""
+        if not self.awaits_offers:
+            return set()
+        return {one.application for one in demands if self.waiting_since.get(one.id, self.now) > self.shown_until}
 
     def start(self, now: float, cause: str) -> None:
         """Begins the handling of one input. `now`: Unix seconds; `cause`: id of the request, shown in events and

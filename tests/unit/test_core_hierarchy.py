@@ -355,6 +355,68 @@ def test_a_new_leader_preempts_when_agents_are_offered() -> None:
     assert len(ending(lab)) == 1
 
 
+@pytest.mark.parametrize("gang", (0, 3))
+@pytest.mark.parametrize("ended", (0, 1, 2))
+def test_a_new_leader_ends_no_other_taskgroups_and_keeps_the_room_of_those_that_have_ended(
+    ended: int, gang: int
+) -> None:
+    lab = full(6, max_unavailable=6)
+    create(lab, "online", 3, min_available=gang or 1)
+    for _ in range(4):
+        lab.wait(5.0)
+    victims = ending(lab)
+    assert len(victims) == 3
+    for victim in victims[:ended]:
+        lab.report(victim, "KILLED")
+    lab = lab.succeed()
+    free = {victim.agent_id for victim in victims[:ended]}
+    offers = [lab.make_offer(agent, cpus=WHOLE if agent in free else 50) for agent in agents(6)]
+    lab.turn(leased.OffersArrived(offers=tuple(offers)))
+    for _ in range(5):
+        lab.wait(5.0)
+        run(lab)
+    assert {group.id for group in ending(lab)} == {victim.id for victim in victims[ended:]}
+    assert len(groups(lab, "online")) == (0 if gang else ended)
+    for victim in victims[ended:]:
+        lab.report(lab.core.state.taskgroups[victim.id], "KILLED")
+        arrive(lab, victim.agent_id, *(free if gang else ()))  # the offers were given back meanwhile
+        run(lab)
+    lab.wait(20.0)
+    assert sorted(group.agent_id for group in groups(lab, "online")) == sorted(victim.agent_id for victim in victims)
+    assert ending(lab) == []
+
+
+def test_a_new_leader_ends_nothing_before_the_offers_are_there_and_then_what_is_necessary() -> None:
+    lab = full(max_unavailable=3)
+    create(lab, "online", 1)
+    lab.now += 2.0  # the first leader stands still
+    lab = lab.succeed()
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=50) for agent in agents(3))))
+    lab.wait(3.0)
+    assert len(ending(lab)) == 1
+
+
+@pytest.mark.parametrize("other", ("web", "more"))
+def test_room_that_a_taskgroup_does_not_need_any_more_goes_to_the_next_one_of_its_queue(other: str) -> None:
+    lab = full(max_unavailable=3)
+    create(lab, "online", 1)
+    victim = preempting(lab)
+    arrive(lab, "free", victim.agent_id, cpus=WHOLE - 100)
+    arrive(lab, "free")
+    assert [group.agent_id for group in groups(lab, "online")] == ["free"]
+    run(lab)
+    if other == "web":
+        lab.ask(requests.ScaleApplication(namespace="online", name="web", instances=2))
+    else:
+        create(lab, "online", 1, "more")
+    for _ in range(4):
+        lab.wait(5.0)
+    assert ending(lab) == [victim]
+    replaced(lab, [victim])
+    assert [group.agent_id for group in groups(lab, "online", other)][-1] == victim.agent_id
+    assert ending(lab) == []
+
+
 def test_an_agent_that_changes_its_size_leaves_the_tree_in_place() -> None:
     lab = full()
     tree_of = the_tree(lab)

@@ -49,6 +49,7 @@ from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
 from offers.policy.hierarchy.preemption.promises import Promise, hand_over, promise_again, promises, promises_to
 from offers.policy.hierarchy.preemption.regaining import regain
+from offers.policy.hierarchy.preemption.renewal import Vacated
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -79,6 +80,7 @@ __all__ = [
     "Submission",
     "Tree",
     "Trial",
+    "Vacated",
     "Victim",
     "Wait",
     "add_node",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from offers.policy.hierarchy.preemption.quota import give_back
@@ -35,12 +36,12 @@ def keep(tree: Tree, victim: Allocation) -> None:
         tree.forget_promise(ask.application, ask.name)
 
 
-def maintain(tree: Tree, now: float, check: Check | None = None) -> Maintenance:
+def maintain(tree: Tree, now: float, check: Check | None = None, without: Collection[str] = frozenset()) -> Maintenance:
     """One round: promises expire, lowered maxima are enforced, asks preempt towards guarantees, the others reserve
     nodes. `now`: seconds of the clock of the asks. `check`: a further condition on a node once victims have gone; None
-    admits every node."""
+    admits every node. `without`: applications that may not preempt."""
     expired = expire(tree, now)
     given_back = give_back(tree, now)
-    preemptions = [*take_nodes(tree), *preempt(tree, now, check)]
+    preemptions = [*take_nodes(tree, without), *preempt(tree, now, check, without)]
     reserved = reserve(tree, now)
     return Maintenance(tuple(preemptions), tuple(given_back), tuple(reserved), tuple(expired))

@@ -107,9 +107,7 @@ class HierarchyPass(SessionPass):
         timer = super().next_timer()
         if self._following:
             return self._turn.now
-        if not self._again:
-            return timer
-        return self._again if timer is None else min(timer, self._again)
+        return min((one for one in (timer, self._again or None) if one is not None), default=None)
 
     def decide(self, pace: TimeBudget) -> None:
         """Like `SessionPass.decide`; while taskgroups wait, the queues decide from time to time."""
@@ -238,7 +236,9 @@ class HierarchyPass(SessionPass):
 
     def _run(self, role: str, found: SessionInput, tree_of: RoleTree) -> Decisions:
         grouped = any(demand.group for demand in self._deciding())  # their members are decided together
+        tree_of.attempts.renew(self._turn.now)
         binds = tree_of.run(found.missing, None if grouped else PORTION)
+        tree_of.attempts.renew(self._turn.now)
         self._unfinished |= tree_of.attempts.unfinished
         tree_of.tree.allowance = self._remaining(tree_of.tree)
         evicted = [] if tree_of.attempts.unfinished else self._maintain(tree_of, found)
@@ -314,14 +314,14 @@ class HierarchyPass(SessionPass):
 
     def _maintain(self, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
         tree = tree_of.tree
-        gangs = tree_of.attempts.preempt(found.missing, self._turn.shown_until, self._can_end) if found.rows else ()
+        shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding())
+        gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown) if found.rows else ()
         tree_of.attempts.restore()
-        if not any(application.asks for application in tree.applications.values()):
+        waits = any(application.asks for application in tree.applications.values())
+        self._again = self._turn.now + MAINTENANCE if waits else self._again
+        if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree)
-        self._again = self._turn.now + MAINTENANCE
-        if not found.rows:  # without an offer in this term every try is in vain, and the next one is due much later
-            return self._given_back(tree)
-        done = maintain(tree, self._turn.shown_until, self._can_end)
+        done = maintain(tree, shown, self._can_end, unshown)
         return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:

@@ -27,6 +27,7 @@ from offers.policy.hierarchy import (
     Refusal,
     Submission,
     Tree,
+    Vacated,
     apply,
     conditions_changed,
     finish,
@@ -61,13 +62,14 @@ class RoleTree:
         halts: tuple[QueueHalt, ...],
         submission: Callable[[str], Submission],
         has_ended: Callable[[str], bool],
+        vacated: Iterable[Vacated] = (),
     ) -> None:
-        """`submission`: the properties of an application, by its key, that placement rules and limits look at.
-        `has_ended`: True if the taskgroup with an id has ended; the agent may have its room later."""
+        """`submission`: properties of an application, by its key, for placement rules and limits. `has_ended`: True if
+        the taskgroup with an id has ended; the agent may have its room later. `vacated`: from a former leader."""
         self._partition, self._halts, self._submission_of, self._has_ended = partition, halts, submission, has_ended
         self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
-        self.attempts = Attempts(self.tree)
+        self.attempts = Attempts(self.tree, vacated)
         self._set_states()
         self.unplaced: dict[str, Refusal] = {}
         """Applications that no queue takes, by name."""
@@ -98,8 +100,7 @@ class RoleTree:
         return frozen(lambda: self.admits)
 
     def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
-        """Gives the tree another configuration. Applications that no queue has taken are tried again when the tree
-        follows the snapshot the next time."""
+        """Gives the tree another configuration. The next `follow` tries applications again that no queue has taken."""
         self._halts = halts
         self.attempts.restore()
         if partition is not self._partition:
@@ -193,7 +194,7 @@ class RoleTree:
         allowance = self.tree.allowance
         self._promised += promises(self.tree)
         self.tree = Tree(self._partition, nodes, self._admitted)
-        self.attempts = Attempts(self.tree)
+        self.attempts = Attempts(self.tree, self.attempts.vacated)
         self.tree.allowance = allowance
         self._set_states()
         self.unplaced, self._given, self._tasks = {}, {}, {}
@@ -364,6 +365,7 @@ class RoleTree:
             self.tree.ask_all(of_application)
             self._doubtful.discard(application)
         self.attempts.restore()
+        self.attempts.left.clear()
 
     def takes_back(self, name: str, replaced: str, request: Amounts) -> bool:
         """True if queues and limits admit the request of an application in the place of a taskgroup whose launch did

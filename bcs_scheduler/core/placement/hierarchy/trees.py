@@ -29,6 +29,7 @@ from offers.policy.hierarchy import (
     Steps,
     Submission,
     Trial,
+    Vacated,
     captured,
     partition_of,
     trying,
@@ -37,8 +38,9 @@ from offers.policy.hierarchy.changes.applying import conflicts
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
 from offers.policy.hierarchy.configuration.partition import QueueConfig
 from offers.policy.hierarchy.placement import nearest, queue_for
+from offers.policy.hierarchy.preemption.reservation import LONGEST
 from store.ids import namespace_of
-from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
+from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree, ReschedulePayload
 from transactions.base import Slot
 from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
 
@@ -184,7 +186,20 @@ class Trees:
         """The tree of a role, which is made if there is none."""
         found = self.roles.get(role)
         if found is None:
-            found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission, self._has_ended)
+            vacated = self._vacated()
+            found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission, self._has_ended, vacated)
+        return found
+
+    def _vacated(self) -> list[Vacated]:
+        """The rooms of taskgroups that are being ended for other applications, or were ended lately."""
+        state, now = self._turn.state, self._turn.now
+        found: list[Vacated] = []
+        for transaction in state.active_transactions():
+            payload = transaction.payload
+            if isinstance(payload, ReschedulePayload) and payload.beneficiary:
+                group = state.taskgroups.get(payload.taskgroup)
+                if group is not None and (not group.ended or now - transaction.created_at < LONGEST):
+                    found.append(Vacated(payload.beneficiary, group.agent_id, now + LONGEST))
         return found
 
     def _has_ended(self, taskgroup: str) -> bool:

@@ -205,9 +205,8 @@ class SessionPass(PlacementPass):
         turn, clock = self._turn, self._turn.options.session_clock
         began = clock() if clock is not None else 0.0
         chosen = self._choose(role, demands, self._session)
-        if turn.awaits_offers:
-            new = {one.application for one in demands if turn.waiting_since.get(one.id, turn.now) > turn.shown_until}
-            chosen = chosen._replace(decisions=chosen.decisions.without_evictions(new, self._nominations))
+        if unshown := turn.unshown(demands):
+            chosen = chosen._replace(decisions=chosen.decisions.without_evictions(unshown, self._nominations))
         found, decisions = chosen.found, chosen.decisions
         self._capped = self._capped or chosen.capped
         self._gaps.update(chosen.gaps)

@@ -13,13 +13,15 @@ gang that lacks more than `MOST_SEARCHES` places beyond the free room preempts n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from math import inf
 
 from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
+from offers.policy.hierarchy.preemption.renewal import Vacated, renew
+from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.application import Application
@@ -35,8 +37,14 @@ class Attempts:
     """The runs of one tree. `lacking`, in all methods: the number of asks that must find places at the same time, by
     application; others are placed one by one."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, vacated: Iterable[Vacated] = ()) -> None:
+        """`vacated`: rooms of victims of another tree or leader, for applications of this tree."""
         self.tree = tree
+        self.vacated = list(vacated)
+        """Rooms of victims that no ask has been promised again, and that are still expected."""
+        self.left: list[tuple[str, str]] = []
+        """Applications, and the promised nodes that asks of them did not take in the latest runs: another node had room
+        earlier."""
         self.unfinished = False
         """The latest run ended because it had made as many allocations as it may."""
         self._aside: dict[str, list[tuple[Ask, float]]] = {}
@@ -51,8 +59,9 @@ class Attempts:
         """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
         `unfinished` tells whether this bound ended the run."""
         self.tree.lacking = lacking
+        present = promises(self.tree)
         promised: defaultdict[str, list[Promise]] = defaultdict(list)
-        for promise in promises(self.tree):
+        for promise in present:
             promised[promise.ask.application].append(promise)
         made: dict[str, list[Allocation]] = {}
         order: list[Allocation] = []
@@ -70,14 +79,22 @@ class Attempts:
                     break
             short = list(_short(made, lacking))
             if not short:
+                self.left += [(one.ask.application, one.node) for one in _not_taken(present, order)]
                 return order
             for name in short:
                 self._set_aside(name, made.pop(name), promised[name])
             order = [allocation for allocation in order if allocation.ask.application in made]
 
-    def preempt(self, lacking: Mapping[str, int], now: float, check: Check | None = None) -> list[Preemption]:
+    def preempt(
+        self,
+        lacking: Mapping[str, int],
+        now: float,
+        check: Check | None = None,
+        without: Collection[str] = frozenset(),
+    ) -> list[Preemption]:
         """Makes room for gangs after a run that has ended, and notes the preemptions in the tree. `now`: seconds of the
-        clock of the asks. `check`: a further condition on a node once victims have gone; None admits every node."""
+        clock of the asks. `check`: a further condition on a node once victims have gone; None admits every node.
+        `without`: applications that may not preempt."""
         self.tree.lacking = lacking
         if not self.tree.partition.preemption:
             return []
@@ -86,7 +103,8 @@ class Attempts:
         found: list[Preemption] = []
         refused: set[Hashable] = set()
         tries = searches = 0
-        for name in sorted(self._due(lacking, now), key=self._order):
+        due = self._due({name: number for name, number in lacking.items() if name not in without}, now)
+        for name in sorted(due, key=self._order):
             alike = (self.tree.applications[name].queue, lacking[name], self._kinds(name))
             if alike in refused:
                 self._tried[name] = now
@@ -103,6 +121,15 @@ class Attempts:
             else:
                 refused.add(alike)
         return found
+
+    def renew(self, now: float) -> None:
+        """Promises the rooms of victims to other asks of the same applications: rooms of a former leader, and those
+        that an ask did not need. `now`: as for `preempt`."""
+        self.vacated += [Vacated(name, node, now + LONGEST) for name, node in self.left]
+        self.left.clear()
+        self.vacated = renew(self.tree, self.vacated, now)
+        for one in self.vacated:
+            self._tried.setdefault(one.application, now)
 
     def restore(self) -> None:
         """Returns the asks that are set aside to the tree, with their promises."""
@@ -178,9 +205,11 @@ class Attempts:
         """The preemptions for one gang, and the number of searches."""
         tree = self.tree
         self._restore(name)
-        kept = promises_to(tree, name)
+        before = promises(tree)
+        kept = [promise for promise in before if promise.ask.application == name]
         placed = list(tree.run())
         mine = [allocation for allocation in placed if allocation.ask.application == name]
+        renew(tree, [Vacated(name, one.node, now) for one in _not_taken(kept, mine)], now)
         needed = lacking - len(mine) - sum(not promise.reserves for promise in promises_to(tree, name))
         found: list[Preemption] = []
         searches = 0
@@ -190,6 +219,11 @@ class Attempts:
             if result is None:
                 break
             found.append(result)
+
+        def forget(some: Iterable[Promise]) -> None:
+            for promise in some:
+                tree.forget_promise(name, promise.ask.name)
+
         if len(found) < needed:
             for result in reversed(found):
                 tree.forget_promise(name, result.ask.name)
@@ -199,9 +233,13 @@ class Attempts:
         for allocation in placed:
             tree.release(allocation.ask.application, allocation.ask.name)
             tree.ask(allocation.ask)
-        promise_again(tree, [promise for promise in kept if not (found and promise.reserves)])
-        if found:
+        if found or (needed <= 0 and not all(promise.reserves for promise in kept)):
+            forget([promise for promise in promises_to(tree, name) if promise.reserves])
             promise_again(tree, [Promise(one.ask, one.node) for one in mine])
+        else:
+            forget(promises_to(tree, name))
+            promise_again(tree, kept)
+        promise_again(tree, [promise for promise in before if promise.ask.application != name])
         self._set_aside(name, [], promises_to(tree, name))
         return found, searches
 
@@ -211,6 +249,12 @@ def _waiting(application: Application) -> list[Ask]:
     groups = application.groups.values()
     asks = [ask for group in groups for _, name, ask in group.asks if not has_victims(group, name)]
     return sorted(asks, key=lambda ask: (-ask.priority, ask.created, ask.name))
+
+
+def _not_taken(promised: Iterable[Promise], made: Iterable[Allocation]) -> list[Promise]:
+    """The promises with victims of asks that have found room on another node."""
+    nodes = {allocation.ask.id: allocation.node for allocation in made}
+    return [one for one in promised if not one.reserves and nodes.get(one.ask.id, one.node) != one.node]
 
 
 def _short(made: Mapping[str, list[Allocation]], lacking: Mapping[str, int]) -> Iterator[str]:

@@ -28,16 +28,15 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
     candidates: dict[Queue, list[Ask]] = {}
     for leaf, allocation in ended if tree.partition.preemption else ():
         node, request = tree.nodes.by_name.get(allocation.node), allocation.ask.request
-        if node is None or leaf.is_stopped or not _is_short(leaf, allocation.ask) or not _has_room(tree, node, request):
+        if node is None or leaf.is_stopped or not _is_short(leaf, allocation.ask) or not has_room(tree, node, request):
             continue
         if leaf not in candidates:
-            candidates[leaf] = list(_waiting(tree, leaf, now))
+            candidates[leaf] = list(waiting(tree, leaf, now))
         room = dict(request)
         for ask in chain(_own(tree, allocation.ask.application), candidates[leaf]):
-            if fits_request(ask.request, room) and _may_take(tree, leaf, ask, node):
+            if fits_request(ask.request, room) and may_take(tree, leaf, ask, node):
                 candidates[leaf] = [one for one in candidates[leaf] if one is not ask]
-                _end_reservations(tree, node, ask)
-                tree.promise(ask.application, ask.name, node.name)
+                give(tree, node, ask)
                 made.append(Allocation(ask, node.name))
                 break
     return made
@@ -50,7 +49,7 @@ def _own(tree: Tree, application: str) -> Iterator[Ask]:
         yield from islice((ask for _, name, ask in group.asks if not has_victims(group, name)), 1)
 
 
-def _waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
+def waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
     """Yields the first asks of each class of a leaf that have waited long enough to preempt, and have no victims."""
     for one in sorted((one for one in leaf.classes.values() if one.members.first() is not None), key=first_key):
         yield from islice(waiting_asks(tree, one, now - delay_of(leaf)), TRIES)
@@ -64,7 +63,7 @@ def _is_short(leaf: Queue, ask: Ask) -> bool:
     return goal.stays_within_guarantee(ask.request)
 
 
-def _has_room(tree: Tree, node: Node, request: Iterable[tuple[str, int]]) -> bool:
+def has_room(tree: Tree, node: Node, request: Iterable[tuple[str, int]]) -> bool:
     """True if a node has room for a request once its victims have left and the reservations there have ended."""
     reserved = [dict(ask.request) for ask in _reserving(tree, node)]
     return node.is_schedulable and all(
@@ -72,7 +71,8 @@ def _has_room(tree: Tree, node: Node, request: Iterable[tuple[str, int]]) -> boo
     )
 
 
-def _may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
+def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
+    """True if a node suits an ask, and no queue exceeds its guarantee or a maximum with the ask."""
     return (
         ask.required_node in ("", node.name)
         and _is_short(leaf, ask)
@@ -86,8 +86,9 @@ def _reserving(tree: Tree, node: Node) -> list[Ask]:
     return [ask for ask in node.promises.values() if ask.name in tree.applications[ask.application].reserves]
 
 
-def _end_reservations(tree: Tree, node: Node, ask: Ask) -> None:
-    """Ends the reservations of a node, and that of an ask."""
+def give(tree: Tree, node: Node, ask: Ask) -> None:
+    """Promises a node to an ask. The reservations of the node end, and that of the ask."""
     for one in (*_reserving(tree, node), ask):
         if one.name in tree.applications[one.application].reserves:
             tree.forget_promise(one.application, one.name)
+    tree.promise(ask.application, ask.name, node.name)

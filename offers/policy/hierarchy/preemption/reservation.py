@@ -10,7 +10,7 @@ preempted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 
 from offers.dimensions import share
@@ -117,8 +117,9 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
     return found
 
 
-def take_nodes(tree: Tree) -> list[Preemption]:
-    """Takes the nodes that asks need, at most `TRIES` in a cycle. Returns the preemptions."""
+def take_nodes(tree: Tree, without: Collection[str] = frozenset()) -> list[Preemption]:
+    """Takes the nodes that asks need, at most `TRIES` in a cycle. Returns the preemptions. `without`: applications that
+    may not preempt."""
     found: list[Preemption] = []
     waiting = [
         one
@@ -127,6 +128,9 @@ def take_nodes(tree: Tree) -> list[Preemption]:
         if one.alternative.required_node and not one.alternative.promised
     ]
     for one in waiting:
+        first = one.members.first()
+        if first is None or first.application.name in without:
+            continue
         if len(found) < TRIES and not one.leaf.is_stopped:
             result = take_node(tree, one)
             if result is not None:

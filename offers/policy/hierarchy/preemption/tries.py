@@ -10,7 +10,7 @@ over, so the work of a cycle is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from math import inf
 
@@ -27,20 +27,24 @@ TRIES = 10
 """Tries of the asks of one leaf in one cycle."""
 
 
-def preempt(tree: Tree, now: float, check: Check | None = None) -> list[Preemption]:
+def preempt(
+    tree: Tree, now: float, check: Check | None = None, without: Collection[str] = frozenset()
+) -> list[Preemption]:
     """One cycle of preemption: the preemptions, which are noted in the tree. `now`: seconds of the clock of the asks.
-    `check`: a further condition on nodes; None admits every node."""
-    return [found for found in preempting(tree, now, check) if found is not None]
+    `check`: a further condition on nodes; None admits every node. `without`: applications that may not try."""
+    return [found for found in preempting(tree, now, check, without) if found is not None]
 
 
-def preempting(tree: Tree, now: float, check: Check | None = None) -> Iterator[Preemption | None]:
+def preempting(
+    tree: Tree, now: float, check: Check | None = None, without: Collection[str] = frozenset()
+) -> Iterator[Preemption | None]:
     """Yields the result of each try of one cycle, as `preempt`; None for a try in vain."""
     if not tree.partition.preemption or tree.root.state is QueueState.STOPPED:
         return
     for leaf in tree.root.leaves():
         tries = 0
         refused: set[tuple[RequestClass, int]] = set()
-        for one, ask in list(_candidates(tree, leaf, now)):
+        for one, ask in list(_candidates(tree, leaf, now, without)):
             if tries >= TRIES:
                 break
             if (one, ask.priority) in refused:
@@ -89,7 +93,7 @@ def delay_of(leaf: Queue) -> float:
     return leaf.config.properties.preemption_delay
 
 
-def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestClass, Ask]]:
+def _candidates(tree: Tree, leaf: Queue, now: float, without: Collection[str]) -> Iterator[tuple[RequestClass, Ask]]:
     """Yields asks of a leaf that may try, in their order: of each class as many as a cycle may try."""
     if leaf.is_stopped:
         return
@@ -97,21 +101,24 @@ def _candidates(tree: Tree, leaf: Queue, now: float) -> Iterator[tuple[RequestCl
     blocked = [one for one in leaf.classes.values() if one.waits in causes and not one.alternative.required_node]
     latest = now - delay_of(leaf)
     for one in sorted((one for one in blocked if _may_help(leaf, one)), key=first_key):
-        for ask in islice(_ready(tree, one, latest, now), TRIES):
+        for ask in islice(_ready(tree, one, latest, now, without), TRIES):
             yield one, ask
 
 
-def _ready(tree: Tree, one: RequestClass, latest: float, now: float) -> Iterator[Ask]:
+def _ready(tree: Tree, one: RequestClass, latest: float, now: float, without: Collection[str]) -> Iterator[Ask]:
     """Yields the asks of a class that were made at `latest` or before, and have not tried lately. Times are seconds."""
-    for ask in waiting_asks(tree, one, latest):
+    for ask in waiting_asks(tree, one, latest, without):
         if now - tree.applications[ask.application].preempted_at.get(ask.name, -inf) >= RETRY:
             yield ask
 
 
-def waiting_asks(tree: Tree, one: RequestClass, latest: float) -> Iterator[Ask]:
-    """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds."""
+def waiting_asks(tree: Tree, one: RequestClass, latest: float, without: Collection[str] = frozenset()) -> Iterator[Ask]:
+    """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds.
+    `without`: applications that are passed over."""
     for group in one.members:
-        if not group.alike.may_preempt or tree.lacking.get(group.application.name, 0) > 1:
+        if group.application.name in without or not group.alike.may_preempt:
+            continue
+        if tree.lacking.get(group.application.name, 0) > 1:
             continue  # victims are chosen for the whole gang (gangs.attempts)
         for created, name, ask in group.asks:
             if created > latest:

@@ -1,0 +1,73 @@
+"""Rooms of victims that are promised to no ask, and are promised again.
+
+A promise ends without its room in two cases. A new leader has a new tree: the records of the evictions name the
+application that gets the room of a victim, not the ask. And an ask may find room on another node earlier. Without
+another promise, the next ask would choose another victim, although room comes already, and other work would take the
+room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from typing import NamedTuple
+
+from offers.policy.hierarchy.preemption.regaining import give, has_room, may_take, waiting
+from offers.policy.hierarchy.preemption.tries import has_victims
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Ask
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
+
+
+class Vacated(NamedTuple):
+    """The room of a victim: the application that gets the room, and the node. `until`: the moment at which the room is
+    no longer expected, in seconds."""
+
+    application: str
+    node: str
+    until: float
+
+
+def renew(tree: Tree, vacated: Iterable[Vacated], now: float) -> list[Vacated]:
+    """Promises the nodes of victims to asks of the applications that get the room, or else of their queues, as far as
+    the guarantees of the queues go. Returns the victims whose node or room is not there yet; for each of them, one ask
+    does not preempt for a while. `now`: seconds of the clock of the asks."""
+    candidates: dict[Queue, list[Ask]] = {}
+    missing = [one for one in vacated if not _renewed(tree, one, candidates, now) and now < one.until]
+    for name in {one.application for one in missing} & tree.applications.keys():
+        owner = tree.applications[name]
+        for ask in islice(_waiting(owner), sum(one.application == name for one in missing)):
+            owner.preempted_at.setdefault(ask.name, now)
+    return missing
+
+
+def _renewed(tree: Tree, vacated: Vacated, candidates: dict[Queue, list[Ask]], now: float) -> bool:
+    """Promises the node of a victim to an ask; False if there is no node, no room or no such ask. `candidates`: asks
+    that have waited long enough to preempt, by leaf; filled when they are needed."""
+    owner, node = tree.applications.get(vacated.application), tree.nodes.by_name.get(vacated.node)
+    if owner is None or node is None or not tree.partition.preemption:
+        return False
+    leaf = tree.queues[owner.queue]
+    if leaf.is_stopped or all(node.room(name) <= 0 for name in node.total):
+        return False
+    if leaf not in candidates:
+        candidates[leaf] = list(waiting(tree, leaf, now))
+    for ask in chain(_first(owner), candidates[leaf]):
+        if has_victims(tree.applications[ask.application].asks[ask.name], ask.name):
+            continue
+        if has_room(tree, node, ask.request) and may_take(tree, leaf, ask, node):
+            give(tree, node, ask)
+            return True
+    return False
+
+
+def _first(owner: Application) -> Iterator[Ask]:
+    """Yields the first ask of each group that has no victims."""
+    for group in list(owner.groups.values()):
+        yield from islice((ask for _, name, ask in group.asks if not has_victims(group, name)), 1)
+
+
+def _waiting(owner: Application) -> Iterator[Ask]:
+    """Yields the asks that have no victims."""
+    return (ask for group in owner.groups.values() for _, name, ask in group.asks if not has_victims(group, name))

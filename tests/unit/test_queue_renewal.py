@@ -1,0 +1,131 @@
+"""A new tree promises the rooms of victims to the applications for which a former leader has chosen the victims."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from offers.policy.hierarchy import Attempts, add_node
+from offers.policy.hierarchy.preemption.promises import promises_to
+from offers.policy.hierarchy.preemption.renewal import Vacated, renew
+from offers.policy.hierarchy.preemption.tries import RETRY, preempt
+from offers.policy.hierarchy.state.queue import QueueState
+from offers.policy.hierarchy.tree import Tree
+from tests.effort import check_few
+from tests.unit.test_queue_preemption import LATE, queue, running, tree
+from tests.unit.test_queue_regaining import wait
+
+
+def interrupted(asks: int = 1, victims: int = 1, *, ended: bool = False) -> tuple[Tree, list[Vacated]]:
+    """Nodes of one core that `q1` has used up; `q2` waits, and the first victims leave for it or have ended."""
+    state = tree([queue("q1", None), queue("q2", 2)], {f"n{number}": 1 for number in range(4)})
+    for number in range(4):
+        running(state, "root.q1", f"n{number}", 1)
+    for number in range(asks):
+        wait(state, "web", "root.q2", name=f"w{number}")
+    for allocation in list(state.applications["run-root.q1"].allocations.values())[:victims]:
+        if ended:
+            state.release(allocation.ask.application, allocation.ask.name)
+        else:
+            state.leave(allocation)
+    return state, [Vacated("web", f"n{number}", LATE + 60) for number in range(victims)]
+
+
+def promised(state: Tree) -> list[tuple[str, str]]:
+    """Asks with their nodes, in the order of the nodes."""
+    return sorted(((one.ask.name, one.node) for one in promises_to(state, "web")), key=lambda pair: pair[1])
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_the_rooms_of_victims_are_promised_again_and_no_other_victim_is_chosen(ended: bool) -> None:
+    state, vacated = interrupted(asks=3, victims=2, ended=ended)
+    assert renew(state, vacated, LATE) == []
+    assert promised(state) == [("w0", "n0"), ("w1", "n1")]
+    assert preempt(state, LATE) == []
+    if ended:
+        assert sorted(one.node for one in state.run()) == ["n0", "n1"]
+
+
+def test_without_the_promises_other_victims_are_chosen() -> None:
+    state, _ = interrupted()
+    assert [victim.node for one in preempt(state, LATE) for victim in one.victims] == ["n1"]
+
+
+def test_rooms_that_are_not_there_yet_are_awaited() -> None:
+    state, _ = interrupted(asks=2, victims=0)
+    coming = [Vacated("web", "n9", LATE + 60), Vacated("web", "n0", LATE + 60)]
+    assert renew(state, coming, LATE) == coming
+    assert preempt(state, LATE) == []
+    add_node(state, "n9", {"cpus": 1})
+    assert renew(state, coming, LATE + 1) == coming[1:]
+    assert promised(state) == [("w0", "n9")]
+    assert renew(state, coming[1:], LATE + 60) == []
+    assert [one.node for one in state.run()] == ["n9"]
+    assert [victim.node for one in preempt(state, LATE + RETRY) for victim in one.victims] == ["n0"]
+
+
+def test_no_ask_waits_for_the_room_of_an_application_that_is_gone() -> None:
+    state, _ = interrupted()
+    gone = Vacated("gone", "n0", LATE + 60)
+    assert renew(state, [gone], LATE) == [gone]
+    assert len(preempt(state, LATE)) == 1
+
+
+@pytest.mark.parametrize("case", ["satisfied", "stopped", "off", "cordoned"])
+def test_nothing_is_promised_to_asks_that_may_not_preempt(case: str) -> None:
+    state, vacated = interrupted(ended=True)
+    if case == "satisfied":
+        add_node(state, "n9", {"cpus": 2})
+        running(state, "root.q2", "n9", 2)
+    if case == "stopped":
+        state.set_state("root.q2", QueueState.STOPPED)
+    if case == "off":
+        state.partition = state.partition._replace(preemption=False)
+    if case == "cordoned":
+        state.nodes.by_name["n0"].is_schedulable = False
+    assert renew(state, vacated, LATE) == vacated
+    assert promised(state) == []
+
+
+def test_a_gang_keeps_its_free_room_with_the_rooms_of_its_victims() -> None:
+    state, vacated = interrupted(asks=2, victims=1)
+    add_node(state, "n9", {"cpus": 1})
+    attempts = Attempts(state)
+    assert renew(state, vacated, LATE) == []
+    assert attempts.run({"web": 2}) == []
+    assert attempts.preempt({"web": 2}, LATE) == []
+    attempts.restore()
+    assert [node for _, node in promised(state)] == ["n0", "n9"]
+    assert len({ask for ask, _ in promised(state)}) == 2
+
+
+@pytest.mark.parametrize("seed", check_few(range(40), 4))
+def test_no_queue_is_promised_more_than_its_guarantee_and_no_node_more_than_its_room(seed: int) -> None:
+    chance = random.Random(seed)
+    names = [f"root.q{number}" for number in range(3)]
+    state = tree([queue(name[5:], chance.choice([None, 2, 4])) for name in names], {f"n{k}": 4 for k in range(4)})
+    for name in names:
+        for node in state.nodes.by_name:
+            free = state.nodes.by_name[node].free["cpus"]
+            amounts = [amount for _ in range(2) if (amount := chance.choice([1, 2])) <= free // 2]
+            running(state, name, node, *amounts)
+    for number in range(12):
+        leaf, amount = chance.choice(names), chance.choice([1, 2, 3])
+        wait(state, f"w{number % 5}-{leaf}", leaf, amount, f"a{number}", created=chance.choice([0.0, LATE]))
+    waiting = [name for name, owner in state.applications.items() if owner.asks]
+    vacated: list[Vacated] = []
+    for name in names:
+        for allocation in list(state.applications[f"run-{name}"].allocations.values()):
+            if chance.random() < 0.6:
+                vacated.append(Vacated(chance.choice(waiting), allocation.node, LATE + 60))
+                state.leave(allocation)
+                if chance.random() < 0.5:
+                    state.release(allocation.ask.application, allocation.ask.name)
+    before = {name: state.queues[name].expected("cpus") for name in names}
+    missing = renew(state, vacated, LATE)
+    made = [one for name in waiting for one in promises_to(state, name)]
+    assert len(made) == len(vacated) - len(missing)
+    for name in names:
+        assert state.queues[name].expected("cpus") <= max(before[name], state.queues[name].guaranteed.get("cpus", 0))
+    assert all(node.room("cpus") >= 0 for node in state.nodes)
