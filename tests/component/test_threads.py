@@ -72,6 +72,7 @@ ALLOWED = {
     "bcs_scheduler/cli/commands/taskgroups/terminals/streams.py": {"Thread", "Timer"},
     "bcs_scheduler/cli/commands/taskgroups/archives.py": {"Thread"},
     "bcs_scheduler/cli/commands/taskgroups/forwarding.py": {"Thread"},
+    "bcs_scheduler/cli/client/sessions/websocket.py": {"Thread"},
 }
 
 
