@@ -112,7 +112,7 @@ def forget_the_sums(patch: pytest.MonkeyPatch) -> None:
 
 def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
     """Each member of a gang preempts by itself."""
-    patch.setattr(Attempts, "preempt", lambda self, lacking, now, check=None: [])
+    patch.setattr(Attempts, "preempt", lambda self, lacking, now, check, unshown: [])
     patch.setattr(Tree, "lacking", property(lambda self: {}, lambda self, lacking: None), raising=False)
 
 

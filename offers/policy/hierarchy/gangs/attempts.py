@@ -124,7 +124,7 @@ class Attempts:
 
     def renew(self, now: float) -> None:
         """Promises the rooms of victims to other asks of the same applications: rooms of a former leader, and those
-        that an ask did not need. `now`: as for `preempt`."""
+        that an ask did not need. `now`: seconds of the clock of the asks."""
         self.vacated += [Vacated(name, node, now + LONGEST) for name, node in self.left]
         self.left.clear()
         self.vacated = renew(self.tree, self.vacated, now)

@@ -50,7 +50,8 @@ def _own(tree: Tree, application: str) -> Iterator[Ask]:
 
 
 def waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
-    """Yields the first asks of each class of a leaf that have waited long enough to preempt, and have no victims."""
+    """Yields the first asks of each class of a leaf that have waited long enough to preempt, and have no victims.
+    `now`: seconds of the clock of the asks."""
     for one in sorted((one for one in leaf.classes.values() if one.members.first() is not None), key=first_key):
         yield from islice(waiting_asks(tree, one, now - delay_of(leaf)), TRIES)
 
