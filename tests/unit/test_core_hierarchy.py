@@ -23,12 +23,13 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTre
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
-from store.records import Namespace, PriorityClass, Queue
+from store.records import Namespace, PriorityClass, Queue, Transaction
 from store.records.definition import Amounts as Resources
 from store.records.definition import Container, UnreachablePolicy
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
 from tests.unit.spenttime import Spent
+from transactions.kinds import reschedule
 from transactions.rules.taskgroups.task_states import TaskState
 
 WHOLE = 150
@@ -148,9 +149,9 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
 
 
-def full(number: int = 3, **fields: Any) -> Lab:
+def full(number: int = 3, lab: Lab | None = None, **fields: Any) -> Lab:
     """Agents, each with a running taskgroup of `batch` and room for no other. `fields`: of its version."""
-    lab = Lab(options())
+    lab = lab or Lab(options())
     create(lab, "batch", number, **fields)
     arrive(lab, *agents(number))
     run(lab)
@@ -770,3 +771,24 @@ def test_every_application_names_the_queue_that_holds_it_back() -> None:
     found = [lab.core.diagnosis(one.id) for one in lab.core.state.transactions.values() if one.active]
     assert len(found) == 3
     assert [one.held_back.queue for one in found if one is not None and one.held_back is not None] == ["root.small"] * 3
+
+
+@pytest.mark.parametrize("gang", (1, 3))
+def test_a_decision_that_fails_is_made_again_without_traces(gang: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = full(6, Lab(replace(options(), strict=False)), max_unavailable=6)
+    honest, fails = reschedule.evict, [True]
+
+    def evict(*arguments: Any) -> Transaction:
+        if fails:
+            raise RuntimeError("nothing can be ended")
+        return honest(*arguments)
+
+    monkeypatch.setattr(reschedule, "evict", evict)
+    create(lab, "online", 3, min_available=gang)
+    for _ in range(4):
+        lab.wait(5.0)
+    assert ending(lab) == []
+    fails.clear()
+    for _ in range(14):
+        lab.wait(5.0)
+    assert len(ending(lab)) == 3

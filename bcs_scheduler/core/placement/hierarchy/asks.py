@@ -1,4 +1,4 @@
-"""Tasks and agents of snapshots as a tree has them, and victims of trees as evictions."""
+"""Tasks and agents of snapshots as a tree has them, and victims and causes of a tree as the core has them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
+from offers.model import HeldBack
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy import Allocation, Ask, Preemption
+from offers.policy.hierarchy import Allocation, Ask, Cause, Preemption
+from offers.policy.holds import Hold
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task
 from offers.policy.session.snapshot import Snapshot
@@ -15,6 +17,9 @@ from store import ids
 
 COUNTED = ("cpus", "mem")
 """The resources that queues and nodes count, in thousandths."""
+QUEUE_HOLDS = frozenset(
+    {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
+)
 
 
 def ask_of(job: Job, task: Task) -> Ask:
@@ -80,3 +85,9 @@ def given_back_of(victims: Iterable[Allocation]) -> list[Eviction]:
 
 def _eviction(victim: Allocation, beneficiary: str) -> Eviction:
     return Eviction(victim.ask.application, victim.ask.name, victim.node, beneficiary)
+
+
+def held_back(cause: Cause, used: Amounts, most: Amounts) -> HeldBack:
+    """The cause as the diagnosis of a demand has it. `used`, `most`: usage and maximum of the queue."""
+    held = tuple(entry for entry in used if entry[1])
+    return HeldBack(cause.where, True, held, most, cause.kind, cause.limit, cause.whose)

@@ -12,7 +12,7 @@ from itertools import islice
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
-from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of
+from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
@@ -23,10 +23,9 @@ from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
-from offers.dimensions import Amounts, amounts
+from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Allocation, Ask, Cause, Partition, Tree, cause_in_queues, keep, maintain
-from offers.policy.hierarchy.configuration.partition import ROOT
+from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain
 from offers.policy.hierarchy.preemption.promises import promise_again, promises
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
@@ -50,9 +49,6 @@ FULL_PAUSE = 4_000
 period. A decision takes some 20 microseconds for each; an agent changes several times during a launch."""
 PORTION = 1024
 """Number of places after which a decision continues in the next turn: some 30 ms."""
-QUEUE_HOLDS = frozenset(
-    {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
-)
 FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 
 
@@ -116,7 +112,7 @@ class HierarchyPass(SessionPass):
             if self._has_demands():
                 self._waiting = True
             else:
-                self._turn.attempt("core", "queues", self._give_back)
+                self._attempt(self._give_back)
         self._unfinished = False
         super().decide(pace)
         if self._unfinished:
@@ -124,6 +120,25 @@ class HierarchyPass(SessionPass):
         else:
             while self._unsettled:
                 self._launcher.settle(self._unsettled.popitem()[1])
+
+    def _decide(self) -> None:
+        try:
+            super()._decide()
+        except Exception:
+            self._forget()
+            raise
+
+    def _attempt(self, work: Callable[[], None]) -> str:
+        """Like `TurnContext.attempt`."""
+        failure = self._turn.attempt("core", "queues", work)
+        if failure:
+            self._forget()
+        return failure
+
+    def _forget(self) -> None:
+        """After an error. The trees may count launches and evictions that were not carried out."""
+        self.trees.roles.clear()
+        self._rest.clear()
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """Demands that still wait are explained at the end of a decision."""
@@ -140,9 +155,9 @@ class HierarchyPass(SessionPass):
         self._following = False
         if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
             done: list[bool] = []
-            failure = self._turn.attempt("core", "queues", lambda: done.append(self._catch_up(pace)))
+            failure = self._attempt(lambda: done.append(self._catch_up(pace)))
             if failure or done[0]:
-                self._turn.attempt("core", "queues", self.follow)
+                self._attempt(self.follow)
             else:
                 self._following = True
 
@@ -182,7 +197,7 @@ class HierarchyPass(SessionPass):
         self._outdated = self._outdated or not kinds.isdisjoint(FOLLOWED_KINDS)
         super().notice(changed)
         if any(kind == "queuetree" and partition_of_revision(key) == self.trees.name for kind, key in changed):
-            self._turn.attempt("core", "queues", self._change)
+            self._attempt(self._change)
 
     def _change(self) -> None:
         """Takes over the stored tree; taskgroups that wait, and queues above a lowered maximum, are looked at."""
@@ -346,18 +361,11 @@ class HierarchyPass(SessionPass):
         for eviction in decided:
             group = self._turn.state.taskgroups.get(eviction.task)
             if group is None or not (group.killing_since or group.ended):
-                self._keep(eviction)
+                self.trees.keep(eviction)
 
     def _drop(self, decisions: Decisions) -> None:
         for eviction in decisions.evictions:
-            self._keep(eviction)
-
-    def _keep(self, eviction: Eviction) -> None:
-        for tree_of in self.trees.roles.values():
-            application = tree_of.tree.applications.get(eviction.job)
-            victim = application.allocations.get(eviction.task) if application is not None else None
-            if victim is not None and victim.ask.id in tree_of.tree.leaving:
-                keep(tree_of.tree, victim)
+            self.trees.keep(eviction)
 
     # --- explanations -----------------------------------------------------------------------------------------
 
@@ -382,19 +390,8 @@ class HierarchyPass(SessionPass):
         return held_back(cause, amounts(queue.allocated), amounts(queue.max))
 
     def _queue_of(self, application: str) -> str:
-        """The full name of the queue of an application; that of root for an application without a queue."""
-        for tree_of in self.trees.roles.values():
-            found = tree_of.tree.applications.get(application)
-            if found is not None:
-                return found.queue
-        return ROOT
+        return self.trees.queue_of(application)
 
     def _named_queue(self, application: str) -> str:
         settings = self._turn.state.namespaces.get(namespace_of(application))
         return (settings.queue if settings is not None else "") or DEFAULT_QUEUE
-
-
-def held_back(cause: Cause, used: Amounts, most: Amounts) -> HeldBack:
-    """The cause as the diagnosis of a demand has it. `used`, `most`: usage and maximum of the queue."""
-    held = tuple(entry for entry in used if entry[1])
-    return HeldBack(cause.where, True, held, most, cause.kind, cause.limit, cause.whose)

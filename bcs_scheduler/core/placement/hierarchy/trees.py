@@ -31,14 +31,16 @@ from offers.policy.hierarchy import (
     Trial,
     Vacated,
     captured,
+    keep,
     partition_of,
     trying,
 )
 from offers.policy.hierarchy.changes.applying import conflicts
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
-from offers.policy.hierarchy.configuration.partition import QueueConfig
+from offers.policy.hierarchy.configuration.partition import ROOT, QueueConfig
 from offers.policy.hierarchy.placement import nearest, queue_for
 from offers.policy.hierarchy.preemption.reservation import LONGEST
+from offers.policy.session.decisions import Eviction
 from store.ids import namespace_of
 from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree, ReschedulePayload
 from transactions.base import Slot
@@ -205,6 +207,22 @@ class Trees:
     def _has_ended(self, taskgroup: str) -> bool:
         group = self._turn.state.taskgroups.get(taskgroup)
         return group is None or group.ended
+
+    def keep(self, eviction: Eviction) -> None:
+        """Takes an eviction back that is not carried out."""
+        for tree_of in self.roles.values():
+            application = tree_of.tree.applications.get(eviction.job)
+            victim = application.allocations.get(eviction.task) if application is not None else None
+            if victim is not None and victim.ask.id in tree_of.tree.leaving:
+                keep(tree_of.tree, victim)
+
+    def queue_of(self, application: str) -> str:
+        """The full name of the queue of an application; that of root for an application without a queue."""
+        for tree_of in self.roles.values():
+            found = tree_of.tree.applications.get(application)
+            if found is not None:
+                return found.queue
+        return ROOT
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
         """Like `QueueAccounts.too_small`."""

@@ -13,7 +13,8 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import QUEUE_HOLDS, HierarchyPass, held_back
+from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
 from bcs_scheduler.core.placement.partitions import tree_passes
