@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, role_tree, trees
+from bcs_scheduler.core.placement.sessions.role import SessionInput
 from offers.policy.hierarchy import Allocation, Attempts, Partition, Queue, Tree, maintenance
 from offers.policy.hierarchy.preemption import victims
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
+from offers.policy.session.decisions import Eviction
 from store.records import QueueHalt
 from transactions.rules import evictions
 from transactions.rules.queues import revisions_of
@@ -116,6 +119,18 @@ def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Tree, "lacking", property(lambda self: {}, lambda self, lacking: None), raising=False)
 
 
+def drop_victims_afterwards(patch: pytest.MonkeyPatch) -> None:
+    """The tree chooses victims for work that waits for offers; the evictions are dropped."""
+    honest = hierarchy_pass.HierarchyPass._maintain
+
+    def hasty(self: hierarchy_pass.HierarchyPass, tree_of: role_tree.RoleTree, found: SessionInput) -> list[Eviction]:
+        with patch.context() as context:
+            context.setattr(TurnContext, "unshown", lambda self, demands: set())
+            return honest(self, tree_of, found)
+
+    patch.setattr(hierarchy_pass.HierarchyPass, "_maintain", hasty)
+
+
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("exceed maxima", exceed_maxima, ("I52",), range(3, 43)),
     ("forget limits", forget_limits, ("I53",), range(3, 43)),
@@ -130,5 +145,6 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
 OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("preempt guarantees", preempt_guarantees, ("I54",), range(1, 41)),
     ("preempt for a part", preempt_for_a_part, ("I73",), range(21, 61)),
+    ("drop victims afterwards", drop_victims_afterwards, ("I74",), range(1, 41)),
 )
 """Looked for in worlds with guarantees."""

@@ -8,6 +8,7 @@ I56  nothing is placed in a stopped queue, and a draining queue gets no applicat
 I57  each tree of a leader is the newest revision that is stored for its partition, with its halted queues, and was made
      for this partition
 I73  taskgroups are ended for a gang only if nodes are promised to as many of its taskgroups as it lacks
+I74  a tree counts a taskgroup as leaving only if it is being ended, or has ended
 
 These worlds have seeds of their own (`simulate(..., trees=True)`).
 """
@@ -24,6 +25,7 @@ import msgspec
 
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy.asks import task_name
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, Trees, read_tree
@@ -33,6 +35,7 @@ from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.document import canonical
 from store.records import DEFAULT_PARTITION, Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
 from store.records.definition import Amounts, Container
+from store.state import State
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.operators import NAMESPACES
@@ -351,6 +354,7 @@ class TreeRules:
                     self._is_not_halted(term, placing.trees, tree_of.tree, name, is_new=is_new)
             for tree_of in placing.trees.roles.values():
                 self._sums_are_true(tree_of)
+                self._victims_leave(state, tree_of.tree)
         self._terms[term.epoch] = _Before(set(planned), set(state.taskgroups), running | set(planned))
 
     @staticmethod
@@ -462,6 +466,17 @@ class TreeRules:
             if found != wanted:
                 raise Violation("I55", f"queue {name} has {found}, its taskgroups have {wanted}")
         self.world.count("trees judged")
+
+    # --- I74 --------------------------------------------------------------------------------------------------
+
+    def _victims_leave(self, state: State, tree: Tree) -> None:
+        for victim in tree.leaving.values():
+            group = state.taskgroups.get(task_name(victim.ask.name))
+            if group is not None and not (group.killing_since or group.ended):
+                raise Violation(
+                    "I74", f"the tree counts {group.id} as leaving, and nothing ends the taskgroup", group.id
+                )
+            self.world.count("victims that leave")
 
 
 def _passes(term: Term) -> list[HierarchyPass]:
