@@ -8,7 +8,7 @@ I56  nothing is placed in a stopped queue, and a draining queue gets no applicat
 I57  each tree of a leader is the newest revision that is stored for its partition, with its halted queues, and was made
      for this partition
 I73  taskgroups are ended for a gang only if nodes are promised to as many of its taskgroups as it lacks
-I74  a tree counts a taskgroup as leaving only if it is being ended, or has ended
+I74  a tree that has followed the records counts taskgroups as leaving only if they are being ended, or have ended
 
 These worlds have seeds of their own (`simulate(..., trees=True)`).
 """
@@ -354,7 +354,8 @@ class TreeRules:
                     self._is_not_halted(term, placing.trees, tree_of.tree, name, is_new=is_new)
             for tree_of in placing.trees.roles.values():
                 self._sums_are_true(tree_of)
-                self._victims_leave(state, tree_of.tree)
+                if not placing._outdated:
+                    self._victims_leave(state, tree_of.tree)
         self._terms[term.epoch] = _Before(set(planned), set(state.taskgroups), running | set(planned))
 
     @staticmethod

@@ -773,6 +773,15 @@ def test_every_application_names_the_queue_that_holds_it_back() -> None:
     assert [one.held_back.queue for one in found if one is not None and one.held_back is not None] == ["root.small"] * 3
 
 
+def test_a_dry_run_that_ends_a_taskgroup_leaves_no_trace() -> None:
+    lab = full(3, max_unavailable=3)
+    for group in groups(lab, "batch"):
+        lab.turn(requests.RescheduleTaskGroup(taskgroup=group.id, dry_run=True))
+        lab.wait(5.0)
+    create(lab, "online", 1)
+    assert preempting(lab).namespace == "batch"
+
+
 @pytest.mark.parametrize("gang", (1, 3))
 def test_a_decision_that_fails_is_made_again_without_traces(gang: int, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = full(6, Lab(replace(options(), strict=False)), max_unavailable=6)

@@ -32,6 +32,7 @@ from offers.policy.hierarchy import (
     conditions_changed,
     finish,
     hand_over,
+    keep,
     occupy,
     occupy_anew,
     place,
@@ -270,11 +271,15 @@ class RoleTree:
         recover_all(tree, name, runs)
         self._tasks[name] = wanted
         for identity, task in wanted.items():
-            if task.status is Status.RELEASING and f"{name}/{safe(identity)}" not in tree.leaving:
-                leaving = allocations[safe(identity)]
-                tree.leave(leaving)
-                if self._has_ended(identity):
-                    self._ended[leaving.ask.id] = (leaf, leaving)
+            if (task.status is Status.RELEASING) is (f"{name}/{safe(identity)}" in tree.leaving):
+                continue
+            leaving = allocations[safe(identity)]
+            if task.status is not Status.RELEASING:  # a dry run has ended the taskgroup
+                keep(tree, leaving)
+                continue
+            tree.leave(leaving)
+            if self._has_ended(identity):
+                self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
         hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
 
