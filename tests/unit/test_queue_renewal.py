@@ -7,7 +7,7 @@ import random
 import pytest
 
 from offers.policy.hierarchy import Attempts, add_node
-from offers.policy.hierarchy.preemption.promises import promises_to
+from offers.policy.hierarchy.preemption.promises import promises, promises_to, restore_promises
 from offers.policy.hierarchy.preemption.renewal import Vacated, renew
 from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from offers.policy.hierarchy.state.queue import QueueState
@@ -98,6 +98,18 @@ def test_a_gang_keeps_its_free_room_with_the_rooms_of_its_victims() -> None:
     attempts.restore()
     assert [node for _, node in promised(state)] == ["n0", "n9"]
     assert len({ask for ask, _ in promised(state)}) == 2
+
+
+def test_promises_are_as_before_after_a_dry_run() -> None:
+    state, vacated = interrupted(asks=3, victims=2)
+    renew(state, vacated[:1], LATE)
+    kept = promises(state)
+    state.forget_promise("web", "w0")
+    state.promise("web", "w1", "n1")
+    state.promise("web", "w2", "n2")
+    restore_promises(state, kept)
+    assert promises(state) == kept
+    assert promised(state) == [("w0", "n0")]
 
 
 @pytest.mark.parametrize("seed", check_few(range(40), 4))

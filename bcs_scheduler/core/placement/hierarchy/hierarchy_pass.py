@@ -26,7 +26,7 @@ from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain
-from offers.policy.hierarchy.preemption.promises import promise_again, promises
+from offers.policy.hierarchy.preemption.promises import promises, restore_promises
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
@@ -272,11 +272,12 @@ class HierarchyPass(SessionPass):
             made[:] = tree_of.run(found.missing)
             return found, self._decisions(role, found, made, [])
 
+        tree_of.attempts.restore()
         kept = promises(tree_of.tree)
         chosen = self._choose(role, demands, session)
         held_back = self._held_back(role, chosen.decisions)
         tree_of.take_back(made)
-        promise_again(tree_of.tree, kept)
+        restore_promises(tree_of.tree, kept)
         self._outdated, self._followed_at = True, 0.0
         return chosen, held_back
 

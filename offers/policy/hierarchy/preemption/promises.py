@@ -51,6 +51,16 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         tree.promise(ask.application, ask.name, node, reserves=reserves)
 
 
+def restore_promises(tree: Tree, kept: Iterable[Promise]) -> None:
+    """Ends the promises that are not among `kept`, and renews the others as `promise_again` does."""
+    kept = list(kept)
+    known = {(promise.ask.id, promise.node) for promise in kept}
+    for promise in promises(tree):
+        if (promise.ask.id, promise.node) not in known:
+            tree.forget_promise(promise.ask.application, promise.ask.name)
+    promise_again(tree, kept)
+
+
 def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> None:
     """Passes promises on from asks that are gone to asks of the same application with equal requests and constraints.
     `before`: the promises before the asks went; `asks`: the asks that came; the first one is served first. Promises for
