@@ -9,6 +9,7 @@ import pytest
 from offers.policy.hierarchy import Attempts, add_node
 from offers.policy.hierarchy.preemption.promises import promises, promises_to, restore_promises
 from offers.policy.hierarchy.preemption.renewal import Vacated, renew
+from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
@@ -29,7 +30,7 @@ def interrupted(asks: int = 1, victims: int = 1, *, ended: bool = False) -> tupl
             state.release(allocation.ask.application, allocation.ask.name)
         else:
             state.leave(allocation)
-    return state, [Vacated("web", f"n{number}", LATE + 60) for number in range(victims)]
+    return state, [Vacated("web", f"n{number}", LATE) for number in range(victims)]
 
 
 def promised(state: Tree) -> list[tuple[str, str]]:
@@ -54,20 +55,20 @@ def test_without_the_promises_other_victims_are_chosen() -> None:
 
 def test_rooms_that_are_not_there_yet_are_awaited() -> None:
     state, _ = interrupted(asks=2, victims=0)
-    coming = [Vacated("web", "n9", LATE + 60), Vacated("web", "n0", LATE + 60)]
+    coming = [Vacated("web", "n9", LATE), Vacated("web", "n0", LATE)]
     assert renew(state, coming, LATE) == coming
     assert preempt(state, LATE) == []
     add_node(state, "n9", {"cpus": 1})
     assert renew(state, coming, LATE + 1) == coming[1:]
     assert promised(state) == [("w0", "n9")]
-    assert renew(state, coming[1:], LATE + 60) == []
+    assert renew(state, coming[1:], LATE + LONGEST) == []
     assert [one.node for one in state.run()] == ["n9"]
     assert [victim.node for one in preempt(state, LATE + RETRY) for victim in one.victims] == ["n0"]
 
 
 def test_no_ask_waits_for_the_room_of_an_application_that_is_gone() -> None:
     state, _ = interrupted()
-    gone = Vacated("gone", "n0", LATE + 60)
+    gone = Vacated("gone", "n0", LATE)
     assert renew(state, [gone], LATE) == [gone]
     assert len(preempt(state, LATE)) == 1
 
@@ -130,7 +131,7 @@ def test_no_queue_is_promised_more_than_its_guarantee_and_no_node_more_than_its_
     for name in names:
         for allocation in list(state.applications[f"run-{name}"].allocations.values()):
             if chance.random() < 0.6:
-                vacated.append(Vacated(chance.choice(waiting), allocation.node, LATE + 60))
+                vacated.append(Vacated(chance.choice(waiting), allocation.node, LATE))
                 state.leave(allocation)
                 if chance.random() < 0.5:
                     state.release(allocation.ask.application, allocation.ask.name)

@@ -201,7 +201,7 @@ class Trees:
             if isinstance(payload, ReschedulePayload) and payload.beneficiary:
                 group = state.taskgroups.get(payload.taskgroup)
                 if group is not None and (not group.ended or now - transaction.created_at < LONGEST):
-                    found.append(Vacated(payload.beneficiary, group.agent_id, now + LONGEST))
+                    found.append(Vacated(payload.beneficiary, group.agent_id, now))
         return found
 
     def _has_ended(self, taskgroup: str) -> bool:

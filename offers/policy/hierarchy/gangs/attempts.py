@@ -21,7 +21,6 @@ from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
 from offers.policy.hierarchy.preemption.renewal import Vacated, renew
-from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.application import Application
@@ -125,11 +124,12 @@ class Attempts:
     def renew(self, now: float) -> None:
         """Promises the rooms of victims to other asks of the same applications: rooms of a former leader, and those
         that an ask did not need. `now`: seconds of the clock of the asks."""
-        self.vacated += [Vacated(name, node, now + LONGEST) for name, node in self.left]
+        self.vacated += [Vacated(name, node, now) for name, node in self.left]
         self.left.clear()
         self.vacated = renew(self.tree, self.vacated, now)
         for one in self.vacated:
-            self._tried.setdefault(one.application, now)
+            if now - one.since < RETRY:
+                self._tried.setdefault(one.application, now)
 
     def restore(self) -> None:
         """Returns the asks that are set aside to the tree, with their promises."""

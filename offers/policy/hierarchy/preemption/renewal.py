@@ -8,12 +8,14 @@ room.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
 from offers.policy.hierarchy.preemption.regaining import give, has_room, may_take, waiting
-from offers.policy.hierarchy.preemption.tries import has_victims
+from offers.policy.hierarchy.preemption.reservation import LONGEST
+from offers.policy.hierarchy.preemption.tries import RETRY, has_victims
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Ask
 from offers.policy.hierarchy.state.queue import Queue
@@ -21,23 +23,24 @@ from offers.policy.hierarchy.tree import Tree
 
 
 class Vacated(NamedTuple):
-    """The room of a victim: the application that gets the room, and the node. `until`: the moment at which the room is
-    no longer expected, in seconds."""
+    """The room of a victim: the application that gets the room, and the node. `since`: the moment from which the tree
+    expects the room, for `LONGEST`; seconds of the clock of the asks."""
 
     application: str
     node: str
-    until: float
+    since: float
 
 
 def renew(tree: Tree, vacated: Iterable[Vacated], now: float) -> list[Vacated]:
     """Promises the nodes of victims to asks of the applications that get the room, or else of their queues, as far as
-    the guarantees of the queues go. Returns the victims whose node or room is not there yet; for each of them, one ask
-    does not preempt for a while. `now`: seconds of the clock of the asks."""
+    the guarantees of the queues go. Returns the victims whose node or room is not there yet, and is still expected.
+    For each of them that is younger than `RETRY`, one ask does not preempt. `now`: seconds of the clock of the asks."""
     candidates: dict[Queue, list[Ask]] = {}
-    missing = [one for one in vacated if not _renewed(tree, one, candidates, now) and now < one.until]
-    for name in {one.application for one in missing} & tree.applications.keys():
+    missing = [one for one in vacated if not _renewed(tree, one, candidates, now) and now - one.since < LONGEST]
+    young = Counter(one.application for one in missing if now - one.since < RETRY)
+    for name in young.keys() & tree.applications.keys():
         owner = tree.applications[name]
-        for ask in islice(_waiting(owner), sum(one.application == name for one in missing)):
+        for ask in islice(_waiting(owner), young[name]):
             owner.preempted_at.setdefault(ask.name, now)
     return missing
 
