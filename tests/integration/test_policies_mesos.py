@@ -100,6 +100,33 @@ def test_two_queues_with_guarantees_compete(scheduler: SchedulerProcess, policy:
     wait_running(scheduler, "report", most)
 
 
+@pytest.mark.parametrize("policy", ["hierarchical"], indirect=True)
+@pytest.mark.parametrize("least", [0, GUARANTEED])
+def test_a_new_leader_continues_a_preemption(scheduler: SchedulerProcess, least: int) -> None:
+    """The leader is killed when the first taskgroups are being ended. Others stay, and those that wait get the room."""
+    settings = {"kind": "namespace", "metadata": {"name": "shop"}, "spec": {"queue": "online"}}
+    scheduler.call("POST", "/namespaces", settings)
+    slow = application("report", ROOM, cpu=CPU)
+    slow["updatePolicy"] = {"maxUnavailable": ROOM}
+    slow["killPolicy"] = {"gracePeriod": 3}
+    (container,) = slow["spec"]["template"]["spec"]["containers"]
+    container["command"], container["args"] = "sh", ["-c", "trap '' TERM; while :; do sleep 1; done"]
+    scheduler.call("POST", APPLICATIONS.format("default"), slow)
+    wait_running(scheduler, "report", ROOM)
+
+    def there() -> set[str]:
+        return {group["ID"] for group in scheduler.taskgroups("report") if group["Status"] == "Running"}
+
+    before = there()
+    post(scheduler, "web", GUARANTEED, "shop", least=least)
+    wait_for(lambda: "shop/web" in str(scheduler.application("report")), PATIENCE, "a taskgroup that is being ended")
+    scheduler.kill()
+    scheduler.start().wait_ready()
+    wait_running(scheduler, "web", GUARANTEED, "shop")
+    wait_running(scheduler, "report", ROOM - GUARANTEED)
+    assert len(before & there()) == ROOM - GUARANTEED
+
+
 def test_a_gang_waits_and_then_starts_at_once(scheduler: SchedulerProcess) -> None:
     post(scheduler, "filler", ROOM - 3)
     wait_running(scheduler, "filler", ROOM - 3)
