@@ -5,10 +5,10 @@ One thread changes the pool; `offers` may be called from any thread.
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from offers.leased.ages import Ages
 from offers.leased.copying import PoolCopy
 from offers.leased.holds import Holds
 from offers.leased.rooms import KeptRooms, Site
@@ -21,10 +21,8 @@ from offers.rules.eligibility import Eligibilities, Eligibility
 from offers.statements.aside import Aside
 
 _PLAIN = AgentOverrides()
-_SLACK = 1024
-"""Entries of the heap of ages that may be without an offer, beside as many as there are offers."""
-_POSTPONED = 1.0
-"""Seconds until an offer that was due while it had claims is looked at again."""
+PROMISED_SECONDS = 60.0
+"""Seconds after which an offer is given back although its room is promised: other frameworks may need the room."""
 
 
 class OfferPool:
@@ -43,12 +41,7 @@ class OfferPool:
         self.rooms = KeptRooms()
         self.holds = Holds(self.room_changed)
         self._offers: dict[str, Offer] = {}
-        self._ages: list[tuple[float, int, str]] = []
-        """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
-        self._postponed: list[tuple[float, int, str]] = []
-        """Entries whose offers were due while they had claims."""
-        self._again_at = 0.0
-        self._serial = 0
+        self._ages = Ages()
         self._offered: dict[str, int] = {}
         """Number of offers by agent."""
         self._rows: dict[tuple[str, str], LeasedRow] = {}
@@ -83,7 +76,7 @@ class OfferPool:
         self._offers[offer.id] = offer
         self.rooms.added(offer)
         self.count_offers(offer.agent_id, 1)
-        self._note_age(offer)
+        self._ages.note(offer, self._offers)
         self._learn(row, offer)
         self.table.amounts_changed(row)
         if offer.agent_id not in self._totals:
@@ -130,24 +123,23 @@ class OfferPool:
             self._shrunk(row)
         return taken
 
-    def expire(self, now: float, age: float, keep: int = 0) -> list[Offer]:
+    def expire(
+        self, now: float, age: float, keep: int = 0, promised: Callable[[], Collection[str]] = tuple
+    ) -> list[Offer]:
         """Removes and returns offers that were received `age` seconds ago or earlier, the oldest first, but for those
-        with claims or held room: these are looked at again a moment later. `keep`: so many offers stay, however old."""
-        if self._postponed and now >= self._again_at:
-            for entry in self._postponed:
-                heapq.heappush(self._ages, entry)
-            self._postponed = []
+        with claims, held or promised room: these are looked at again a moment later. `keep`: so many offers stay,
+        however old. `promised`: gives the ids of agents with room that was promised; their offers stay for
+        `PROMISED_SECONDS`."""
         old: list[Offer] = []
-        while self._ages and self._ages[0][0] + age <= now and len(self._offers) > keep:
-            entry = heapq.heappop(self._ages)
-            offer = self._offers.get(entry[2])
-            if offer is None or offer.received_at != entry[0]:
-                continue
+        agents: Collection[str] | None = None
+        while len(self._offers) > keep and (offer := self._ages.take_due(self._offers, now, age)) is not None:
             site = (offer.agent_id, offer.role)
-            if self._rows[site].allocations or self.holds.on(site):
-                if not self._postponed:
-                    self._again_at = now + _POSTPONED
-                self._postponed.append(entry)
+            needed = bool(self._rows[site].allocations or self.holds.on(site))
+            if not needed and now < offer.received_at + PROMISED_SECONDS:
+                agents = promised() if agents is None else agents
+                needed = offer.agent_id in agents
+            if needed:
+                self._ages.postpone(offer, now)
             else:
                 self.rescind(offer.id)
                 old.append(offer)
@@ -173,13 +165,6 @@ class OfferPool:
             row.allocations.clear()
             self.table.emptied(row)
             self.holds.emptied((row.agent_id, row.role))
-
-    def _note_age(self, offer: Offer) -> None:
-        self._serial += 1
-        heapq.heappush(self._ages, (offer.received_at, self._serial, offer.id))
-        if len(self._ages) > 2 * len(self._offers) + _SLACK:
-            self._ages = [entry for entry in self._ages if entry[2] in self._offers]
-            heapq.heapify(self._ages)
 
     def _forget(self, offer_id: str) -> Offer | None:
         offer = self._offers.pop(offer_id, None)
@@ -216,7 +201,7 @@ class OfferPool:
         self.table = Table()
         self.table.touched = touched
         self._offers, self._offered = {}, {}
-        self._ages, self._postponed = [], []
+        self._ages.clear()
         self.rooms.clear()
         self.holds.cleared()
         self._rows = {}

@@ -301,7 +301,7 @@ def test_a_gang_keeps_the_room_of_its_first_victim_until_the_last_one_has_ended(
     for victim in victims:
         assert not groups(lab, "online")
         lab.report(victim, "KILLED")
-        arrive(lab, victim.agent_id, *(f"free-{index}" for index in range(free)))
+        arrive(lab, victim.agent_id)
     assert len(groups(lab, "online")) == 3
     lab.wait(100.0)
     assert ending(lab) == []
@@ -380,7 +380,7 @@ def test_a_new_leader_ends_no_other_taskgroups_and_keeps_the_room_of_those_that_
     assert len(groups(lab, "online")) == (0 if gang else ended)
     for victim in victims[ended:]:
         lab.report(lab.core.state.taskgroups[victim.id], "KILLED")
-        arrive(lab, victim.agent_id, *(free if gang else ()))  # the offers were given back meanwhile
+        arrive(lab, victim.agent_id, cpus=WHOLE - 50)
         run(lab)
     lab.wait(20.0)
     assert sorted(group.agent_id for group in groups(lab, "online")) == sorted(victim.agent_id for victim in victims)

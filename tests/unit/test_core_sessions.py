@@ -15,6 +15,7 @@ from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import KEPT, WITH_GANG
 from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS
+from offers.leased.pool import PROMISED_SECONDS
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
@@ -316,6 +317,64 @@ def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
     lab.wait(1.0)
     low = [group for group in groups(lab, "low") if not group.ended]
     assert len(low) == 4 and {group.restarts for group in low} == {0}, "nothing is lost, and no restart is counted"
+
+
+def slow_victims(lab: Lab) -> list[Any]:
+    """The first of two victims for a gang ends, and its room is offered; the second one needs longer than offers are
+    held otherwise. Returns both."""
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(2.0)
+    first, second = leaving(lab)
+    lab.report(first, "KILLED")
+    arrive(lab, first.agent_id)
+    for _ in range(int(3 * OPTIONS.offer_hold)):
+        lab.wait(1.0)
+    return [first, second]
+
+
+def test_room_that_a_gang_has_already_is_not_given_back_while_its_last_victim_leaves() -> None:
+    lab = full(bound=4)
+    first, second = slow_victims(lab)
+    assert leaving(lab) == [second]
+    lab.report(second, "KILLED")
+    arrive(lab, second.agent_id)
+    lab.wait(2.0)
+    assert {group.agent_id for group in groups(lab, "high")} == {first.agent_id, second.agent_id}
+    assert leaving(lab) == []
+
+
+def test_promised_room_is_given_back_after_a_minute() -> None:
+    lab = full(bound=4)
+    slow_victims(lab)
+    sent: list[Any] = []
+    for _ in range(int(PROMISED_SECONDS)):
+        sent += lab.wait(1.0)
+    assert [offer.agent_id for offer in lab.core.turn_context.pool.offers()] == []
+    assert any(isinstance(effect, leased.Decline) for effect in sent)
+
+
+@pytest.mark.parametrize("ended", (0, 1, 2))
+def test_a_new_leader_evicts_no_others_and_keeps_the_room_of_those_that_have_ended(ended: int) -> None:
+    lab = full(bound=4)
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(2.0)
+    victims = leaving(lab)
+    assert len(victims) == 2
+    for victim in victims[:ended]:
+        lab.report(victim, "KILLED")
+    lab = lab.succeed()
+    free = {victim.agent_id for victim in victims[:ended]}
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(a, cpus=WHOLE if a in free else 10) for a in AGENTS)))
+    for _ in range(5):
+        lab.wait(1.0)
+        run(lab)
+    assert {group.id for group in leaving(lab)} == {victim.id for victim in victims[ended:]}
+    for victim in victims[ended:]:
+        lab.report(lab.core.state.taskgroups[victim.id], "KILLED")
+        arrive(lab, victim.agent_id)
+        lab.wait(2.0)
+    assert {group.agent_id for group in groups(lab, "high")} == {victim.agent_id for victim in victims}
+    assert leaving(lab) == []
 
 
 def evicted_from_one_agent(taskgroups: int, cpus: int, gang: int) -> Lab:

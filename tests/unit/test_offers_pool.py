@@ -87,6 +87,23 @@ def test_old_offers_expire() -> None:
     assert [left.id for left in pool.offers()] == ["o2"]
 
 
+def test_offers_of_agents_with_promised_room_expire_a_minute_after_they_came() -> None:
+    pool = OfferPool()
+    for number in (1, 2):
+        pool.add(offer(number, received_at=100.0))
+    asked: list[str] = []
+
+    def promised() -> set[str]:
+        asked.append("promised")
+        return {"a1"}
+
+    assert pool.expire(now=104.0, age=5.0, promised=promised) == []
+    assert asked == []
+    assert [old.id for old in pool.expire(now=105.0, age=5.0, promised=promised)] == ["o2"]
+    assert pool.expire(now=159.0, age=5.0, promised=promised) == []
+    assert [old.id for old in pool.expire(now=161.0, age=5.0, promised=promised)] == ["o1"]
+
+
 def test_decorations_apply_to_present_and_future_offers_of_the_key() -> None:
     pool = OfferPool()
     zone = compile_rules([[RuleSpec("zone", "CLUSTER", ("z1",))]])

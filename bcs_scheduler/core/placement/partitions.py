@@ -7,7 +7,7 @@ launcher, so that namespaces take turns at launches across partitions, and the s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
@@ -93,6 +93,10 @@ class Partitions(PlacementPass):
         """Unix seconds at which a pass decides again; None: nothing waits for a moment."""
         timers = [timer for one in self.passes if (timer := one.next_timer()) is not None]
         return min(timers, default=None)
+
+    def promised(self) -> Collection[str]:
+        """See `PlacementPass.promised`."""
+        return {agent for one in self.passes for agent in one.promised()}
 
     def offered(self, sites: Iterable[Site]) -> None:
         """See `PlacementPass.offered`."""

@@ -8,7 +8,7 @@ being launched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from operator import le
 
@@ -70,6 +70,10 @@ class PlacementPass:
     def planning(self) -> bool:
         """Something is planned and not launched."""
         return self._launcher.planning
+
+    def promised(self) -> Collection[str]:
+        """The ids of agents with room that is promised to demands which wait for more room."""
+        return ()
 
     def try_all(self) -> None:
         """Facts about agents have changed: every open demand is matched again, the oldest first."""

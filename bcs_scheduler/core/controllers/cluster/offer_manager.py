@@ -1,7 +1,8 @@
 """The manager of offers: holds the offers, starts the placement pass, and asks the cluster manager for more offers.
 
 While demands are open, offers are held, and each open demand may use every offer. Offers that no open demand could use
-for `offer_hold` seconds are declined for a short while.
+for `offer_hold` seconds are declined for a short while, except those of agents whose room is promised to a demand that
+waits for more.
 
 While no demand is open, a reserve of offers is kept for `offer_hold` seconds for the next demands: a cluster in which
 taskgroups fail or are launched all the time need not offer all its resources for each of them. Offers beyond the
@@ -242,7 +243,8 @@ class OfferManager:
         if turn.engine.gangs or turn.pool.rooms.awaited or turn.pool.holds.short:
             self.want()  # offers that are held and declined at different times would never be there together
         if self._wanted():
-            self._decline(turn.pool.expire(turn.now, options.offer_hold), options.refuse_unfit)
+            old = turn.pool.expire(turn.now, options.offer_hold, promised=self.placing.promised)
+            self._decline(old, options.refuse_unfit)
         elif turn.now >= self._idle_since + options.offer_hold:
             self._suppress()
             self._decline(turn.pool.expire(turn.now, 0.0), options.refuse_idle)

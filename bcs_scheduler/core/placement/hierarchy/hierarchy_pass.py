@@ -6,7 +6,7 @@ finds the exact places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
@@ -32,8 +32,6 @@ from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
-from store.ids import namespace_of
-from store.records import DEFAULT_QUEUE
 from transactions.base import Slot
 from transactions.rules import evictions
 from transactions.rules.queues import partition_of_revision
@@ -139,6 +137,10 @@ class HierarchyPass(SessionPass):
         """After an error. The trees may count launches and evictions that were not carried out."""
         self.trees.roles.clear()
         self._rest.clear()
+
+    def promised(self) -> Collection[str]:
+        """See `PlacementPass.promised`."""
+        return self.trees.promised()
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """Demands that still wait are explained at the end of a decision."""
@@ -380,7 +382,7 @@ class HierarchyPass(SessionPass):
         tree = tree_of.tree
         if name in tree_of.unplaced:
             refusal = str(tree_of.unplaced[name])
-            return HeldBack(self._named_queue(name), True, (), (), Hold.NO_QUEUE, whose=refusal)
+            return HeldBack(self.trees.named_queue(name), True, (), (), Hold.NO_QUEUE, whose=refusal)
         application = tree.applications.get(name)
         if application is None or not application.asks:
             return None
@@ -392,7 +394,3 @@ class HierarchyPass(SessionPass):
 
     def _queue_of(self, application: str) -> str:
         return self.trees.queue_of(application)
-
-    def _named_queue(self, application: str) -> str:
-        settings = self._turn.state.namespaces.get(namespace_of(application))
-        return (settings.queue if settings is not None else "") or DEFAULT_QUEUE

@@ -33,6 +33,7 @@ from offers.policy.hierarchy import (
     captured,
     keep,
     partition_of,
+    promises,
     trying,
 )
 from offers.policy.hierarchy.changes.applying import conflicts
@@ -42,7 +43,7 @@ from offers.policy.hierarchy.placement import nearest, queue_for
 from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.session.decisions import Eviction
 from store.ids import namespace_of
-from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree, ReschedulePayload
+from store.records import DEFAULT_PARTITION, DEFAULT_QUEUE, QueueHalt, QueueTree, ReschedulePayload
 from transactions.base import Slot
 from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
 
@@ -208,6 +209,11 @@ class Trees:
         group = self._turn.state.taskgroups.get(taskgroup)
         return group is None or group.ended
 
+    def promised(self) -> set[str]:
+        """The nodes whose room is promised to asks with victims."""
+        found = (promise for tree_of in self.roles.values() for promise in promises(tree_of.tree))
+        return {promise.node for promise in found if not promise.reserves}
+
     def keep(self, eviction: Eviction) -> None:
         """Takes an eviction back that is not carried out."""
         for tree_of in self.roles.values():
@@ -223,6 +229,11 @@ class Trees:
             if found is not None:
                 return found.queue
         return ROOT
+
+    def named_queue(self, application: str) -> str:
+        """The queue that the namespace of an application names."""
+        settings = self._turn.state.namespaces.get(namespace_of(application))
+        return (settings.queue if settings is not None else "") or DEFAULT_QUEUE
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
         """Like `QueueAccounts.too_small`."""

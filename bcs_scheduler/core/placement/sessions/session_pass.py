@@ -8,7 +8,7 @@ do not wait for sessions: their agents are given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
@@ -138,6 +138,10 @@ class SessionPass(PlacementPass):
         self._nominations.clear()
         self._leaving.clear()
         self._waiting = False
+
+    def promised(self) -> Collection[str]:
+        """See `PlacementPass.promised`."""
+        return {promise.agent for promise in self._nominations.values()}
 
     def offered(self, sites: Iterable[Site]) -> None:
         """See `PlacementPass.offered`; room of taskgroups that have ended on these agents is offered now."""
