@@ -798,6 +798,8 @@ def test_a_decision_that_fails_is_made_again_without_traces(gang: int, monkeypat
         lab.wait(5.0)
     assert ending(lab) == []
     fails.clear()
+    lab.turn(requests.ScaleApplication(namespace="online", name="web", instances=4, dry_run=True))
+    lab.turn(requests.CreateApplication(version=msgspec.structs.replace(version(1), namespace="few"), dry_run=True))
     for _ in range(14):
         lab.wait(5.0)
     assert len(ending(lab)) == 3

@@ -106,9 +106,8 @@ def test_nothing_is_promised_if_no_ask_could_preempt_for_the_room(case: str) -> 
     assert [one for application in state.applications for one in promises_to(state, application)] == []
 
 
-@pytest.mark.parametrize("seed", check_few(range(40), 4))
-def test_no_queue_is_promised_more_than_its_guarantee_and_no_node_more_than_its_room(seed: int) -> None:
-    chance = random.Random(seed)
+def crowded(chance: random.Random) -> tuple[Tree, list[str]]:
+    """A random cluster in which three queues have work that runs and work that waits, and the names of the queues."""
     names = [f"root.q{number}" for number in range(3)]
     state = tree([queue(name[5:], chance.choice([None, 2, 4])) for name in names], {f"n{k}": 4 for k in range(4)})
     for name in names:
@@ -119,6 +118,13 @@ def test_no_queue_is_promised_more_than_its_guarantee_and_no_node_more_than_its_
     for number in range(12):
         leaf, amount = chance.choice(names), chance.choice([1, 2, 3])
         wait(state, f"w{number % 5}-{leaf}", leaf, amount, f"a{number}", created=chance.choice([0.0, LATE]))
+    return state, names
+
+
+@pytest.mark.parametrize("seed", check_few(range(40), 4))
+def test_no_queue_is_promised_more_than_its_guarantee_and_no_node_more_than_its_room(seed: int) -> None:
+    chance = random.Random(seed)
+    state, names = crowded(chance)
     before = {name: state.queues[name].expected("cpus") for name in names}
     ended = [
         (state.queues[name], state.release(f"run-{name}", key))

@@ -15,7 +15,7 @@ from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few
 from tests.unit.test_queue_preemption import LATE, queue, running, tree
-from tests.unit.test_queue_regaining import wait
+from tests.unit.test_queue_regaining import crowded, wait
 
 
 def interrupted(asks: int = 1, victims: int = 1, *, ended: bool = False) -> tuple[Tree, list[Vacated]]:
@@ -116,16 +116,7 @@ def test_promises_are_as_before_after_a_dry_run() -> None:
 @pytest.mark.parametrize("seed", check_few(range(40), 4))
 def test_no_queue_is_promised_more_than_its_guarantee_and_no_node_more_than_its_room(seed: int) -> None:
     chance = random.Random(seed)
-    names = [f"root.q{number}" for number in range(3)]
-    state = tree([queue(name[5:], chance.choice([None, 2, 4])) for name in names], {f"n{k}": 4 for k in range(4)})
-    for name in names:
-        for node in state.nodes.by_name:
-            free = state.nodes.by_name[node].free["cpus"]
-            amounts = [amount for _ in range(2) if (amount := chance.choice([1, 2])) <= free // 2]
-            running(state, name, node, *amounts)
-    for number in range(12):
-        leaf, amount = chance.choice(names), chance.choice([1, 2, 3])
-        wait(state, f"w{number % 5}-{leaf}", leaf, amount, f"a{number}", created=chance.choice([0.0, LATE]))
+    state, names = crowded(chance)
     waiting = [name for name, owner in state.applications.items() if owner.asks]
     vacated: list[Vacated] = []
     for name in names:

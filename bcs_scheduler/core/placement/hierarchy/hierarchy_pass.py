@@ -135,7 +135,7 @@ class HierarchyPass(SessionPass):
 
     def _forget(self) -> None:
         """After an error. The trees may count launches and evictions that were not carried out."""
-        self.trees.roles.clear()
+        self.trees.forget()
         self._rest.clear()
 
     def promised(self) -> Collection[str]:

@@ -1,7 +1,7 @@
 """The tree of queues of one role, which follows the kept snapshot of the role.
 
-Agents become nodes with cores and memory, applications become applications of a leaf, slots of open demands become
-asks, and taskgroups and planned placements become allocations. Other resources are a condition on nodes.
+Agents become nodes with cores and memory. Applications belong to a leaf. Slots of open demands become asks, taskgroups
+and planned placements become allocations. Other resources are a condition on nodes.
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
 
 MOST_MOVES = 32
-"""Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew, except in
-parts."""
+"""Agents that may join, leave or change their size at a time before the tree is made anew, except in parts."""
 
 
 class RoleTree:
@@ -84,12 +83,11 @@ class RoleTree:
         self._is_new = False
         """The tree was made anew, and does not have the applications."""
         self._doubtful: set[str] = set()
-        """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
+        """Applications whose asks the latest run has placed in the tree. The cluster may have no place for them."""
         self._took_back = False
         """A taskgroup was taken back that the tree does not count."""
         self._ended: dict[str, tuple[Queue, Allocation]] = {}
-        """Allocations that have ended and were not preempted, with their leaves, by the id of the ask, until the tree
-        follows the whole snapshot."""
+        """Allocations that ended and were not preempted, with their leaves, by id of the ask, until a `follow`."""
         self._promised: list[Promise] = []
         """Promises of a replaced tree, until the new one has the applications."""
 
@@ -109,9 +107,7 @@ class RoleTree:
             try:
                 apply(self.tree, partition)
             except CannotChange:
-                # The request was checked. Applications that have come since then are placed by the new rules.
-                self._new_tree([(node.name, node.total) for node in self.tree.nodes])
-                self._is_new = True
+                self.renew()  # the request was checked: applications that have come since then get other queues
         self._set_states()
         again = {*self.unplaced, *(name for name, given in self._given.items() if given.forced)}
         self._again |= again
@@ -198,17 +194,23 @@ class RoleTree:
         self.attempts = Attempts(self.tree, self.attempts.vacated)
         self.tree.allowance = allowance
         self._set_states()
-        self.unplaced, self._given, self._tasks = {}, {}, {}
-        self._again = set()
+        self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
+
+    def renew(self, vacated: list[Vacated] | None = None) -> None:
+        """The next `follow` makes the tree anew. `vacated`: as for a new leader; None: the promises stay."""
+        self._new_tree([(node.name, node.total) for node in self.tree.nodes])
+        self._is_new = True
+        if vacated is not None:
+            self._promised.clear()
+            self.attempts.vacated = vacated
 
     def _set_agent(self, agent: Agent) -> None:
         before = self._agents.get(agent.name)
         if before is agent:
             conditions_changed(self.tree, agent.name)
             return
-        foreign = before.foreign if before is not None else ()
         self._agents[agent.name] = agent
-        occupy_anew(self.tree, agent.name, counted(foreign), counted(agent.foreign))
+        occupy_anew(self.tree, agent.name, counted(before.foreign if before else ()), counted(agent.foreign))
 
     # --- applications -----------------------------------------------------------------------------------------
 
@@ -274,12 +276,12 @@ class RoleTree:
             if (task.status is Status.RELEASING) is (f"{name}/{safe(identity)}" in tree.leaving):
                 continue
             leaving = allocations[safe(identity)]
-            if task.status is not Status.RELEASING:  # a dry run has ended the taskgroup
-                keep(tree, leaving)
-                continue
-            tree.leave(leaving)
-            if self._has_ended(identity):
-                self._ended[leaving.ask.id] = (leaf, leaving)
+            if task.status is not Status.RELEASING:
+                keep(tree, leaving)  # a dry run has ended the taskgroup
+            else:
+                tree.leave(leaving)
+                if self._has_ended(identity):
+                    self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
         hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
 

@@ -193,6 +193,11 @@ class Trees:
             found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission, self._has_ended, vacated)
         return found
 
+    def forget(self) -> None:
+        """Makes all trees anew from the records, when they follow the next time."""
+        for tree_of in self.roles.values():
+            tree_of.renew(self._vacated())
+
     def _vacated(self) -> list[Vacated]:
         """The rooms of taskgroups that are being ended for other applications, or were ended lately."""
         state, now = self._turn.state, self._turn.now

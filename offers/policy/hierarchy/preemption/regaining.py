@@ -13,6 +13,7 @@ from itertools import chain, islice
 
 from offers.policy.hierarchy.preemption.tries import TRIES, delay_of, first_key, has_victims, waiting_asks
 from offers.policy.hierarchy.preemption.victims import goal_of
+from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node
@@ -43,9 +44,15 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
 
 
 def _own(tree: Tree, application: str) -> Iterator[Ask]:
-    """Yields the first asks of an application that have no victims."""
+    """Yields the first asks of an application that is no gang."""
     found = tree.applications.get(application)
-    for group in list(found.groups.values()) if found is not None and tree.lacking.get(application, 0) <= 1 else ():
+    if found is not None and tree.lacking.get(application, 0) <= 1:
+        yield from first_asks(found)
+
+
+def first_asks(owner: Application) -> Iterator[Ask]:
+    """Yields the first ask of each group of an application that has no victims."""
+    for group in list(owner.groups.values()):
         yield from islice((ask for _, name, ask in group.asks if not has_victims(group, name)), 1)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
-from offers.policy.hierarchy.preemption.regaining import give, has_room, may_take, waiting
+from offers.policy.hierarchy.preemption.regaining import first_asks, give, has_room, may_take, waiting
 from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.hierarchy.preemption.tries import RETRY, has_victims
 from offers.policy.hierarchy.state.application import Application
@@ -56,19 +56,13 @@ def _renewed(tree: Tree, vacated: Vacated, candidates: dict[Queue, list[Ask]], n
         return False
     if leaf not in candidates:
         candidates[leaf] = list(waiting(tree, leaf, now))
-    for ask in chain(_first(owner), candidates[leaf]):
+    for ask in chain(first_asks(owner), candidates[leaf]):
         if has_victims(tree.applications[ask.application].asks[ask.name], ask.name):
             continue
         if has_room(tree, node, ask.request) and may_take(tree, leaf, ask, node):
             give(tree, node, ask)
             return True
     return False
-
-
-def _first(owner: Application) -> Iterator[Ask]:
-    """Yields the first ask of each group that has no victims."""
-    for group in list(owner.groups.values()):
-        yield from islice((ask for _, name, ask in group.asks if not has_victims(group, name)), 1)
 
 
 def _waiting(owner: Application) -> Iterator[Ask]:
