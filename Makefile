@@ -28,6 +28,7 @@ MESOS := tests/integration/mesos
 # Without its dependencies: one of them does not compile (docs/decisions/0036-foreign-frameworks.md).
 PYMESOS := pymesos>=0.3.15
 SPECTRAL := 6.16.3
+ROOMS := store offers transactions bcs_scheduler tests benchmarks
 
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -115,15 +116,16 @@ release-check: $(DEV_READY)
 soak: $(READY) mesos
 	@$(BIN)/python -m tests.integration.soak --minutes $(MINUTES) $(SOAK_ARGS)
 
+# Files of the project only: what a user writes beside them in the clone is no concern of the checks.
 lint: $(DEV_READY)
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy store offers transactions bcs_scheduler tests benchmarks
+	$(BIN)/ruff check $(ROOMS) conf
+	$(BIN)/ruff format --check $(ROOMS) conf
+	$(BIN)/mypy $(ROOMS)
 	$(BIN)/lint-imports --no-cache
 
 format: $(DEV_READY)
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix $(ROOMS) conf
+	$(BIN)/ruff format $(ROOMS) conf
 
 bench: $(READY) mesos
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
