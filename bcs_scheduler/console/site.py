@@ -13,12 +13,11 @@ from bcs_scheduler.api.access import NAMED, RequiredAccess, check
 from bcs_scheduler.api.http import body, errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
-from bcs_scheduler.api.http.request_gate import RequestGate
+from bcs_scheduler.api.http.request_gate import RequestGate, session_key
 from bcs_scheduler.console.assets import PREFIX, Asset, assets
 from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.leadership.gateway import Busy, Gateway
-from bcs_scheduler.security.browsers import COOKIE
 from bcs_scheduler.security.caller import Caller
 
 PAGE, SESSION, FIGURES = "/", "/console/session", "/console/figures"
@@ -92,18 +91,16 @@ class Site:
 
     def _rights(self, request: Request) -> Response:
         """The caller and its rights. Without a session, the answer of a browser says that a sign-in is needed."""
-        shown = request.headers.get("authorization") or request.cookies.get(COOKIE)
-        if not shown and self._gate.asks_for_token(request):
+        session = session_key(request) is not None
+        if "authorization" not in request.headers and self._gate.asks_for_token(request):
             return _data({"signIn": True, "scheduler": self._scheduler()})
         try:
             caller = self._gate.identify(request, NAMED)
         except ApiError as error:
-            if error.reason == errors.UNAUTHENTICATED and not request.headers.get("authorization"):
-                answer = _data({"signIn": True, "scheduler": self._scheduler()})
-                answer.delete_cookie(COOKIE, path="/")
-                return answer
+            if error.reason == errors.UNAUTHENTICATED and session:
+                return _data({"signIn": True, "scheduler": self._scheduler()})
             raise
-        return _data(self._caller(caller, session=bool(request.cookies.get(COOKIE))))
+        return _data(self._caller(caller, session=session))
 
     def _caller(self, caller: Caller, *, session: bool) -> dict[str, Any]:
         return {
@@ -145,17 +142,12 @@ class Site:
         token = given.get("token") if isinstance(given, dict) else None
         if not isinstance(token, str) or not token.strip():
             raise ApiError(Reason.INVALID, "$.token: must be a token", (Problem("$.token", "must be a token"),))
-        caller, cookie = self._gate.sign_in(request, token.strip())
-        answer = _data(self._caller(caller, session=True))
-        secure = request.scope.get("scheme") == "https"
-        answer.set_cookie(COOKIE, cookie, path="/", httponly=True, samesite="strict", secure=secure)
-        return answer
+        caller, key = self._gate.sign_in(request, token.strip())
+        return _data({**self._caller(caller, session=True), "key": key})
 
     def _sign_out(self, request: Request) -> Response:
         self._gate.sign_out(request)
-        answer = _data({"signIn": True, "scheduler": self._scheduler()})
-        answer.delete_cookie(COOKIE, path="/")
-        return answer
+        return _data({"signIn": True, "scheduler": self._scheduler()})
 
     def _shown_figures(self, request: Request) -> Response:
         required = RequiredAccess("viewer", "everywhere")

@@ -1,8 +1,9 @@
-"""Sessions of browsers: a token that was shown once stands behind a cookie.
+"""Sessions of browsers: a token that was shown once stands behind the key of a session.
 
-The cookie is a random number; the process keeps only its digest and the digest of the token. The token is looked up
-again with every request, so a token that is removed from the file ends its sessions. Sessions are in memory: another
-scheduler, and this one after a restart, asks for the token again.
+The page sends the key in the header Authorization. The key is no cookie, because browsers send the cookies of a host to
+every port of the host. The key is a random text; the process keeps only its digest and the digest of the token. The
+token is looked up again with every request, so a token that is removed from the file ends its sessions. Sessions are in
+memory: another scheduler, and this one after a restart, asks for the token again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-COOKIE = "bcs_session"
-HEADER = "x-bcs-console"
-"""A page of another site cannot send this header without the consent of this server, which gives none."""
+SCHEME = "session"
+"""Scheme of the header Authorization, in small letters: `Authorization: Session <key>`."""
 IDLE, LONGEST = 1_800.0, 43_200.0
 """Seconds after which a session ends: without a request, and at all. An open page makes requests."""
 MOST = 1_000
@@ -39,17 +39,17 @@ class BrowserSessions:
         self._lock = threading.Lock()
 
     def begin(self, token: str, now: float) -> str:
-        """Begins a session for the token with this digest, and returns the value of its cookie."""
-        cookie = secrets.token_urlsafe(32)
+        """Begins a session for the token with this digest, and returns its key."""
+        key = secrets.token_urlsafe(32)
         with self._lock:
-            self._sessions[_digest(cookie)] = _Session(token, now, now)
+            self._sessions[_digest(key)] = _Session(token, now, now)
             while len(self._sessions) > self._most:
                 self._sessions.popitem(last=False)
-        return cookie
+        return key
 
-    def token_of(self, cookie: str, now: float) -> str | None:
-        """The digest of the token behind a cookie; None if the session has ended."""
-        name = _digest(cookie)
+    def token_of(self, key: str, now: float) -> str | None:
+        """The digest of the token behind a key; None if the session has ended."""
+        name = _digest(key)
         with self._lock:
             session = self._sessions.get(name)
             if session is None:
@@ -61,10 +61,10 @@ class BrowserSessions:
             self._sessions.move_to_end(name)
             return session.token
 
-    def end(self, cookie: str) -> None:
+    def end(self, key: str) -> None:
         with self._lock:
-            self._sessions.pop(_digest(cookie), None)
+            self._sessions.pop(_digest(key), None)
 
 
-def _digest(cookie: str) -> str:
-    return hashlib.sha256(cookie.encode("utf-8", "surrogateescape")).hexdigest()
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()

@@ -18,7 +18,7 @@ from bcs_scheduler.console.assets import assets
 from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.console.site import POLICY, Site, prefers_html
 from bcs_scheduler.security.audit import Audit
-from bcs_scheduler.security.browsers import COOKIE, IDLE, LONGEST, BrowserSessions
+from bcs_scheduler.security.browsers import IDLE, LONGEST, BrowserSessions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
 from store.records import TaskGroupStatus
@@ -47,20 +47,20 @@ class Console(NamedTuple):
     clock: list[float]
 
     def sign_in(self, token: str, **headers: str) -> requests.Response:
-        given = {"Origin": self.api.url, "X-Bcs-Console": "1", **headers}
+        given = {"Origin": self.api.url, **headers}
         return self.api.call("POST", "/console/session", base="", json={"token": token}, headers=given)
 
-    def write(self, cookie: str, **headers: str) -> requests.Response:
+    def write(self, key: str, **headers: str) -> requests.Response:
         """A change that only operators may make."""
-        given = {"Cookie": f"{COOKIE}={cookie}", **headers}
+        given = {**session(key), **headers}
         return self.api.call("POST", "/namespaces/shop/applications?dryRun=true", json=document(), headers=given)
 
-    def read(self, cookie: str) -> int:
-        return self.api.get("/applications", headers={"Cookie": f"{COOKIE}={cookie}"}).status_code
+    def read(self, key: str) -> int:
+        return self.api.get("/applications", headers=session(key)).status_code
 
     def page(self) -> dict[str, str]:
-        """Headers that only the page of this server can send."""
-        return {"Origin": self.api.url, "X-Bcs-Console": "1"}
+        """The header that a browser sends with requests of the page of this server."""
+        return {"Origin": self.api.url}
 
 
 @pytest.fixture
@@ -79,9 +79,14 @@ def console(gateway: CoreGateway, tmp_path: Path) -> Iterator[Console]:
         yield Console(api, gateway, gate, tokens, clock)
 
 
-def cookie_of(answer: requests.Response) -> str:
+def session(key: str) -> dict[str, str]:
+    return {"Authorization": f"Session {key}"}
+
+
+def key_of(answer: requests.Response) -> str:
     assert answer.status_code == 200, answer.text
-    return answer.cookies[COOKIE]
+    assert "set-cookie" not in answer.headers
+    return str(answer.json()["data"]["key"])
 
 
 def test_a_browser_gets_the_page_and_a_program_the_entry_points(console: Console) -> None:
@@ -173,14 +178,13 @@ def test_a_session_stands_for_its_token(console: Console) -> None:
     before = console.api.get("/console/session", base="").json()["data"]
     assert before["signIn"] is True and before["scheduler"]["version"] == "1.2.3"
     answer = console.sign_in("oper")
-    cookie = cookie_of(answer)
-    attributes = answer.headers["set-cookie"].lower()
-    assert "httponly" in attributes and "samesite=strict" in attributes and "path=/" in attributes
-    assert "oper" not in attributes and hash_of("oper") not in attributes
-    who = console.api.get("/console/session", base="", headers={"Cookie": f"{COOKIE}={cookie}"}).json()["data"]
+    key = key_of(answer)
+    assert len(key) >= 32 and key not in (hash_of("oper"), "oper") and hash_of("oper") not in answer.text
+    who = console.api.get("/console/session", base="", headers=session(key)).json()["data"]
+    assert "key" not in who
     assert (who["name"], who["role"], who["namespaces"], who["session"]) == ("oper", "operator", ["shop"], True)
-    assert console.read(cookie) == 200
-    assert console.write(cookie, **console.page()).status_code == 200
+    assert console.read(key) == 200
+    assert console.write(key, **console.page()).status_code == 200
     refused = console.sign_in("wrong")
     assert refused.status_code == 401 and "set-cookie" not in refused.headers
     for wrong in ({}, {"token": ""}, {"token": 1}, ["oper"]):
@@ -188,56 +192,54 @@ def test_a_session_stands_for_its_token(console: Console) -> None:
         assert bad.status_code == 422, wrong
 
 
-def test_other_sites_change_nothing_with_the_cookie(console: Console) -> None:
-    cookie = cookie_of(console.sign_in("oper"))
-    page = console.page()
+def test_other_sites_change_nothing_with_a_session(console: Console) -> None:
+    key = key_of(console.sign_in("oper"))
     for headers in (
         {},
-        {"Origin": page["Origin"]},
-        {"X-Bcs-Console": "1"},
-        {**page, "Origin": "http://evil.example"},
-        {**page, "Origin": "null"},
-        {**page, "Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
     ):
-        answer = console.write(cookie, **headers)
+        answer = console.write(key, **headers)
         assert (answer.status_code, answer.json()["data"]["reason"]) == (403, "forbidden"), headers
     assert console.sign_in("oper", Origin="http://evil.example").status_code == 403
-    out = {"Cookie": f"{COOKIE}={cookie}", "Origin": "http://evil.example", "X-Bcs-Console": "1"}
+    out = {**session(key), "Origin": "http://evil.example"}
     assert console.api.call("DELETE", "/console/session", base="", headers=out).status_code == 403
-    assert console.read(cookie) == 200
+    assert console.read(key) == 200
     assert console.gateway.commands == []
 
 
-def test_a_token_in_the_header_wins_over_the_cookie(console: Console) -> None:
-    cookie = cookie_of(console.sign_in("oper"))
-    both = {"Cookie": f"{COOKIE}={cookie}", "Authorization": "Bearer wrong"}
-    assert console.api.get("/applications", headers=both).status_code == 401
+def test_a_cookie_gives_no_rights(console: Console) -> None:
+    """Browsers send the cookies of a host to all its ports, so no program there may learn anything that is of use."""
+    key = key_of(console.sign_in("oper"))
+    for name in ("bcs_session", "bcs-session", "session", "Authorization"):
+        assert console.api.get("/applications", headers={"Cookie": f"{name}={key}"}).status_code == 401, name
 
 
 def test_a_session_ends(console: Console) -> None:
-    cookie = cookie_of(console.sign_in("oper"))
-    out = {"Cookie": f"{COOKIE}={cookie}", **console.page()}
+    key = key_of(console.sign_in("oper"))
+    out = {**session(key), **console.page()}
     assert console.api.call("DELETE", "/console/session", base="", headers=out).status_code == 200
-    assert console.read(cookie) == 401
-    idle = cookie_of(console.sign_in("oper"))
+    assert console.read(key) == 401
+    idle = key_of(console.sign_in("oper"))
     console.clock[0] += IDLE + 1
     assert console.read(idle) == 401
-    used = cookie_of(console.sign_in("oper"))
+    used = key_of(console.sign_in("oper"))
     for _ in range(int(LONGEST / IDLE) * 2):
         console.clock[0] += IDLE / 2
         assert console.read(used) == 200
     console.clock[0] += IDLE / 2
     assert console.read(used) == 401
-    answer = console.api.get("/console/session", base="", headers={"Cookie": f"{COOKIE}={used}"})
-    assert answer.json()["data"]["signIn"] is True and f'{COOKIE}=""' in answer.headers["set-cookie"]
+    answer = console.api.get("/console/session", base="", headers=session(used))
+    assert answer.json()["data"]["signIn"] is True
 
 
 def test_a_removed_token_ends_its_sessions(console: Console) -> None:
-    cookie = cookie_of(console.sign_in("oper"))
+    key = key_of(console.sign_in("oper"))
     console.tokens.write_text(entry("all", "viewer", '"*"'))
     assert console.gate.tokens is not None
     console.gate.tokens.refresh()
-    assert console.read(cookie) == 401
+    assert console.read(key) == 401
 
 
 def test_sessions_are_bounded() -> None:
@@ -245,7 +247,7 @@ def test_sessions_are_bounded() -> None:
     first, second = sessions.begin("a", 0.0), sessions.begin("b", 0.0)
     assert sessions.token_of(first, 1.0) == "a"
     third = sessions.begin("c", 1.0)
-    assert [sessions.token_of(cookie, 2.0) for cookie in (first, second, third)] == ["a", None, "c"]
+    assert [sessions.token_of(key, 2.0) for key in (first, second, third)] == ["a", None, "c"]
 
 
 def test_sign_ins_are_audited_without_the_token(console: Console, tmp_path: Path) -> None:
@@ -278,10 +280,10 @@ def test_figures_are_for_those_who_see_everything(console: Console) -> None:
 def test_a_standby_serves_the_console_and_names_the_leader(console: Console) -> None:
     console.gateway.stand_by("http://127.0.0.1:9")
     assert console.api.get("/", base="", headers=HTML).status_code == 200
-    cookie = cookie_of(console.sign_in("oper"))
-    shown: Any = console.api.get("/console/session", base="", headers={"Cookie": f"{COOKIE}={cookie}"}).json()["data"]
+    key = key_of(console.sign_in("oper"))
+    shown: Any = console.api.get("/console/session", base="", headers=session(key)).json()["data"]
     assert (shown["scheduler"]["leads"], shown["scheduler"]["leader"]) == (False, "http://127.0.0.1:9")
-    assert console.write(cookie, **console.page()).status_code == 307
+    assert console.write(key, **console.page()).status_code == 307
 
 
 def test_without_tokens_there_is_no_sign_in(gateway: CoreGateway) -> None:
@@ -289,6 +291,6 @@ def test_without_tokens_there_is_no_sign_in(gateway: CoreGateway) -> None:
     with serving(gateway, gate=gate, pages=Site(gateway, ApiSettings(), gate, None)) as api:
         shown = api.get("/console/session", base="").json()["data"]
         assert (shown["signIn"], shown["role"], shown["namespaces"], shown["session"]) == (False, "admin", None, False)
-        headers = {"Origin": api.url, "X-Bcs-Console": "1"}
+        headers = {"Origin": api.url}
         answer = api.call("POST", "/console/session", base="", json={"token": "x"}, headers=headers)
         assert answer.status_code == 401

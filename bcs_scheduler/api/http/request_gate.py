@@ -19,7 +19,7 @@ from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import Operation
 from bcs_scheduler.api.http.serving.protocol import CERTIFICATE
 from bcs_scheduler.security.audit import Audit
-from bcs_scheduler.security.browsers import COOKIE, HEADER, BrowserSessions
+from bcs_scheduler.security.browsers import SCHEME, BrowserSessions
 from bcs_scheduler.security.caller import ANYBODY, NOBODY, Caller
 from bcs_scheduler.security.rates import Rates, network_of
 from bcs_scheduler.security.tls import common_name
@@ -92,9 +92,9 @@ class RequestGate:
             return NOBODY
         shown = request.headers.getlist("authorization")
         if self.tokens is not None and shown:
+            if (key := session_key(request)) is not None:
+                return self._signed_in(request, key, self.tokens.current())
             return self.tokens.current().by_token(_bearer(shown), self.clock())
-        if (signed_in := self._signed_in(request)) is not None:
-            return signed_in
         holder = common_name(request.scope.get(CERTIFICATE)) if self.certificates else ""
         if not holder:
             raise Denied(
@@ -109,7 +109,7 @@ class RequestGate:
         return self.tokens is not None and not (self.certificates and common_name(request.scope.get(CERTIFICATE)))
 
     def sign_in(self, request: HTTPConnection, token: str) -> tuple[Caller, str]:
-        """Begins a session of a browser. Returns the caller and the value of the cookie. Raises ApiError 401, 403,
+        """Begins a session of a browser. Returns the caller and the key of the session. Raises ApiError 401, 403,
         429."""
         self._check_page(request)
         try:
@@ -128,32 +128,27 @@ class RequestGate:
     def sign_out(self, request: HTTPConnection) -> None:
         """Ends the session of a browser. Raises ApiError 403."""
         self._check_page(request)
-        if cookie := request.cookies.get(COOKIE):
-            self.browsers.end(cookie)
+        if (key := session_key(request)) is not None:
+            self.browsers.end(key)
 
-    def _signed_in(self, request: HTTPConnection) -> Caller | None:
-        """The caller of a session; None without one. Raises Denied if the token is no longer valid, ApiError (403) for
-        requests that pages of other sites have sent."""
-        cookie = request.cookies.get(COOKIE)
-        if self.tokens is None or not cookie:
-            return None
-        token = self.browsers.token_of(cookie, self.clock())
+    def _signed_in(self, request: HTTPConnection, key: str, tokens: Tokens) -> Caller:
+        """The caller of a session. Raises Denied if the session has ended or its token is no longer valid, ApiError
+        (403) for changes that are not from the page of this server."""
+        token = self.browsers.token_of(key, self.clock())
         if token is None:
-            return None
+            raise Denied("the session has ended; sign in again")
         if request.scope["type"] == "websocket" or request.scope["method"] not in ("GET", "HEAD"):
             self._check_page(request)
-        return self.tokens.current().by_hash(token, self.clock())
+        return tokens.by_hash(token, self.clock())
 
     def _check_page(self, request: HTTPConnection) -> None:
-        """Refuses changes that pages of other sites have sent: a browser sends the cookie by itself, but the header for
-        the page of this server alone, and Origin with the site of the page. Raises ApiError (403)."""
+        """Refuses requests that are not from the page of this server: a browser sends Origin with the site of the page.
+        Raises ApiError (403)."""
         origin = request.headers.get("origin")
         if origin is None or _parts(origin).netloc != request.headers.get("host", ""):
             raise ApiError(
                 errors.FORBIDDEN, f"requests from pages of {(origin or 'unknown origin')[:80]!r} are refused"
             )
-        if request.scope["type"] != "websocket" and HEADER not in request.headers:
-            raise ApiError(errors.FORBIDDEN, f"a request with a session needs the header {HEADER}")
 
     def _record_sign_in(self, request: HTTPConnection, caller: Caller | None, status: int) -> None:
         if status == 401:
@@ -260,6 +255,13 @@ def _member(document: object, name: str) -> object:
     if not isinstance(document, dict):
         return None
     return next((value for key, value in document.items() if key.lower() == name), None)
+
+
+def session_key(request: HTTPConnection) -> str | None:
+    """The key of a session of a browser; None if the request has none."""
+    shown = request.headers.getlist("authorization")
+    scheme, _, key = shown[0].partition(" ") if len(shown) == 1 else ("", "", "")
+    return key.strip() if scheme.lower() == SCHEME else None
 
 
 def _bearer(shown: list[str]) -> str:

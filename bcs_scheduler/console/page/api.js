@@ -10,6 +10,34 @@ export class Failure extends Error {
   }
 }
 
+// The key of the session, for all tabs of this origin. An origin has a port, cookies have none: a page on another port of the
+// same host would get a cookie. `memory`: for browsers that refuse storage.
+const KEY = "bcs-session";
+let memory = "";
+
+function key() {
+  try {
+    return localStorage.getItem(KEY) ?? "";
+  } catch {
+    return memory;
+  }
+}
+
+function keep(value) {
+  memory = value;
+  try {
+    if (value) localStorage.setItem(KEY, value);
+    else localStorage.removeItem(KEY);
+  } catch {
+    // The page asks for the token again after a reload.
+  }
+}
+
+// Calls a function when another tab has signed in or out.
+export const onOtherTab = (act) => addEventListener("storage", (event) => event.key === KEY && act());
+
+const signed = () => (key() ? { Authorization: `Session ${key()}` } : {});
+
 let reading = new AbortController();
 
 // Ends the requests for objects that are under way. Their answers are not wanted any more.
@@ -20,8 +48,7 @@ export function forget() {
 
 // The data of an answer; `whole`: the answer with its envelope. Raises Failure; the reason "elsewhere" means that another scheduler leads.
 export async function call(method, path, { body, base = BASE, whole = false } = {}) {
-  const headers = { Accept: "application/json" };
-  if (method !== "GET") headers["X-Bcs-Console"] = "1";
+  const headers = { Accept: "application/json", ...signed() };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
   try {
@@ -48,7 +75,20 @@ export async function call(method, path, { body, base = BASE, whole = false } = 
 }
 
 export const get = (path) => call("GET", path);
-export const session = (method, body) => call(method, "/console/session", { body, base: "" });
+
+const session = (method, body) => call(method, "/console/session", { body, base: "" });
+
+// The caller and its rights. A session that has ended is forgotten.
+export async function caller() {
+  const rights = await session("GET");
+  if (!rights.signIn || !key()) return rights;
+  keep("");
+  return session("GET");
+}
+
+export const signIn = async (token) => keep((await session("POST", { token })).key);
+export const signOut = () => session("DELETE").finally(() => keep(""));
+
 export const figures = () => call("GET", "/console/figures", { base: "" });
 export const part = encodeURIComponent;
 
@@ -98,7 +138,7 @@ export async function follow(path, known, take, signal) {
 }
 
 async function read(address, take, signal) {
-  const response = await fetch(address, { credentials: "same-origin", redirect: "manual", cache: "no-store", signal });
+  const response = await fetch(address, { headers: signed(), credentials: "same-origin", redirect: "manual", cache: "no-store", signal });
   if (response.type === "opaqueredirect") throw new Failure(307, "elsewhere", "");
   if (!response.ok) throw new Failure(response.status, (await response.json().catch(() => ({}))).data?.reason ?? "", "");
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();

@@ -1,7 +1,7 @@
 // Sign-in, navigation, and the page that the address names.
 
 import { here } from "./address.js";
-import { forget, session } from "./api.js";
+import { caller, forget, onOtherTab, signIn, signOut } from "./api.js";
 import { fill, h, renew } from "./dom.js";
 import { agent } from "./pages/cluster/agent.js";
 import { agents } from "./pages/cluster/agents.js";
@@ -46,7 +46,7 @@ const LINKS = [
 
 async function begin() {
   try {
-    rights = await session("GET");
+    rights = await caller();
   } catch (error) {
     say(error.message, "bad");
     setTimeout(begin, 2000);
@@ -54,7 +54,7 @@ async function begin() {
   }
   say("");
   if (rights.signIn) {
-    signIn();
+    ask();
     return;
   }
   store?.stop();
@@ -91,20 +91,20 @@ function head() {
     h("nav", { "aria-label": "Pages" }, links),
     h("span", { class: `live ${live}`, role: "status" }, live),
     h("span", { class: "who" }, `${rights.name} (${rights.role})`),
-    rights.session ? h("button", { type: "button", class: "small", "data-key": "out", onclick: signOut }, "Sign out") : null,
+    rights.session ? h("button", { type: "button", class: "small", "data-key": "out", onclick: end }, "Sign out") : null,
   );
 }
 
-async function signOut() {
+async function end() {
   leave();
   leave = () => {};
   store?.stop();
   forget();
-  await session("DELETE").catch(() => {});
+  await signOut().catch(() => {});
   begin();
 }
 
-function signIn() {
+function ask() {
   leave();
   leave = () => {};
   store?.stop();
@@ -117,14 +117,14 @@ function signIn() {
     h("h1", {}, "Sign in"),
     h("label", { for: "token" }, "Token"),
     field,
-    h("p", { class: "quiet" }, "bcs-scheduler token new makes a token. It is kept in a cookie of this browser until you sign out."),
+    h("p", { class: "quiet" }, "bcs-scheduler token new makes a token. This browser keeps a session until you sign out, and not the token."),
     problem,
     h("button", { type: "submit", class: "primary" }, "Sign in"),
   );
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     try {
-      await session("POST", { token: field.value });
+      await signIn(field.value);
       field.value = "";
       await begin();
     } catch (error) {
@@ -180,4 +180,5 @@ addEventListener("hashchange", () => {
     scrollTo(0, 0);
   }
 });
+onOtherTab(begin);
 begin();

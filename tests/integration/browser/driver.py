@@ -160,6 +160,21 @@ class Browser:
         found: list[dict[str, Any]] = self._call("GET", "/cookie")
         return found
 
+    def tab(self) -> str:
+        """The tab that the browser shows."""
+        return str(self._call("GET", "/window"))
+
+    def new_tab(self) -> str:
+        """Opens another tab, and shows it."""
+        made = str(self._call("POST", "/window/new", {"type": "tab"})["handle"])
+        self._call("POST", "/window", {"handle": made})
+        return made
+
+    def close_tab(self, shown: str) -> None:
+        """Closes the tab that the browser shows, and shows another one."""
+        self._call("DELETE", "/window")
+        self._call("POST", "/window", {"handle": shown})
+
     def _until_done(self, action: Callable[[], object]) -> None:
         """Repeats the action until the page has neither replaced nor moved its element meanwhile."""
         failures: list[str] = []

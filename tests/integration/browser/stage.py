@@ -35,7 +35,7 @@ class Console(NamedTuple):
     def sign_out(self) -> None:
         self.browser.click("button", "Sign out")
         self.browser.shows("Token")
-        assert self.browser.cookies() == []
+        assert self.browser.run("return localStorage.length") == 0
 
 
 def create(console: Console, name: str, **container: Any) -> None:

@@ -32,9 +32,7 @@ def test_an_operator_finds_what_is_broken_and_scales(console: Console) -> None:
     browser = console.browser
     whole(console)
     console.sign_in("operator")
-    (cookie,) = browser.cookies()
-    assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
-    assert browser.run("return document.cookie") == ""
+    assert browser.cookies() == []
     browser.shows("Nothing needs attention.", "2 of 2")
     huge(console)
     browser.shows("2 of 3")
