@@ -24,6 +24,7 @@ from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.leadership.gateway import Busy
+from bcs_scheduler.net.addresses import without_path
 from bcs_scheduler.net.http_post import Answer, PostFailed, post
 from store.ids import object_key, part_key
 from store.records import Hook, Webhook
@@ -113,7 +114,13 @@ class Admission:
                     current, outcome = changed, "changed"
                     changed_by.append(name)
             except PostFailed as failure:
-                log.warning("webhook failed", webhook=name, url=hook.url, object=str(identity), reason=str(failure))
+                log.warning(
+                    "webhook failed",
+                    webhook=name,
+                    url=without_path(hook.url),
+                    object=str(identity),
+                    reason=str(failure),
+                )
                 if hook.fail:
                     raise _unanswered(name, identity, failure) from failure
             finally:

@@ -80,6 +80,12 @@ def without_account(url: str) -> str:
     return f"{scheme}{found}{hosts.rpartition('@')[2]}{slash}{path}"
 
 
+def without_path(url: str) -> str:
+    """The server of the URL. Receivers of alarms and webhooks have URLs whose path or query is the key to them."""
+    scheme, found, rest = without_account(url).partition("://")
+    return f"{scheme}{found}{rest.partition('/')[0].partition('?')[0]}"
+
+
 def check_file_url(text: str) -> None:
     """Accepts addresses that agents can fetch: ``http(s)://host[:port]/path`` and ``file:///path``."""
     if text.startswith("file://"):

@@ -22,6 +22,7 @@ import msgspec
 import structlog
 
 from bcs_scheduler.api.views.running.events import name_of
+from bcs_scheduler.net.addresses import without_path
 from bcs_scheduler.net.http_post import PostFailed, post
 from bcs_scheduler.wire.times import rfc3339
 from store import threads
@@ -333,7 +334,7 @@ class Alarms:
                 with self._lock:
                     self._dropped -= dropped
                 return True
-        log.warning("alarm not delivered", alarm=alarm.alarm_id, url=self._options.url, error=failure)
+        log.warning("alarm not delivered", alarm=alarm.alarm_id, url=without_path(self._options.url), error=failure)
         return False
 
     async def _post(self, alarm: Alarm) -> str:

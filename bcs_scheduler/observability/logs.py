@@ -4,7 +4,7 @@
     with bound(cause="api-17"):
         log.info("taskgroup launched", taskgroup=id, agent=agent_id)
 
-Lines of libraries that use the standard library's logging (kazoo, uvicorn) go the same way.
+Lines of libraries that use the standard library's logging (kazoo, uvicorn) go the same way, from WARNING on.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from structlog.typing import EventDict, Processor
 
 from bcs_scheduler.settings.sections import LogSettings
 
-QUIET_LIBRARIES = {
-    "kazoo": logging.WARNING,  # logs every connection attempt at info
-    "kazoo.client": logging.WARNING,
-    "urllib3": logging.WARNING,
-    "uvicorn.access": logging.WARNING,  # the API counts and logs requests itself
-    "asyncio": logging.WARNING,
-}
+PACKAGES = ("bcs_scheduler", "offers", "store", "transactions")
+"""Our own packages. Only their loggers follow the level that is set."""
+LIBRARIES = logging.WARNING
+"""Least level of all other loggers. At lower levels, libraries write paths with queries, headers with tokens and
+cookies, and the frames of sessions."""
 
 
 def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
@@ -59,9 +57,9 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     for old in root.handlers[:]:
         root.removeHandler(old)
     root.addHandler(handler)
-    root.setLevel(level)
-    for name, quiet in QUIET_LIBRARIES.items():
-        logging.getLogger(name).setLevel(max(level, quiet))
+    root.setLevel(max(level, LIBRARIES))
+    for name in PACKAGES:
+        logging.getLogger(name).setLevel(level)
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from bcs_scheduler.main import main
 from bcs_scheduler.net.addresses import parse_address
-from bcs_scheduler.observability.logs import bound, configure_logging, get_logger
+from bcs_scheduler.observability.logs import PACKAGES, bound, configure_logging, get_logger
 from bcs_scheduler.settings.command_line import read_settings
 from bcs_scheduler.settings.config import OPTIONS, Option, load_settings, unknown_variables
 from bcs_scheduler.settings.sections import ConfigError, LogSettings, Settings
@@ -290,10 +290,12 @@ def test_names_of_options_follow_one_rule() -> None:
 
 @pytest.fixture
 def restored_logging() -> object:
-    root = logging.getLogger()
-    before = root.handlers[:], root.level
+    root, ours = logging.getLogger(), [logging.getLogger(name) for name in PACKAGES]
+    before, levels = (root.handlers[:], root.level), [logger.level for logger in ours]
     yield None
-    root.handlers[:], root.level = before[0], before[1]
+    root.handlers[:], root.level = before
+    for logger, level in zip(ours, levels, strict=True):
+        logger.setLevel(level)
 
 
 @pytest.mark.usefixtures("restored_logging")
@@ -314,6 +316,22 @@ def test_json_logs_carry_context_and_those_of_libraries_too() -> None:
         "warning",
     )
     assert second["cause"] == "api-1"
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_the_level_debug_is_for_our_own_packages_only() -> None:
+    """Libraries write headers, queries and frames at lower levels."""
+    stream = io.StringIO()
+    configure_logging(LogSettings(level="debug"), stream)
+    for name in ("uvicorn.error", "websockets.server", "kazoo.client", "httpcore.http11", "asyncio", "another"):
+        for level in (logging.DEBUG, logging.INFO):
+            assert not logging.getLogger(name).isEnabledFor(level), name
+        assert logging.getLogger(name).isEnabledFor(logging.WARNING)
+    for name in ("store.sqlite.store", "bcs_scheduler.local.cluster"):
+        assert logging.getLogger(name).isEnabledFor(logging.DEBUG), name
+    configure_logging(LogSettings(level="error"), stream)
+    for name in ("uvicorn.error", "store.sqlite.store"):
+        assert not logging.getLogger(name).isEnabledFor(logging.WARNING), name
 
 
 @pytest.mark.usefixtures("restored_logging")

@@ -191,7 +191,7 @@ class _App:
             cause=cause,
             method=request.method,
             path=path,
-            query=request.scope["query_string"].decode("latin-1"),
+            query=",".join(param.name for param in operation.query if param.name in request.query_params),
             status=response.status_code,
             who=caller.name if caller else "",
             ms=round((time.perf_counter() - started) * 1000, 1),
