@@ -26,7 +26,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from bcs_scheduler.loop import gc_tuning
-from tests.effort import CHECK, CHECK_EXAMPLES, FULL
+from tests.effort import CHECK, CHECK_EXAMPLES, FULL, ROTATE, SHARES, chosen_share, left_out
 from tests.sources import READERS
 
 # Hypothesis's deadline of 200 ms per example and its check for slow strategies measure the machine, not the code.
@@ -96,9 +96,19 @@ def order_of(files: dict[str, int]) -> list[str]:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.option.loadscopereorder = False  # the order is that of `pytest_collection_modifyitems`
+    if ROTATE:
+        os.environ["SHARE"] = str(chosen_share())  # the processes of xdist inherit it
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_report_header() -> list[str]:
+    return [f"rotating tests: share {chosen_share()} of 0 to {SHARES - 1}; make test-full runs all"] if ROTATE else []
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if ROTATE:
+        chosen = chosen_share()
+        config.hook.pytest_deselected(items=[item for item in items if left_out(item, chosen)])
+        items[:] = [item for item in items if not left_out(item, chosen)]
     ranks: dict[str, int] = {}
     for item in items:
         ranks[file_of(item)] = min(rank_of(item), ranks.get(file_of(item), len(LONG) + 1))

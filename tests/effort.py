@@ -1,22 +1,41 @@
-"""How much the tests search that compare random cases: a share of the cases with every change, all before a release.
+"""How much of the test suite a run has. The variable `EFFORT` says it:
 
-`EFFORT=full` (`make test EFFORT=full`) means all cases, and cases of Hypothesis that differ from run to run. Otherwise
-every run has the same cases: a failure belongs to the change, and repeats. `EFFORT=check` (`make check`) means fewer
-cases of Hypothesis where a test does not set their number.
+`full` (`make test-full`)
+    All tests, all random cases, and cases of Hypothesis that differ from run to run.
+`rotate` (`make test`, CI)
+    Every test, but of those with the marker `rotating` one share in seven. The commit chooses the share: seven
+    successive commits run all of them, and a commit always has the same tests. The variable `SHARE` (0 to 6) chooses
+    another one.
+`check` (`make check`)
+    Fewer cases of Hypothesis where a test does not set their number.
+empty (pytest by hand)
+    All tests that are named, with a share of the random cases.
+
+Without `full`, every run has the same random cases: a failure belongs to the change, and repeats.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import zlib
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-FULL = os.environ.get("EFFORT") == "full"
-CHECK = os.environ.get("EFFORT") == "check"
+EFFORT = os.environ.get("EFFORT", "")
+EFFORTS = ("", "check", "rotate", "full")
+if EFFORT not in EFFORTS:
+    raise pytest.UsageError(f"EFFORT={EFFORT}: one of {', '.join(name for name in EFFORTS if name)} is expected")
+FULL = EFFORT == "full"
+CHECK = EFFORT == "check"
+ROTATE = EFFORT == "rotate"
 CHECK_EXAMPLES = 25
 """Cases of Hypothesis with `EFFORT=check`; its own default is 100."""
+SHARES = 7
+ROOT = Path(__file__).resolve().parents[1]
 
 
 def share(cases: int, part: int = 4) -> int:
@@ -28,3 +47,34 @@ def check_few(cases: Iterable[object], few: int) -> list[Any]:
     """Parameters of a test: all cases; those after the first `few` have the marker `slow`, so that `make check` leaves
     them out."""
     return [case if number < few else pytest.param(case, marks=pytest.mark.slow) for number, case in enumerate(cases)]
+
+
+def share_of_unit(nodeid: str) -> int:
+    """The share to which rotating tests belong: 0 to SHARES - 1. `nodeid`: what carries the marker, so a file whose
+    tests share a cluster is in one share as a whole. Only the name counts: no other test moves a test to another
+    share."""
+    return zlib.crc32(nodeid.encode()) % SHARES
+
+
+def share_of_commit(commits: int) -> int:
+    """The share that a commit runs. `commits`: the number of commits up to this one."""
+    return commits % SHARES
+
+
+def chosen_share() -> int:
+    """The share of this run: that of the variable SHARE, or of the commit. Outside of a Git clone: 0. Raises
+    `pytest.UsageError` if SHARE is no share."""
+    text = os.environ.get("SHARE", "")
+    if text:
+        if text not in map(str, range(SHARES)):
+            raise pytest.UsageError(f"SHARE={text}: a number from 0 to {SHARES - 1} is expected")
+        return int(text)
+    command = ["git", "rev-list", "--count", "HEAD"]
+    counted = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return share_of_commit(int(counted.stdout)) if counted.returncode == 0 else 0
+
+
+def left_out(item: pytest.Item, chosen: int) -> bool:
+    """Whether a run with `EFFORT=rotate` leaves the test out."""
+    units = [node.nodeid for node, _ in item.iter_markers_with_node("rotating")]
+    return bool(units) and share_of_unit(units[-1]) != chosen

@@ -19,7 +19,7 @@ from bcs_scheduler.local.settings import ClusterSettings
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 SPOOL = Path(__file__).parents[1] / "component" / "appmanager_spool"
 PATIENCE = 60.0

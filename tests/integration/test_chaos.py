@@ -9,7 +9,7 @@ import pytest
 from tests.integration.chaos import Chaos
 from tests.integration.zookeeper import ZooKeeperServer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 
 def survives(chaos: Chaos) -> None:

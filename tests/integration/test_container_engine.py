@@ -24,7 +24,7 @@ from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.typing_terminal import TypingTerminal
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.slow]
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0

@@ -14,7 +14,7 @@ from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.rotating]
 APPS = "/namespaces/default/applications"
 UNCONFIRMED = "the store has not confirmed"
 NO_ANSWER = "reached_from_here=False"

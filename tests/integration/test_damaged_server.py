@@ -20,7 +20,7 @@ from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.integration.zookeeperlog import remove_transaction
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.timeout(180), pytest.mark.rotating]
 ROOT = "/damaged"
 GHOST = Application(namespace="ns", name="ghost")
 

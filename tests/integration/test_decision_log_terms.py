@@ -14,7 +14,7 @@ from bcs_scheduler.decisions.terms import terms_of
 from tests.integration.chaos import Chaos
 from tests.integration.zookeeper import ZooKeeperServer
 
-pytestmark = [pytest.mark.slow, pytest.mark.zookeeper]
+pytestmark = [pytest.mark.slow, pytest.mark.zookeeper, pytest.mark.rotating]
 
 
 def test_every_decision_of_all_leaders_is_repeated(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.rotating]
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from tests.integration.storeplaces import catch_up
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.zookeeper, pytest.mark.slow]
+pytestmark = [pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.rotating]
 
 APPLICATIONS = "/namespaces/default/applications"
 FOREVER = ["/bin/sleep", "1000"]

@@ -20,6 +20,8 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerclient import fresh, scalar
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.rotating
+
 Json = dict[str, Any]
 VERSION = "1.11.0"
 RUNS = ["TASK_STARTING", "TASK_RUNNING"]

@@ -14,7 +14,7 @@ import pytest
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 PACKAGE = "generated_bcs_client"
 SLEEP = ["/bin/sleep", "1000"]

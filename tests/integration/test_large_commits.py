@@ -28,6 +28,8 @@ from tests.integration.schedulers import Process
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.rotating
+
 GROUPS = 100
 NOISE = "\x01" * 2_000
 """Six bytes each in the store: together a multiple of what one commit takes."""

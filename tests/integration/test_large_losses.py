@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import requests
 
 from bcs_scheduler.local.cluster import LocalCluster
@@ -15,6 +16,8 @@ from bcs_scheduler.local.settings import ClusterSettings
 from tests.component.test_alarms import receiving
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
+
+pytestmark = pytest.mark.rotating
 
 AGENTS, LOST = 12, 6
 PATIENCE = 60.0

@@ -13,7 +13,7 @@ from tests.integration.policyparts import application
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 PLUGINS = """
 import time

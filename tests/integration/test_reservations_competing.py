@@ -16,7 +16,7 @@ from tests.integration.policyparts import application
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 90.0

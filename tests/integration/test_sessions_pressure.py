@@ -18,7 +18,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.slow, pytest.mark.rotating]
 
 MEGABYTE = 1024 * 1024
 FLOOD = 64 * MEGABYTE

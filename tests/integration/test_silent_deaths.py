@@ -18,7 +18,7 @@ from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.soakrules import settling
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.slow, pytest.mark.rotating]
 APPS = "/namespaces/default/applications"
 SOON = 90.0
 """Seconds from the return of the agents until every taskgroup that died is noticed."""

@@ -9,7 +9,8 @@ import pytest
 from tests.integration.soak import Soak
 from tests.integration.soakpolicies import Policies
 
-pytestmark = [pytest.mark.slow, pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.timeout(600)]
+KINDS = ("slow", "mesos", "zookeeper", "rotating")
+pytestmark = [*(getattr(pytest.mark, kind) for kind in KINDS), pytest.mark.timeout(600)]
 SEED = 8
 MINUTES = 2.0
 ROUNDS, MOST_ROUNDS = 2, 8

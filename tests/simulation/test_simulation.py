@@ -125,6 +125,7 @@ def _is_caught(mutant: Mutant, patch: pytest.MonkeyPatch, **kinds: bool) -> None
     pytest.fail(f"nobody noticed: {mutant.name}")
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch)
@@ -144,6 +145,7 @@ def test_sessions_keep_gangs_whole_and_budgets() -> None:
     assert counts["gangs planned"] and counts["taskgroups evicted"] and counts["snapshots compared"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_SESSIONS, ids=lambda mutant: mutant.name)
 def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, sessions=True)
@@ -154,6 +156,7 @@ def test_groups_start_whole() -> None:
     assert counts["groups planned"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_GROUPS, ids=lambda mutant: mutant.name)
 def test_mutants_of_groups_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, groups=True)
@@ -165,6 +168,7 @@ def test_reservations_hold_their_room_and_leave_nothing() -> None:
     assert counts["reservations"] and counts["swaps"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_RESERVATIONS, ids=lambda mutant: mutant.name)
 def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, reservations=True)
@@ -175,6 +179,7 @@ def test_rooms_are_kept_for_placeholders_and_taken_over() -> None:
     assert counts["rooms kept"] and counts["rooms taken over"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_ROOMS, ids=lambda mutant: mutant.name)
 def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, reservations=True, kept=True)
@@ -186,6 +191,7 @@ def test_room_is_held_for_placeholders_and_taken_over() -> None:
     assert counts["turns with held room"] and counts["launches beside held room"] and counts["swaps"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_HOLDS, ids=lambda mutant: mutant.name)
 def test_mutants_of_held_room_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, reservations=True, held=True)
@@ -201,6 +207,7 @@ def test_members_of_a_group_wait_for_the_room_of_the_whole_group() -> None:
     assert counts["groups that start with their room"] and counts["reservations of several members"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_GROUP_RESERVATIONS, ids=lambda mutant: mutant.name)
 def test_mutants_of_reservations_of_groups_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, groups=True, reservations=True)
@@ -213,6 +220,7 @@ def test_the_tree_of_queues_changes_while_it_decides() -> None:
     assert counts["taskgroups evicted by queues"] and counts["snapshots compared"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_TREES, ids=lambda mutant: mutant.name)
 def test_mutants_of_trees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, trees=True)
@@ -229,6 +237,7 @@ def test_moves_keep_the_rules_of_the_tree_of_queues() -> None:
     assert counts["moves to pack"] and counts["moves to spread"] and counts["queues of the tree judged"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_MOVES, ids=lambda mutant: mutant.name)
 def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, moves=True)
@@ -244,6 +253,7 @@ def test_each_role_keeps_the_rules_of_its_policy() -> None:
     assert counts["turns with two trees"] and counts["turns with a changed tree"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_PARTITIONS, ids=lambda mutant: mutant.name)
 def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, mixed=True)
@@ -256,6 +266,7 @@ def test_guarantees_of_queues_stay_in_a_full_cluster() -> None:
     assert counts["taskgroups evicted by queues"] >= 10 and counts["gangs that preempt"]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_GUARANTEES, ids=lambda mutant: mutant.name)
 def test_mutants_of_guarantees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, guarantees=True)

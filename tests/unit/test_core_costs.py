@@ -25,7 +25,7 @@ from store.records import Service, ServicePort
 from tests.counting import lines
 from tests.unit.costcases import CASES, Case
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 SMALL, LARGE = 1_000, 50_000
 MOST_LINES = 1.1

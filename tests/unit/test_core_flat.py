@@ -19,7 +19,7 @@ from tests.unit.lab import KEY, Lab, running
 from transactions.base import Options, Periods
 from transactions.engine.wakeups import SLACK, Wakeups
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 OPTIONS = CoreOptions(strict=True, events_keep=2_000)
 GROUPS = 10

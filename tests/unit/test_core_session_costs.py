@@ -14,7 +14,7 @@ from benchmarks.synthetic import SPACE, World, version
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from tests.counting import Calls, lines
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 SMALL, LARGE = 1_000, 50_000
 MOST = 1.5

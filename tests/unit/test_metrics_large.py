@@ -17,6 +17,8 @@ from store.state import State
 from tests.counting import Calls
 from tests.unit.metrics_support import Clock, application, core_of, lead, leading, samples, taskgroup, value
 
+pytestmark = pytest.mark.rotating
+
 APPLICATIONS = 10_000
 
 

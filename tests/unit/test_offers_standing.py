@@ -293,6 +293,7 @@ MUTANTS = (
 )
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant))
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:

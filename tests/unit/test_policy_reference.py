@@ -34,6 +34,7 @@ def test_the_engine_decides_as_the_reference(seed: int, actions: tuple[str, ...]
     compare(random_cluster(seed), actions, strict)
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_the_engine_decides_as_the_reference_on_many_clusters(block: int) -> None:

@@ -185,6 +185,7 @@ def test_the_clusters_place_and_preempt() -> None:
     assert sum(preempted > 0 for _, preempted in found) >= 8
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_the_tree_decides_as_the_reference_on_many_clusters(block: int) -> None:

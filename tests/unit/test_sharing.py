@@ -15,6 +15,10 @@ from tests.conftest import LONG, SINGLE, Sharing, order_of, pytest_collection_mo
 ROOT = Path(__file__).resolve().parents[2]
 
 
+NO_CONFIG: Any = None
+"""The order of tests needs no configuration."""
+
+
 def marked(nodeid: str, *markers: str) -> Any:
     return SimpleNamespace(nodeid=nodeid, get_closest_marker=lambda name: name if name in markers else None)
 
@@ -38,7 +42,7 @@ def test_the_tests_of_a_file_stay_together_in_their_order() -> None:
     ids = ["tests/unit/a.py::one", "tests/integration/b.py::one", "tests/unit/a.py::two", "tests/integration/b.py::two"]
     items = [marked(nodeid) for nodeid in ids]
     items[3] = marked(ids[3], "slow")
-    pytest_collection_modifyitems(items)
+    pytest_collection_modifyitems(NO_CONFIG, items)
     assert [item.nodeid for item in items] == [ids[1], ids[3], ids[0], ids[2]]
 
 
@@ -51,7 +55,7 @@ def test_the_tests_of_a_single_file_are_given_out_one_by_one_at_the_end() -> Non
     sharing: Any = SimpleNamespace()
     ids = [f"{SINGLE[0]}::test_it[a::b]", "tests/unit/test_it.py::test_it", f"{SINGLE[0]}::test_it[c]"]
     items = [marked(nodeid) for nodeid in ids]
-    pytest_collection_modifyitems(items)
+    pytest_collection_modifyitems(NO_CONFIG, items)
     assert [item.nodeid for item in items] == [ids[1], ids[0], ids[2]]
     assert [Sharing._split_scope(sharing, nodeid) for nodeid in (ids[0], ids[2])] == [ids[0], ids[2]]
     assert all((ROOT / file).is_file() for file in SINGLE)

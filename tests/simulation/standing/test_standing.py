@@ -126,6 +126,7 @@ MUTANTS = (
 )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)
@@ -199,6 +200,7 @@ OF_GANGS = (
 )
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("mutant", OF_GANGS, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
 def test_mutants_of_gangs_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)
