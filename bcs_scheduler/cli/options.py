@@ -259,6 +259,11 @@ def wait_option(command: Command) -> Command:
 
 
 dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes, and change nothing.")
+future_agents_option = click.option(
+    "--force",
+    is_flag=True,
+    help="Also store settings for agents that are not known. They apply when such an agent registers.",
+)
 
 
 def reporting(command: Command) -> Command:

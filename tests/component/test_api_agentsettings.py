@@ -63,9 +63,48 @@ def test_any_name_of_an_agent_means_its_settings(gateway: CoreGateway, api: Api,
     assert list(gateway.core.state.agent_settings) == ["10.0.0.1"]
 
 
+def queried(request: tuple[str, str, Any], **query: str) -> tuple[str, str, Any]:
+    method, path, body = request
+    return method, path + "".join(f"{'&' if '?' in path else '?'}{key}={value}" for key, value in query.items()), body
+
+
+def forced(request: tuple[str, str, Any]) -> tuple[str, str, Any]:
+    return queried(request, force="true")
+
+
+@pytest.mark.parametrize("way", [*WAYS, lambda name: ("POST", f"/agentsetting/{name}/disable", None)])
+@pytest.mark.parametrize(
+    ("name", "meant"), [("elsewhere", ""), ("agnt-1", "agent-1"), ("hots-1", "host-1"), ("10.0.0.11", "10.0.0.1")]
+)
+def test_a_name_that_no_agent_has_is_refused(gateway: CoreGateway, api: Api, way: Any, name: str, meant: str) -> None:
+    for options in ({}, {"dryRun": "true"}):
+        answer = send(api, queried(way(name), **options))
+        assert (answer.status_code, answer.json()["data"]["reason"]) == (404, "not_found"), answer.text
+        message = answer.json()["message"]
+        assert f"agent {name} is not known" in message
+        assert message.endswith(f"; did you mean {meant}?") == bool(meant)
+    assert not gateway.core.state.agent_settings
+    assert not [agent for agent in api.data("/agents") if not agent["active"]]
+
+
+def test_an_uncordon_makes_no_agent(gateway: CoreGateway, api: Api) -> None:
+    for path in ("/agentsettings/enable?ips=agent-9", "/agentsetting/agent-9/enable"):
+        assert api.call("POST", path).status_code == 404
+    assert api.call("POST", "/agentsettings/enable?ips=agent-9&force=true").status_code == 400
+    assert not gateway.core.state.agent_settings
+
+
+def test_of_many_agents_those_that_are_not_known_are_named(gateway: CoreGateway, api: Api) -> None:
+    answer = api.call("POST", "/agentsettings/disable?ips=host-1,hots-2")
+    assert answer.status_code == 404
+    assert [result["result"] for result in answer.json()["data"]["results"]] == [True, False]
+    assert "did you mean host-2?" in answer.json()["message"]
+    assert list(gateway.core.state.agent_settings) == ["10.0.0.1"]
+
+
 @pytest.mark.parametrize("way", WAYS)
-def test_a_name_that_no_agent_has_is_kept_and_said(gateway: CoreGateway, api: Api, way: Any) -> None:
-    answer = send(api, way("agent-9"))
+def test_a_name_that_no_agent_has_is_kept_by_force_and_said(gateway: CoreGateway, api: Api, way: Any) -> None:
+    answer = send(api, forced(way("agent-9")))
     assert answer.json()["data"] == [{"innerIP": "agent-9", "result": True, "message": UNLISTED, "listed": False}]
     assert "no agent of this name is listed" in UNLISTED
     assert list(gateway.core.state.agent_settings) == ["agent-9"]
@@ -104,10 +143,10 @@ def test_settings_under_a_host_name_do_not_hide_the_agent(gateway: CoreGateway, 
 
 
 def test_settings_alone_are_no_agent_to_be_drained(api: Api) -> None:
-    send(api, taint("agent-9"))
+    send(api, forced(taint("agent-9")))
     answer = api.call("POST", "/agentsettings/drain?ips=agent-9")
     assert answer.status_code == 404
-    assert answer.json()["message"] == "agent agent-9 is not known"
+    assert answer.json()["message"].startswith("agent agent-9 is not known")
 
 
 def test_what_was_set_before_the_agents_were_listed_counts_for_them(api: Api, gateway: CoreGateway) -> None:

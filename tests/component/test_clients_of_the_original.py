@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 from bcs_scheduler.api.http.original import DRIVER
+from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from tests.component.apiserver import Api
 from tests.routetable import read
-from tests.unit.api_support import CoreGateway
+from tests.unit.api_support import CoreGateway, listed_agent
 
 TESTS = Path(__file__).parent.parent
 SCENARIOS: dict[str, list[dict[str, Any]]] = yaml.safe_load((TESTS / "conformance" / "clients.yaml").read_text())[
@@ -137,6 +138,8 @@ def test_a_client_is_answered_as_it_expects(
 ) -> None:
     gateway.connect()
     gateway.offer()
+    gateway.listed = [*gateway.listed, listed_agent(2, 8, 8192)]
+    gateway.feed(AgentsListed(agents=tuple(gateway.listed)))
     session = Session(api, gateway, prefix, habit)
     for step in SCENARIOS[scenario]:
         try:

@@ -99,7 +99,7 @@ def test_a_command_too_large_for_the_store_is_refused_and_the_term_goes_on(
     start: Start, backend: MemoryBackend
 ) -> None:
     process = start(MemoryStore(backend, batch_bytes=30_000)).leads()
-    huge = requests.SetAgent(agent="huge", strings={"text": "x" * 40_000})
+    huge = requests.SetAgent(agent="huge", force=True, strings={"text": "x" * 40_000})
     reply = process.runtime.submit(huge).result(30.0)
     assert reply.error == effects.Reason.INVALID and "at most 10000" in reply.message
     assert process.disable("agent-1").result(30.0).error == ""

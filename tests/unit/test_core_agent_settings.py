@@ -202,10 +202,31 @@ def test_the_settings_of_an_agent_that_is_away_are_left_alone() -> None:
 
 def test_what_nobody_is_called_waits() -> None:
     lab = Cluster(1)
-    lab.ask(requests.SetAgent(agent="nobody", disabled=True))
+    assert not lab.ask(requests.SetAgent(agent="nobody", disabled=True, force=True)).error
     lab.list()
     assert "nobody" in lab.core.state.agent_settings
     assert told(lab) == [("nobody", "AgentDisabled", "nothing is placed on it")]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+@pytest.mark.parametrize("fields", [{"disabled": True}, {"disabled": False}, {"taints": {"a": "b"}}, {"strings": {}}])
+def test_an_agent_that_is_not_known_is_refused(fields: dict[str, Any], dry_run: bool) -> None:
+    lab = Cluster(1)
+    refused = lab.ask(requests.SetAgent(agent="a9", dry_run=dry_run, **fields))
+    assert (refused.error, lab.core.state.agent_settings) == ("not_found", {})
+    assert "agent a9 is not known" in refused.message
+
+
+def test_settings_of_agents_that_have_left_can_be_changed_and_deleted() -> None:
+    lab = Cluster(2)
+    lab.leave("a1")
+    assert not lab.ask(requests.SetAgent(agent="a1", disabled=True)).error, "it may come back"
+    assert not lab.ask(requests.SetAgent(agent="future", disabled=True, force=True)).error
+    assert not lab.ask(requests.SetAgent(agent="future", disabled=False)).error, "it has settings"
+    for name in ("a1", "future"):
+        assert not lab.ask(requests.DeleteAgentSetting(agent=name)).error
+    assert not lab.core.state.agent_settings
+    assert lab.ask(requests.SetAgent(agent="future", disabled=False)).error == "not_found"
 
 
 def test_what_grows_too_large_stays_and_is_told_once() -> None:
@@ -249,7 +270,7 @@ def test_a_drain_of_nobody_fails_once_the_agents_are_listed() -> None:
 
 def test_a_setting_alone_is_no_agent_to_be_drained() -> None:
     lab = Cluster(1)
-    lab.set_agent("nobody", taints={"a": "b"})
+    lab.set_agent("nobody", taints={"a": "b"}, force=True)
     assert lab.ask(requests.DrainAgent(agent="nobody")).error == "not_found"
 
 

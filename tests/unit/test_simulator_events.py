@@ -157,7 +157,7 @@ def test_events_of_a_scheduler_are_taken_as_they_are(tmp_path: Path, form: str) 
     ]  # fmt: skip
     requests = [action.request for action in given.actions if isinstance(action, Submit)]
     assert requests == [
-        SetAgent(agent="h2", disabled=True),
+        SetAgent(agent="h2", disabled=True, force=True),
         ScaleApplication(namespace="shop", name="web", instances=4),
         DeleteApplication(namespace="shop", name="web"),
     ]

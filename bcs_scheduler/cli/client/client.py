@@ -264,12 +264,12 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
     def offers(self) -> list[Json]:
         return self._list("/cluster/current/offers")
 
-    def set_agents(self, agents: list[str], *, enabled: bool, dry_run: bool = False) -> list[Json]:
-        """Results by agent, with the plan of a dry run. Raises CliError with one problem for each agent that could not
-        be changed."""
+    def set_agents(self, agents: list[str], *, enabled: bool, force: bool = False, dry_run: bool = False) -> list[Json]:
+        """Results by agent, with the plan of a dry run. `force`: also for agents that are not known. Raises
+        CliError with one problem for each agent that could not be changed."""
         path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
-        query: Json = {"ips": ",".join(agents)}
-        return list(self._command("POST", path, query | ({"dryRun": True} if dry_run else {})).data or ())
+        query: Json = {"ips": ",".join(agents), "force": force or None, "dryRun": dry_run or None}
+        return list(self._command("POST", path, query).data or ())
 
     def resume_replacements(self) -> int:
         """Ends the halt after a large loss. Returns the number of taskgroups that wait for a replacement."""
@@ -281,17 +281,23 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
         query: Json = {"goal": goal, "moves": moves, "gain": gain, "dryRun": dry_run}
         return dict(self._command("POST", "/cluster/rebalance", query).data)
 
-    def set_taints(self, taints: dict[str, dict[str, str]]) -> list[Json]:
-        """Replaces all taints of agents, by the key of their settings. Returns the results by agent."""
+    def set_taints(
+        self, taints: dict[str, dict[str, str]], *, force: bool = False, dry_run: bool = False
+    ) -> list[Json]:
+        """Replaces all taints of agents, by the key of their settings. `force`: also of agents that are not known.
+        Returns the results by agent."""
         body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]
-        return list(self._command("PUT", "/agentsettings/taint", None, body).data or ())
+        query: Json = {"force": force or None, "dryRun": dry_run or None}
+        return list(self._command("PUT", "/agentsettings/taint", query, body).data or ())
 
     def agent_settings(self) -> list[Json]:
         return self._list("/agentsettings")
 
-    def set_settings(self, settings: list[Json], *, dry_run: bool = False) -> list[Json]:
-        """Replaces the given maps; of extended resources only the named ones. Returns the results by agent."""
-        return list(self._command("POST", "/agentsettings", {"dryRun": dry_run}, settings).data or ())
+    def set_settings(self, settings: list[Json], *, force: bool = False, dry_run: bool = False) -> list[Json]:
+        """Replaces the given maps; of extended resources only the named ones. `force`: also for agents that are not
+        known. Returns the results by agent."""
+        query: Json = {"force": force or None, "dryRun": dry_run or None}
+        return list(self._command("POST", "/agentsettings", query, settings).data or ())
 
     def forget_settings(self, agents: list[str], *, dry_run: bool = False) -> None:
         self._command("DELETE", "/agentsettings", {"ips": ",".join(agents), "dryRun": dry_run})

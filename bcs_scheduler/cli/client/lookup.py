@@ -220,11 +220,18 @@ def find_agent(client: Client, name: str) -> Json:
     agents = client.agents()
     found = [agent for agent in agents if name in _names(agent)]
     if not found:
-        raise NotFound(f"agent {name} does not exist")
+        from bcs_scheduler.wire.problems import nearest
+
+        near = nearest(name, (str(known) for agent in agents for known in _names(agent)[:2] if known))
+        raise NotFound(f"agent {name} does not exist{f'; did you mean {near}?' if near else ''}")
     unique = [agent for agent in found if name in (agent.get("id"), agent.get("key"))]
     if len(found) > 1 and len(unique) != 1:
         raise ambiguous(agents, found, name)
     return unique[0] if len(unique) == 1 else found[0]
+
+
+AGENT_WORDS = ("agent", "agents", "node", "nodes")
+"""Words that are accepted before the names of agents."""
 
 
 def unique_names(agents: Sequence[Json]) -> list[str]:
@@ -257,10 +264,21 @@ def setting_keys(agents: list[Json], name: str) -> list[str]:
     return keys or [name]
 
 
-def agent_keys(client: Client, names: Sequence[str]) -> list[str]:
-    """Keys of the settings of agents. Raises UsageError for a name of several agents."""
-    agents = client.agents()
+def agent_keys(agents: list[Json], words: Sequence[str]) -> list[str]:
+    """Keys of the settings of agents, from names, ``agent/NAME``, or names after a word for agents as kubectl has it
+    (``nodes NAME...``). `agents`: all agents. Raises UsageError for a name of several agents, and without a name."""
+    names = [_bare(word) for word in words]
+    known = {name for agent in agents for name in _names(agent)}
+    if names and names[0].lower() in AGENT_WORDS and names[0] not in known:
+        del names[0]
+    if not names:
+        raise UsageError("give the names of agents")
     return list(dict.fromkeys(key for name in names for key in setting_keys(agents, name)))
+
+
+def _bare(word: str) -> str:
+    head, slash, name = word.partition("/")
+    return name if slash and name and head.lower() in AGENT_WORDS else word
 
 
 def _names(agent: Json) -> tuple[str | None, ...]:

@@ -118,6 +118,7 @@ OPERATIONS: Mapping[str, Operations] = LazyTable(
         "daemonset": f"{DAEMONSETS}:OPERATIONS",
         "admissionwebhook": f"{EXTENSIONS}:WEBHOOK_OPERATIONS",
         "Command": f"{COMMANDS}:COMMAND_OPERATIONS",
+        "agent": f"{AGENTS}:AGENT_OPERATIONS",
     }
 )
 """Operations by kind of document; the kinds are those of documents.document.KINDS."""
@@ -128,7 +129,7 @@ DELETABLE = {
     "service": "service", "svc": "service", "command": "Command",
     "namespace": "namespace", "ns": "namespace", "webhook": "admissionwebhook", "admissionwebhook": "admissionwebhook",
     "queue": "queue", "priorityclass": "PriorityClass", "pc": "PriorityClass", "podgroup": "PodGroup",
-    "pg": "PodGroup", "kind": "crr", "crr": "crr",
+    "pg": "PodGroup", "kind": "crr", "crr": "crr", "agent": "agent", "node": "agent",
 }  # fmt: skip
 """Kinds that `bcs delete` accepts before names, with aliases."""
 

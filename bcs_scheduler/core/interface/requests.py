@@ -110,9 +110,11 @@ class CancelTransaction(Request, frozen=True, kw_only=True):
 
 
 class SetAgent(Request, frozen=True, kw_only=True):
-    """Changes the settings of one agent; None leaves a part as it is."""
+    """Changes the settings of one agent; None leaves a part as it is. `force`: also for an agent that is not known, so
+    that the settings apply as soon as an agent of this name is listed."""
 
     agent: str
+    force: bool = False
     disabled: bool | None = None
     strings: dict[str, str] | None = None
     scalars: dict[str, float] | None = None

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.client.lookup import AGENT_WORDS
+from bcs_scheduler.cli.kinds.base import ALIASES
 from tests.component.cli.standin import StandIn, ok
 
 AGENTS = [
@@ -84,20 +86,62 @@ UNLISTED = "no agent of this name is listed; the setting applies as soon as one 
     ("words", "method", "path", "done"),
     [
         (("cordon", "nope"), "POST", "/agentsettings/disable", "cordoned"),
-        (("uncordon", "nope"), "POST", "/agentsettings/enable", "uncordoned"),
         (("taint", "nope", "a=b"), "PUT", "/agentsettings/taint", "tainted (a=b)"),
         (("set", "agent", "nope", "--attribute", "a=b"), "POST", "/agentsettings", "set"),
     ],
 )
-def test_a_name_that_no_agent_has_is_warned_of(
+def test_a_setting_for_a_future_agent_is_forced_and_warned_of(
     server: StandIn, bcs: Any, words: tuple[str, ...], method: str, path: str, done: str
 ) -> None:
     server.on("GET", "/agents", ok(AGENTS))
     server.on("GET", "/agentsettings", ok([]))
     server.on(method, path, ok([{"innerIP": "nope", "result": True, "message": UNLISTED, "listed": False}]))
-    result = bcs(*words, "-o", "text")
+    result = bcs(*words, "--force", "-o", "text")
+    assert server.requests(method)[-1].query["force"] == "true"
     assert (result.code, result.out) == (0, f"agent/nope {done}\n")
     assert result.err == f"warning: agent nope: {UNLISTED}\n"
+
+
+@pytest.mark.parametrize("before", [("nodes",), ("node",), ("agent",), ("Agents",), ()])
+@pytest.mark.parametrize("form", ["{}", "node/{}"])
+def test_agents_are_named_as_kubectl_names_nodes(agents: StandIn, bcs: Any, before: tuple[str, ...], form: str) -> None:
+    agents.on("PUT", "/agentsettings/taint", ok([]))
+    agents.on("POST", "/agentsettings/disable", ok([]))
+    name = form.format("host-1")
+    assert bcs("taint", *before, name, "gpu=yes:NoSchedule", "old:NoSchedule-").code == 0
+    assert agents.requests("PUT")[0].body == [{"innerIP": "10.0.0.1", "noSchedule": {"gpu": "yes"}}]
+    assert bcs("cordon", *before, name).code == 0
+    assert agents.requests("POST")[0].query["ips"] == "10.0.0.1"
+
+
+def test_a_word_for_agents_alone_is_no_agent(agents: StandIn, bcs: Any) -> None:
+    for words in (("taint", "nodes", "a=b"), ("cordon", "nodes"), ("drain", "node"), ("uncordon", "agents")):
+        assert bcs(*words).code == 2
+    assert set(AGENT_WORDS) == {"agents", *(word for word, kind in ALIASES.items() if kind == "agents")} - {"ag", "no"}
+    assert not [request for request in agents.seen if request.method != "GET"]
+
+
+@pytest.mark.parametrize("mark", ["gpu=yes:NoExecute", "gpu:PreferNoSchedule", "gpu:NoExecute-"])
+def test_other_effects_of_taints_are_refused(agents: StandIn, bcs: Any, mark: str) -> None:
+    result = bcs("taint", "nodes", "host-1", mark)
+    assert result.code == 2 and "NoSchedule" in result.err
+    assert not agents.requests("PUT")
+
+
+def test_the_settings_of_an_agent_that_is_not_registered_are_deleted(agents: StandIn, bcs: Any) -> None:
+    stray = {"id": "", "key": "agnt-9", "ip": "agnt-9", "hostname": "", "active": False}
+    agents.on("GET", "/agents", ok([stray, *({**agent, "active": True} for agent in AGENTS)]))
+    for kind in ("agent", "node", "nodes"):
+        assert bcs("delete", kind, "agnt-9", "-o", "text").out == "agent/agnt-9 deleted\n"
+    assert agents.requests("DELETE")[0].query["ips"] == "agnt-9"
+    result = bcs("delete", "agent", "host-1")
+    assert result.code == 6 and "bcs set agent host-1 --reset" in result.err
+    assert len(agents.requests("DELETE")) == 3
+
+
+def test_a_reset_of_an_agent_without_settings_is_not_refused(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "host-2", "--reset").code == 0
+    assert not agents.requests("DELETE")
 
 
 def test_what_is_fine_is_not_warned_of(server: StandIn, bcs: Any) -> None:

@@ -220,7 +220,7 @@ def test_delete_by_name_and_by_document(server: StandIn, bcs: Any, tmp_path: Pat
 
 def test_a_kind_before_names_is_never_taken_for_a_name(server: StandIn, bcs: Any) -> None:
     server.on("DELETE", f"{APPS}/web", ok(ACCEPTED, 202))
-    for word in ("managed", "agent", "nodes", "transactions"):
+    for word in ("managed", "offers", "transactions"):
         refused = bcs("delete", word, "web")
         assert refused.code == 2 and "are not deleted with `bcs delete`" in refused.err
         assert f"bcs delete app {word}" in refused.err

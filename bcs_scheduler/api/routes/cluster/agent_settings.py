@@ -23,7 +23,7 @@ from bcs_scheduler.api.documents.kinds.agents import (
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.reading.agents import check_complete, keys_of
+from bcs_scheduler.api.reading.agents import check_complete, keys_of, nearest_agent
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.views.cluster.agents import SettingView, ids_by_setting, show_setting
 from bcs_scheduler.api.views.cluster.drains import AgentPlan, DrainView, show_drain
@@ -32,7 +32,7 @@ from bcs_scheduler.core.interface.plans import PlanAgents
 from bcs_scheduler.core.interface.requests import DeleteAgentSetting, DrainAgent, Request, SetAgent
 from bcs_scheduler.wire.problems import Problems, element, member
 from bcs_scheduler.wire.quantities import thousandths
-from offers.agents import Names
+from offers.agents import ListedAgent, Names
 from store.records import AgentSetting
 from transactions.text import counted
 
@@ -48,6 +48,9 @@ DAEMONSETS = Param("daemonsets", "bool", "Also end the taskgroups of daemonsets,
 NAMED: errors.Reasons = (Reason.NOT_FOUND, errors.BAD_PARAMETER, Reason.UNAVAILABLE, errors.NOT_LEADING)
 """Reasons for which a read about agents that the caller names may fail."""
 MAX_IPS = 10_000
+HINTS = 3
+"""Unknown agents of one request for which a name that is meant is looked for: looking takes milliseconds."""
+FORCE = Param("force", "bool", "Also store settings for agents that are not known; the settings apply later.")
 UNLISTED = "no agent of this name is listed; the setting applies as soon as one is listed"
 
 
@@ -114,9 +117,10 @@ def get_setting(call: Call) -> Answer:
     "POST",
     "/agentsettings",
     "Change settings of agents; settings that are left out keep their values",
+    query=(FORCE,),
     body=tuple[AgentSettingDocument, ...],
     answer=list[AgentResult],
-    reasons=(Reason.INVALID,),
+    reasons=(Reason.INVALID, Reason.NOT_FOUND),
     status=200,
 )
 async def set_agents(call: Call) -> Answer:
@@ -136,6 +140,7 @@ def _setting(call: Call, document: AgentSettingDocument, agent: str) -> SetAgent
         taints=document.no_schedule,
         extended={name: thousandths(item.capacity) for name, item in extended.items()} or None,
         sockets={name: item.socket for name, item in extended.items() if item.socket} or None,
+        force=_forced(call),
         dry_run=call.dry_run,
         cause=call.cause,
     )
@@ -147,7 +152,7 @@ def _setting(call: Call, document: AgentSettingDocument, agent: str) -> SetAgent
     "Uncordon agents: place new taskgroups on the agents again",
     query=(IPS,),
     answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER,),
+    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
     status=200,
 )
 async def enable_agents(call: Call) -> Answer:
@@ -158,9 +163,9 @@ async def enable_agents(call: Call) -> Answer:
     "POST",
     "/agentsettings/disable",
     "Cordon agents: place no new taskgroups on the agents; running taskgroups stay",
-    query=(IPS,),
+    query=(IPS, FORCE),
     answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER,),
+    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
     status=200,
 )
 async def disable_agents(call: Call) -> Answer:
@@ -172,7 +177,7 @@ async def disable_agents(call: Call) -> Answer:
     "/agentsetting/{agent}/enable",
     "Uncordon one agent: place new taskgroups on the agent again",
     answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER,),
+    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
     status=200,
 )
 async def enable_agent(call: Call) -> Answer:
@@ -183,8 +188,9 @@ async def enable_agent(call: Call) -> Answer:
     "POST",
     "/agentsetting/{agent}/disable",
     "Cordon one agent: place no new taskgroups on the agent; running taskgroups stay",
+    query=(FORCE,),
     answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER,),
+    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
     status=200,
 )
 async def disable_agent(call: Call) -> Answer:
@@ -193,9 +199,11 @@ async def disable_agent(call: Call) -> Answer:
 
 async def _switch(call: Call, *, disabled: bool) -> Answer:
     agents = _ips(call)
-    answer = await _all(
-        call, [SetAgent(agent=ip, disabled=disabled, dry_run=call.dry_run, cause=call.cause) for ip in agents]
-    )
+    commands = [
+        SetAgent(agent=ip, disabled=disabled, force=_forced(call), dry_run=call.dry_run, cause=call.cause)
+        for ip in agents
+    ]
+    answer = await _all(call, commands)
     return await _planned(call, answer, agents, drain=False) if call.dry_run and disabled else answer
 
 
@@ -203,15 +211,22 @@ async def _switch(call: Call, *, disabled: bool) -> Answer:
     "PUT",
     "/agentsettings/taint",
     "Replace the taints of agents",
+    query=(FORCE,),
     body=tuple[TaintDocument, ...],
     answer=list[AgentResult],
-    reasons=(Reason.INVALID,),
+    reasons=(Reason.INVALID, Reason.NOT_FOUND),
     status=200,
 )
 async def taint_agents(call: Call) -> Answer:
     documents = read_taints(call.body, call.problems)
     commands = [
-        SetAgent(agent=key, taints=documents[i].no_schedule, dry_run=call.dry_run, cause=call.cause)
+        SetAgent(
+            agent=key,
+            taints=documents[i].no_schedule,
+            force=_forced(call),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
         for i, key in _meant(call, [document.inner_ip for document in documents])
     ]
     return await _all(call, commands)
@@ -221,9 +236,10 @@ async def taint_agents(call: Call) -> Answer:
     "PUT",
     "/agentsettings/extendedresource",
     "Set the amount of an extended resource of an agent",
+    query=(FORCE,),
     body=ExtendedResourceDocument,
     answer=list[AgentResult],
-    reasons=(Reason.INVALID,),
+    reasons=(Reason.INVALID, Reason.NOT_FOUND),
     status=200,
 )
 async def set_extended_resource(call: Call) -> Answer:
@@ -233,6 +249,7 @@ async def set_extended_resource(call: Call) -> Answer:
             agent=key,
             extended={document.name: thousandths(document.capacity)},
             sockets={document.name: document.socket} if document.socket else None,
+            force=_forced(call),
             dry_run=call.dry_run,
             cause=call.cause,
         )
@@ -317,7 +334,17 @@ async def _planned(call: Call, answer: Answer, agents: Sequence[str], *, drain: 
 async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting | DrainAgent]) -> Answer:
     """Submits all, then answers for each. If any failed: the first failure's status, and the results beside it."""
     outcomes = await asyncio.gather(*(_outcome(call, command) for command in commands))
-    names = Names(call.gateway.agents())
+    listed = call.gateway.agents()
+    names = Names(listed)
+    answered = zip(commands, outcomes, strict=True)
+    _hint(
+        listed,
+        [
+            (command.agent, error)
+            for command, error in answered
+            if error is not None and error.reason == Reason.NOT_FOUND and not names.keys(command.agent)
+        ],
+    )
     results = [_result(command, error, names) for command, error in zip(commands, outcomes, strict=True)]
     failed = [error for error in outcomes if error is not None]
     if not failed:
@@ -326,6 +353,17 @@ async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting | Dr
     words = f"{len(failed)} of {counted(len(results), 'agent')}: {first.message}" if len(results) > 1 else first.message
     problems = [Problem(result.inner_ip, result.message) for result in results if not result.result]
     raise ApiError(first.reason, words, problems, headers=first.headers, extra={"results": results})
+
+
+def _hint(listed: Sequence[ListedAgent], unknown: Sequence[tuple[str, ApiError]]) -> None:
+    """Adds the nearest known name to the first errors about names that no agent has."""
+    for name, error in unknown[:HINTS]:
+        if near := nearest_agent(listed, name):
+            error.message += f"; did you mean {near}?"
+
+
+def _forced(call: Call) -> bool:
+    return bool(call.query.get("force", False))
 
 
 async def _outcome(call: Call, command: Request) -> ApiError | None:

@@ -69,7 +69,7 @@ def drain(
     Exit code 0: the agents are empty; 4: --timeout was exceeded; 6: another user ended the drain.
     """
     results = session.client.drain(
-        agent_keys(session.client, agents),
+        agent_keys(session.client.agents(), agents),
         parallel=parallel,
         timeout=session.timeout or 0.0,
         daemonsets=daemonsets,

@@ -7,12 +7,19 @@ from typing import Any
 
 import click
 
-from bcs_scheduler.cli.client.lookup import setting_keys
+from bcs_scheduler.cli.client.lookup import agent_keys
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import agent_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
-from bcs_scheduler.cli.options import WholeHelp, connection_options, examples, pass_session, reporting
+from bcs_scheduler.cli.options import (
+    WholeHelp,
+    connection_options,
+    examples,
+    future_agents_option,
+    pass_session,
+    reporting,
+)
 from bcs_scheduler.cli.session import Session
 
 NEW: Json = {"strings": {}, "scalars": {}}
@@ -46,6 +53,7 @@ def settings() -> None:
     "--extended", multiple=True, metavar="NAME=NUMBER", help="Capacity of an extended resource. May be repeated."
 )
 @click.option("--reset", is_flag=True, help="Remove all settings: attributes, taints, extended resources, cordon.")
+@future_agents_option
 @click.option("--dry-run", is_flag=True, help="Check the settings, and change nothing.")
 @connection_options
 @pass_session
@@ -57,6 +65,7 @@ def set_agent(
     numbers: tuple[str, ...],
     extended: tuple[str, ...],
     reset: bool,
+    force: bool,
     dry_run: bool,
 ) -> None:
     """Set attributes and extended resources of agents. Settings that are not given remain.
@@ -65,14 +74,16 @@ def set_agent(
     """
     if reset == bool(texts or numbers or extended):
         raise UsageError("give --attribute, --scalar, --extended, or --reset alone")
-    listed = session.client.agents()
-    keys = list(dict.fromkeys(key for name in agents for key in setting_keys(listed, name)))
+    known = session.client.agents()
+    keys = agent_keys(known, agents)
+    present = {setting["innerIP"]: setting for setting in session.client.agent_settings()}
     if reset:
-        session.client.forget_settings(keys, dry_run=dry_run)
+        unset = {agent["key"] for agent in known} - present.keys()
+        if stored := [key for key in keys if key not in unset]:
+            session.client.forget_settings(stored, dry_run=dry_run)
     else:
-        present = {setting["innerIP"]: setting for setting in session.client.agent_settings()}
         bodies = [_changed(key, present.get(key, NEW), texts, numbers, extended) for key in keys]
-        warn_missing_agents(session, session.client.set_settings(bodies, dry_run=dry_run))
+        warn_missing_agents(session, session.client.set_settings(bodies, force=force, dry_run=dry_run))
     for key in keys:
         session.report("agent", key, "reset" if reset else "set", "dry run" if dry_run else "", dryRun=dry_run)
 

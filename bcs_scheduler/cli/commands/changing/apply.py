@@ -249,8 +249,8 @@ def delete(
     """Delete objects. Deletion of a deployment, daemonset or application ends all its taskgroups.
 
     KIND is deployment, daemonset, application, service, configmap, secret, command, namespace, queue,
-    priorityclass, webhook, kind, or a registered kind. Without KIND, names are those of deployments, daemonsets and
-    applications.
+    priorityclass, webhook, kind, agent, or a registered kind. Without KIND, names are those of deployments,
+    daemonsets and applications. An agent can be deleted that is not registered any more.
     """
     if bool(names) == bool(files):
         raise UsageError("give the names of objects, or documents with -f")

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bcs_scheduler.cli.client.lookup import find_agent, unique_names
-from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.client.lookup import agent_keys, find_agent, unique_names
+from bcs_scheduler.cli.client.types import Accepted, Json
+from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents.operations import Operations, report
+from bcs_scheduler.cli.errors import Conflict, UsageError
 from bcs_scheduler.cli.kinds.base import Found
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, field_list, reason_column
@@ -74,6 +77,26 @@ def _reason(agent: Json) -> str:
     return "; ".join(parts)
 
 
+def _delete(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:
+    """Deletes the settings of an agent that is not registered; after that the agent is not shown any more."""
+    agents = session.client.agents()
+    (key,) = agent_keys(agents, [name])
+    if any(agent["key"] == key and agent.get("active") and agent.get("id") for agent in agents):
+        raise Conflict(
+            f"agent {name} is registered with the Mesos master and disappears when it leaves; "
+            f"`bcs set agent {name} --reset` removes its settings"
+        )
+    session.client.forget_settings([key], dry_run=dry_run)
+    accepted = Accepted("", None)
+    report(session, "agent", name, "deleted", accepted, dry_run)
+    return accepted
+
+
+def _no_document(session: Session, document: Document, options: object) -> Accepted:
+    raise UsageError(f"{document.source}: an agent has no document; `bcs set agent` changes its settings")
+
+
+AGENT_OPERATIONS = Operations(_no_document, _no_document, _delete)
 DRAINS = {
     "draining": "its taskgroups are being moved away",
     "drained": "all its taskgroups were moved away; `bcs uncordon` makes it take taskgroups again",

@@ -44,6 +44,11 @@ class AgentRequests:
         }
 
     def _set(self, command: requests.SetAgent) -> Data:
+        if not command.force and not self._known(command.agent):
+            words = "; force stores the settings for an agent that registers later"
+            raise Refused(
+                "not_found", f"agent {command.agent} is not known{'' if command.disabled is False else words}"
+            )
         before = self._before(command.agent)
         setting = msgspec.structs.replace(
             before,
@@ -97,6 +102,16 @@ class AgentRequests:
         )
         turn.record_event("agent", agent, "DrainStarted", f"at most {counted(command.at_once, 'taskgroup')} at once")
         return self._put(msgspec.structs.replace(before, disabled=True, drain=drain), command)
+
+    def _known(self, agent: str) -> bool:
+        """True if the agent has settings or taskgroups, is or was listed, or may be listed soon."""
+        turn = self._turn
+        return (
+            agent in turn.state.agent_settings
+            or turn.agents.awaits(agent)
+            or turn.agents.was_key(agent)
+            or bool(turn.agents_named(agent))
+        )
 
     def _before(self, agent: str) -> AgentSetting:
         return self._turn.state.agent_settings.get(agent, AgentSetting(agent=agent))

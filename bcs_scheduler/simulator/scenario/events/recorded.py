@@ -106,7 +106,7 @@ class _Reading:
                 self._actions.append(AddAgent(at, machine))
         elif reason in ("AgentDisabled", "AgentEnabled") and machine is not None:
             agent = name_of(machine.attributes, machine.hostname)
-            self._submit(at, SetAgent(agent=agent, disabled=reason == "AgentDisabled"))
+            self._submit(at, SetAgent(agent=agent, disabled=reason == "AgentDisabled", force=True))
 
     def _taskgroup(self, event: RecordedEvent) -> tuple[str, int] | None:
         """Application key and index; None if the name is hidden."""
