@@ -137,6 +137,14 @@ class UnitOfWork:
         """(kind, key) of everything changed since the last cut, in order of the first change."""
         return list(self._changes)
 
+    def before(self, since: Savepoint) -> dict[tuple[str, str], Record | None]:
+        """The records that were changed since the savepoint, by kind and key, as they were then; None: there was
+        none."""
+        found: dict[tuple[str, str], Record | None] = {}
+        for kind, key, before in self._undo[since.changes :]:
+            found.setdefault((kind, key), before)
+        return found
+
     def is_new(self, record: Record) -> bool:
         """True if the record did not exist at the last cut."""
         place = (record.kind, record.key)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.documents.kinds.deployment import NAME_LENGTH, read_deployment, to_definition, to_deployment
+from bcs_scheduler.api.documents.validate import Present
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.wire.documents.deployment import DeploymentDocument
 from bcs_scheduler.wire.problems import Problems
@@ -103,16 +104,18 @@ def test_the_document_is_kept_once_with_its_defaults() -> None:
     assert version.raw == ""
     assert kept["metadata"]["namespace"] == "shop" and kept["restartPolicy"]["policy"] == "OnFailure"
     assert kept["spec"]["strategy"]["rollingupdate"]["rollingOrder"] == "CreateFirst"
+    assert kept["spec"]["instance"] is None, "the record has the number"
+    kept["spec"]["instance"] = record.instances
     assert read(kept) == read(raw)
 
 
 def test_an_update_may_leave_the_number_out() -> None:
     raw = deployment()
     del raw["spec"]["instance"]
-    document = read(raw, present=7)
+    document = read(raw, present=Present(7))
     assert to_deployment(document).instances == 0, "the core knows the number by then"
     raw["spec"]["strategy"]["rollingupdate"]["canary"] = {"instances": 8, "manual": True}
-    assert problems_of(raw, present=7).keys() == {ROLLING + ".canary.instances"}
+    assert problems_of(raw, present=Present(7)).keys() == {ROLLING + ".canary.instances"}
     del raw["spec"]["strategy"]
     assert problems_of(raw).keys() == {"$.spec.instance"}
 
@@ -194,7 +197,7 @@ def test_adoption_needs_a_selector_and_takes_nothing_else() -> None:
 def test_an_update_needs_a_template() -> None:
     raw = deployment()
     raw["spec"]["template"] = None
-    assert problems_of(raw, present=2).keys() == {"$.spec.template"}
+    assert problems_of(raw, present=Present(2)).keys() == {"$.spec.template"}
 
 
 @pytest.mark.parametrize("raw", [None, [], 3, {}, {"kind": "deployment"}, {"kind": "deployment", "spec": None}])

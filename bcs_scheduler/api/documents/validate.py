@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from bcs_scheduler.api.documents.engine import check_executor, run_by_mesos
 from bcs_scheduler.api.documents.parts import names
@@ -23,12 +23,27 @@ KINDS = ("application", "process")
 POD = "$.spec.template.spec"
 
 
+class Present(NamedTuple):
+    """The numbers of the object that a document updates. A scale may have left a gang or canary larger than the number
+    of taskgroups, so a document that leaves both alone is taken."""
+
+    instances: int
+    gang: int = 0
+    canary: int = 0
+
+    def leaves_alone(self, given: int | None, before: int, after: int) -> bool:
+        """True if a document with `given` taskgroups (None = as many as now) changes neither this number nor another
+        one from `before` to `after`."""
+        return given in (None, self.instances) and before == after
+
+
 def read_application(
     raw: object,
     *,
     namespace: str,
     name: str | None = None,
     creating: bool,
+    present: Present | None = None,
     kinds: tuple[str, ...] = KINDS,
     default_executor: str = "bcs",
     problems: Problems | None = None,
@@ -36,8 +51,8 @@ def read_application(
     """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem
     (docs/original.md#path-and-body).
 
-    `kinds` are accepted here; `default_executor` runs documents that name no executor. Raises ApiError (422) with all
-    problems.
+    `present`: of the application that is updated; None = not known. `kinds` are accepted here; `default_executor` runs
+    documents that name no executor. Raises ApiError (422) with all problems.
     """
     problems = Problems() if problems is None else problems
     check_kind(raw, kinds, problems)
@@ -45,14 +60,16 @@ def read_application(
     check_identity(document.metadata, namespace, name, problems)
     if creating and document.spec.instance is None:
         problems.add("$.spec.instance", "is required: how many taskgroups the application has")
-    check_application(document, default_executor, problems)
+    check_application(document, default_executor, problems, present)
     if problems:
         raise invalid(problems.listed())
     return document
 
 
-def check_application(document: ApplicationDocument, default_executor: str, problems: Problems) -> None:
-    """Checks the meaning of a document, beyond its shape."""
+def check_application(
+    document: ApplicationDocument, default_executor: str, problems: Problems, present: Present | None = None
+) -> None:
+    """Checks the meaning of a document, beyond its shape. `present`: of the object that is updated, if it is known."""
     check_metadata(document.metadata, problems)
     if PARAMETERS in document.metadata.annotations:
         _check_own_reservation(document, problems)
@@ -62,7 +79,7 @@ def check_application(document: ApplicationDocument, default_executor: str, prob
     names.check_labels(template.metadata.annotations, member(at, "annotations"), problems)
     check_constraint(document.constraint, "$.constraint", problems)
     pod = template.spec
-    _check_gang(document.spec, problems)
+    _check_gang(document.spec, present, problems)
     _check_contents(document.kind, pod, problems)
     _check_priority(pod, problems)
     check_network(pod, POD, problems)
@@ -141,7 +158,9 @@ def _check_own_reservation(document: ApplicationDocument, problems: Problems) ->
     check_reservation(document.metadata, problems)
 
 
-def _check_gang(spec: ApplicationSpec, problems: Problems) -> None:
+def _check_gang(spec: ApplicationSpec, present: Present | None, problems: Problems) -> None:
+    if present is not None and present.leaves_alone(spec.instance, present.gang, spec.min_available):
+        return
     if spec.instance is not None and spec.min_available > spec.instance:
         words = f"must be at most the number of taskgroups ({spec.instance}), not {spec.min_available}"
         problems.add("$.spec.minAvailable", words)

@@ -62,6 +62,12 @@ def instances_of(body: Json) -> int | None:
     return wanted if isinstance(wanted, int) and not isinstance(wanted, bool) else None
 
 
+def updated_to(body: Json, present: int) -> str:
+    """The words for an update by a document. `present`: number of taskgroups before."""
+    wanted = instances_of(body)
+    return "updated" if wanted is None or wanted == present else f"updated and scaled from {present} to {wanted}"
+
+
 def changed(accepted: Accepted) -> bool:
     return not (isinstance(accepted.data, dict) and accepted.data.get("unchanged"))
 
@@ -98,8 +104,12 @@ def report(session: Session, kind: str, name: str, done: str, accepted: Accepted
 
 
 def _plan(data: Any) -> Iterable[str]:
-    """Lines of a plan: placements, taskgroups to end, taskgroups without a place."""
+    """Lines of a plan: the number of taskgroups if it changes, placements, taskgroups to end, taskgroups without a
+    place."""
     plan = data if isinstance(data, dict) else {}
+    number = plan.get("instances")
+    if number:
+        yield f"~ number of taskgroups: {number['from']} -> {number['to']}"
     for place in plan.get("place") or ():
         ports = f" ports {','.join(map(str, place['ports']))}" if place.get("ports") else ""
         replaced = f", replaces {taskgroup_name(place['replaces'])}" if place.get("replaces") else ""

@@ -20,7 +20,7 @@ from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.requests import agent_plans
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.planned import documents
-from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, shown_partition
+from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand
 from transactions.base import Slot
 
@@ -86,10 +86,12 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
     if isinstance(command, plans.Rebalance):
         return rebalancing.run(turn, command)
     turn.cut()
+    begin = turn.uow.savepoint()
     planned = PlannedAnswer({"place": [], "end": [], "unplaced": 0}, [])
     try:
         data = commands.run(command)
         turn.fits()
+        data.update(resized(turn, begin))
         new = begun(turn)
         if new:
             planned = look(turn, new[0])

@@ -60,7 +60,7 @@ def test_apply_changes_definition_and_number_with_one_request(server: StandIn, b
     server.on("GET", f"{APPS}/web", ok(application(wanted=5, running=5)))
     server.on("PUT", APPS, ok({**ACCEPTED, "transactionID": "application-7"}, 202))
     result = bcs("apply", "-f", write(tmp_path, DOCUMENT))
-    assert result.out == "application/web updated and scaled to 2 (transaction application-7)\n"
+    assert result.out == "application/web updated and scaled from 5 to 2 (transaction application-7)\n"
     (update,) = server.requests("PUT")
     assert update.body["spec"]["instance"] == 2
 

@@ -43,16 +43,6 @@ def test_a_patch_is_merged_into_the_stored_document(stored: StandIn, bcs: Any) -
     assert stored.requests("PUT")[-1].query["dryRun"] == "true"
 
 
-def test_a_change_keeps_the_number_that_a_scale_has_set(stored: StandIn, bcs: Any) -> None:
-    """The stored document has the number with which it was applied."""
-    stored.on("GET", f"{APPS}/web", ok(application(wanted=7, running=7)))
-    result = bcs("label", "app/web", "tier=front", "-o", "text")
-    assert result.out == "application/web updated (transaction application-1)\n"
-    assert sent(stored)["spec"]["instance"] == 7
-    assert bcs("patch", "app/web", "-p", "spec: {instance: 3}").code == 0
-    assert sent(stored)["spec"]["instance"] == 3
-
-
 @pytest.mark.parametrize(
     "words",
     [

@@ -57,7 +57,7 @@ def test_an_operator_finds_what_is_broken_and_scales(console: Console) -> None:
     browser.shows("bcs scale app/web 3 -n shop")
     assert browser.run("return document.querySelector('dialog .primary').disabled")
     browser.click("dialog button", "Show the plan")
-    browser.shows("2 taskgroups are placed", "0 taskgroups find no place")
+    browser.shows("Number of taskgroups: 1 -> 3", "2 taskgroups are placed", "0 taskgroups find no place")
     assert len(console.gateway.core.state.groups_of("shop/web")) == 1  # nothing has changed yet
     assert violations(browser) == []
     browser.screenshot(PICTURES / "scale.png")

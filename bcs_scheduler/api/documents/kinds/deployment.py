@@ -15,6 +15,7 @@ from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.parts import names
 from bcs_scheduler.api.documents.validate import (
     POD,
+    Present,
     check_application,
     check_identity,
     check_kind,
@@ -44,14 +45,14 @@ def read_deployment(
     *,
     namespace: str,
     name: str | None = None,
-    present: int | None = None,
+    present: Present | None = None,
     default_executor: str = "bcs",
     problems: Problems | None = None,
 ) -> DeploymentDocument:
     """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem
     (docs/original.md#path-and-body).
 
-    `present`: taskgroups of the deployment that is updated, for checks of fields that they bound; None to create one.
+    `present`: of the deployment that is updated, for checks of fields that its numbers bound; None to create one.
     Raises ApiError (422) with all problems.
     """
     problems = Problems() if problems is None else problems
@@ -62,7 +63,7 @@ def read_deployment(
     if len(document.metadata.name) > NAME_LENGTH:
         words = f"must have at most {NAME_LENGTH} characters: an update names its application like it, with -v<seconds>"
         (problems.add if len(document.metadata.name) > LONGEST_NAME else problems.warn)("$.metadata.name", words)
-    _check_strategy(document.spec.strategy, document.spec.instance or present, problems)
+    _check_strategy(document.spec.strategy, document.spec.instance, present, problems)
     application = as_application(document)
     if application is None:
         check_metadata(document.metadata, problems)
@@ -71,7 +72,7 @@ def read_deployment(
         if document.spec.instance is None and present is None:
             problems.add("$.spec.instance", "is required: how many taskgroups the deployment has")
         _check_contents(application, problems)
-        check_application(application, default_executor, problems)
+        check_application(application, default_executor, problems, present)
     if problems:
         raise invalid(problems.listed())
     return document
@@ -97,7 +98,9 @@ def as_application(document: DeploymentDocument) -> ApplicationDocument | None:
 
 
 def to_deployment(document: DeploymentDocument) -> Deployment:
-    """`instances` 0 where the document leaves spec.instance out: the core knows the number that stands in for it."""
+    """`instances` 0 where the document leaves spec.instance out: the core knows the number that stands in for it. `raw`
+    has no number: the record has it, and a scale changes it there."""
+    numberless = msgspec.structs.replace(document, spec=msgspec.structs.replace(document.spec, instance=None))
     return Deployment(
         namespace=document.metadata.namespace,
         name=document.metadata.name,
@@ -106,7 +109,7 @@ def to_deployment(document: DeploymentDocument) -> Deployment:
         selector=document.spec.selector,
         strategy=to_strategy(document.spec.strategy),
         instances=document.spec.instance or 0,
-        raw=msgspec.json.encode(document).decode(),
+        raw=msgspec.json.encode(numberless).decode(),
     )
 
 
@@ -135,7 +138,9 @@ def to_strategy(document: StrategyDocument) -> Strategy:
     )
 
 
-def _check_strategy(strategy: StrategyDocument, instances: int | None, problems: Problems) -> None:
+def _check_strategy(
+    strategy: StrategyDocument, instances: int | None, present: Present | None, problems: Problems
+) -> None:
     if strategy.type == "Recreate":
         problems.warn(
             "$.spec.strategy.type",
@@ -162,13 +167,15 @@ def _check_strategy(strategy: StrategyDocument, instances: int | None, problems:
             f"must be less than stepTimeoutSeconds ({rolling.step_timeout_seconds:g}): no step could end in time",
         )
     if rolling.canary is not None:
-        _check_canary(rolling.canary, instances, problems)
+        _check_canary(rolling.canary, instances, present, problems)
 
 
-def _check_canary(canary: CanaryDocument, instances: int | None, problems: Problems) -> None:
+def _check_canary(canary: CanaryDocument, instances: int | None, present: Present | None, problems: Problems) -> None:
     at = member(ROLLING, "canary")
-    if instances is not None and canary.instances > instances:
-        words = f"must be at most the number of taskgroups ({instances}), not {canary.instances}"
+    kept = present is not None and present.leaves_alone(instances, present.canary, canary.instances)
+    most = instances or (present.instances if present is not None else None)
+    if most is not None and canary.instances > most and not kept:
+        words = f"must be at most the number of taskgroups ({most}), not {canary.instances}"
         problems.add(member(at, "instances"), words)
     if canary.manual and canary.hold_seconds:
         problems.add(member(at, "manual"), "excludes holdSeconds: the update is either resumed by hand or by itself")

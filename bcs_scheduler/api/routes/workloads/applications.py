@@ -10,7 +10,7 @@ import msgspec
 
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.engine import check_remote_variables, run_by_mesos
-from bcs_scheduler.api.documents.validate import KINDS, POD, read_application
+from bcs_scheduler.api.documents.validate import KINDS, POD, Present, read_application
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import invalid, not_found
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Param, Table
@@ -204,12 +204,28 @@ async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
     )
 
 
+def named_in(call: Call, name: str | None) -> str:
+    """Key of the object that a body of any shape names; empty if it names none. `name`: of the path, if it has one."""
+    metadata = call.body.get("metadata") if isinstance(call.body, dict) else None
+    named = name or (metadata.get("name") if isinstance(metadata, dict) else None)
+    return object_key(call.path["ns"], named) if isinstance(named, str) else ""
+
+
+def _present(call: Call, name: str | None) -> Present | None:
+    """Numbers of the application that the body names; None if there is none."""
+    state = call.state()
+    stored = state.applications.get(named_in(call, name))
+    version = state.version(stored.key, stored.version) if stored is not None else None
+    return Present(stored.instances, version.min_available) if stored is not None and version is not None else None
+
+
 def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: bool) -> ApplicationDocument:
     document = read_application(
         call.body,
         namespace=call.path["ns"],
         name=name,
         creating=creating,
+        present=None if creating else _present(call, name),
         kinds=kinds,
         default_executor=call.settings.default_executor,
         problems=call.problems,

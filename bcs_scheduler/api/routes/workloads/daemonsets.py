@@ -11,13 +11,13 @@ from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.routes.workloads.applications import check_remote
 from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
 from bcs_scheduler.api.views.running.explain import Explanation, explain_application
 from bcs_scheduler.api.views.workloads.daemonsets import DaemonsetAgent, DaemonsetView, show_agents_of, show_daemonset
 from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
+from bcs_scheduler.api.views.workloads.versions import show_definition
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import (
     CreateDaemonset,
@@ -121,7 +121,7 @@ def get_definition_of_daemonset(call: Call) -> Answer:
     version = state.version(daemonset.key, application.version) if application is not None else None
     if version is None or not version.raw:
         raise not_found("definition of daemonset", daemonset.key)
-    return Answer(hide_document(version.raw))
+    return Answer(show_definition(version.raw))
 
 
 # --- changing -----------------------------------------------------------------------------------------------------

@@ -9,13 +9,19 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api.documents.kinds.deployment import as_application, read_deployment, to_definition, to_deployment
+from bcs_scheduler.api.documents.validate import Present
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.reading.redaction import hide_document
-from bcs_scheduler.api.routes.workloads.applications import ON_CONFLICT, check_remote, instances_of, on_conflict
+from bcs_scheduler.api.routes.workloads.applications import (
+    ON_CONFLICT,
+    check_remote,
+    instances_of,
+    named_in,
+    on_conflict,
+)
 from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
@@ -29,6 +35,7 @@ from bcs_scheduler.api.views.workloads.deployments import (
     show_revision_in_full,
 )
 from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
+from bcs_scheduler.api.views.workloads.versions import show_definition
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import (
     ControlDeployment,
@@ -171,14 +178,14 @@ def get_revision(call: Call) -> Answer:
 
 @table.read(
     "/definition/deployment/{ns}/{name}",
-    "Fetch the user's document of a deployment, without passwords",
+    "Fetch the user's document of a deployment, with the present number of taskgroups, without passwords",
     answer=dict[str, Any],
 )
 def get_definition_of_deployment(call: Call) -> Answer:
     deployment = find_deployment(call.state(), call.path["ns"], call.path["name"])
     if not deployment.raw:
         raise not_found("definition of deployment", deployment.key)
-    return Answer(hide_document(deployment.raw))
+    return Answer(show_definition(deployment.raw, deployment.instances))
 
 
 # --- changing -----------------------------------------------------------------------------------------------------
@@ -247,10 +254,9 @@ async def update_named_deployment(call: Call) -> Answer:
 
 
 async def _update(call: Call, name: str | None) -> Answer:
-    """`name` as in the path, if it is there. The number of taskgroups the deployment has now is for checks only: where
-    the document leaves its own out, the core fills in the one it has then."""
-    stored = _stored(call, name)
-    present = stored.instances if stored is not None else 0
+    """`name` as in the path, if it is there. The present numbers of the deployment are for checks only: where the
+    document leaves its number out, the core fills in the one it has then."""
+    present = _present(call, name)
     document = read_deployment(
         call.body,
         namespace=call.path["ns"],
@@ -277,12 +283,15 @@ async def _update(call: Call, name: str | None) -> Answer:
     )
 
 
-def _stored(call: Call, name: str | None) -> Deployment | None:
-    """The deployment that a body of any shape speaks of."""
-    metadata = call.body.get("metadata") if isinstance(call.body, dict) else None
-    given = metadata.get("name") if isinstance(metadata, dict) else None
-    named = name or given
-    return call.state().deployments.get(object_key(call.path["ns"], named)) if isinstance(named, str) else None
+def _present(call: Call, name: str | None) -> Present:
+    """Numbers of the deployment that a body of any shape names; zeros if there is none."""
+    state = call.state()
+    stored = state.deployments.get(named_in(call, name))
+    if stored is None:
+        return Present(0)
+    revision, canary = state.revisions.get(stored.revision_key), stored.strategy.canary
+    gang = revision.version.min_available if revision is not None else 0
+    return Present(stored.instances, gang, canary.instances if canary is not None else 0)
 
 
 @table.write(

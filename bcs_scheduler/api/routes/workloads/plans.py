@@ -50,9 +50,17 @@ class PlannedPlace(msgspec.Struct, frozen=True, kw_only=True):
     replaces: str
 
 
+class PlannedNumber(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of the number of taskgroups that a workload wants."""
+
+    from_: int = msgspec.field(name="from")
+    to: int
+
+
 class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The effect of one document. `reason`: code of a refusal. `end`: ids of taskgroups that are ended. `unplaced`:
     taskgroups that would stay pending, and `message` says why. `reasons`: agents by the test that they fail.
+    `instances`: the change of the number of taskgroups; left out if the number stays.
     `partition`: the policy that decides; left out if all roles have one policy."""
 
     kind: str
@@ -62,6 +70,7 @@ class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     place: list[PlannedPlace] = []
     end: list[str] = []
     unplaced: int = 0
+    instances: PlannedNumber | None = None
     reason: str = ""
     message: str = ""
     reasons: dict[str, int] = {}
@@ -277,5 +286,8 @@ def _fill(entry: PlannedDocument, answer: dict[str, Any]) -> None:
         entry.outcome = "unchanged"
     entry.place = [PlannedPlace(**place) for place in answer["place"]]
     entry.end, entry.unplaced = answer["end"], answer["unplaced"]
+    if "instances" in answer:
+        number = answer["instances"]
+        entry.instances = PlannedNumber(from_=number["from"], to=number["to"])
     entry.message, entry.reasons = answer.get("message", ""), answer.get("reasons", {})
     entry.partition = PartitionView(**answer["partition"]) if "partition" in answer else None

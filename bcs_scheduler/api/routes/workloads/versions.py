@@ -8,10 +8,9 @@ from bcs_scheduler.api.http.errors import ApiError, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
 from bcs_scheduler.api.reading.lists import listed, lists
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.routes.workloads.applications import find_application
 from bcs_scheduler.api.views.workloads.demands import DemandView, show_demand
-from bcs_scheduler.api.views.workloads.versions import VersionView, show_version
+from bcs_scheduler.api.views.workloads.versions import VersionView, show_definition, show_version
 from bcs_scheduler.core.interface.effects import Reason
 
 table = Table("versions")
@@ -42,7 +41,7 @@ def get_version(call: Call) -> Answer:
 
 @table.read(
     "/definition/application/{ns}/{name}",
-    "Fetch the user's document of the newest version, without passwords",
+    "Fetch the user's document of the newest version, with the present number of taskgroups, without passwords",
     answer=dict[str, Any],
 )
 def get_definition(call: Call) -> Answer:
@@ -54,7 +53,7 @@ def get_definition(call: Call) -> Answer:
         raise ApiError(Reason.NOT_FOUND, f"application {application.key} has no document of its own: see {owner}")
     if version is None or not version.raw:
         raise not_found("definition of application", application.key)
-    return Answer(hide_document(version.raw))
+    return Answer(show_definition(version.raw, None if application.type == "daemonset" else application.instances))
 
 
 @lists(table, "/namespaces/{ns}/demands", "/demands", "demands of applications", answer=list[DemandView])

@@ -9,11 +9,10 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.views.base import Meta
 from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
 from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queue
-from bcs_scheduler.api.views.workloads.versions import VersionView, show_version
+from bcs_scheduler.api.views.workloads.versions import VersionView, show_definition, show_version
 from bcs_scheduler.wire.times import rfc3339
 from store.ids import object_key, part_key
 from store.records import Application, Deployment, Revision, Strategy, TaskGroup
@@ -184,8 +183,8 @@ def _view(state: StateReader, deployment: Deployment, diagnose: Diagnose, found:
         check_time=int(deployment.updated_at),
         message=deployment.message,
         reason=_reason(state, deployment, diagnose),
-        raw_json=_document_text(deployment.raw),
-        raw_json_backup=_document_text(previous.raw) if previous else "",
+        raw_json=_document_text(deployment.raw, deployment.instances),
+        raw_json_backup=_document_text(previous.raw, previous.instances) if previous else "",
         name=deployment.name,
         namespace=deployment.namespace,
         content=bound.type if bound is not None else "application",
@@ -240,7 +239,7 @@ def show_revision_in_full(deployment: Deployment, revision: Revision) -> Revisio
     return RevisionDetail(
         **_head(deployment, revision),
         definition=show_version(revision.version),
-        document=hide_document(revision.raw) if revision.raw else None,
+        document=show_definition(revision.raw, revision.instances) if revision.raw else None,
     )
 
 
@@ -281,5 +280,5 @@ def _condition(condition: Condition) -> ConditionView:
     )
 
 
-def _document_text(raw: str) -> str:
-    return msgspec.json.encode(hide_document(raw)).decode() if raw else ""
+def _document_text(raw: str, instances: int) -> str:
+    return msgspec.json.encode(show_definition(raw, instances)).decode() if raw else ""

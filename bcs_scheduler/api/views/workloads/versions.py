@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from bcs_scheduler.api.reading.redaction import hide_document
@@ -134,6 +136,15 @@ def show_version(version: Version) -> VersionView:
         kind="process" if any(container.process for container in version.containers) else "application",
         raw_json=msgspec.json.encode(hide_document(version.raw)).decode() if version.raw else "",
     )
+
+
+def show_definition(raw: str, instances: int | None = None) -> dict[str, Any]:
+    """The stored document of a workload without its passwords. `instances`: the present number of taskgroups, in place
+    of the one of the document, which a scale does not change; None = the kind has no number."""
+    document = hide_document(raw)
+    if instances is None:
+        return document
+    return {**document, "spec": {**document.get("spec", {}), "instance": instances}}
 
 
 def _container(version: Version, container: Container) -> ContainerView:

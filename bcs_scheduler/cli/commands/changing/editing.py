@@ -49,20 +49,7 @@ def _stored(session: Session, kind: str, name: str) -> Document:
         raise UsageError(
             f"{document_kind} {name} has passwords, which are never shown: apply its whole document instead"
         )
-    return Document(f"{document_kind}/{name}", _with_present_number(session, document_kind, name, body))
-
-
-def _with_present_number(session: Session, kind: str, name: str, body: Json) -> Json:
-    """The document with the number of taskgroups that a scale has set since: a change of other fields keeps it."""
-    spec = body.get("spec")
-    if kind not in ("application", "process", "deployment") or not isinstance(spec, dict):
-        return body
-    client, namespace = session.client, session.namespace
-    if kind == "deployment":
-        number = client.deployment(namespace, name)["instances"]
-    else:
-        number = client.application(namespace, name)["DefineInstances"]
-    return {**body, "spec": {**spec, "instance": number}}
+    return Document(f"{document_kind}/{name}", body)
 
 
 def _apply(session: Session, body: Json, source: str, *, dry_run: bool, wait: bool) -> None:

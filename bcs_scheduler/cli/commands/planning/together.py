@@ -71,6 +71,8 @@ def _is_separate(document: Document) -> bool:
 
 def _report(session: Session, document: Document, found: Json) -> None:
     plan = {key: found.get(key) or empty for key, empty in _PLAN.items()}
+    if found.get("instances"):
+        plan["instances"] = found["instances"]
     kind = "application" if document.kind == "process" else document.kind
     report(session, kind, document.name, OUTCOMES[found["outcome"]], Accepted("", plan), dry_run=True)
 

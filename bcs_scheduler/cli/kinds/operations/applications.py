@@ -6,7 +6,7 @@ from bcs_scheduler.cli.client.lookup import owner_target
 from bcs_scheduler.cli.client.types import Accepted, SentMessages
 from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, instances_of, report, verb
+from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, report, updated_to, verb
 from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.kinds.objects.outcomes import raise_failures, wait_for_outcome
 from bcs_scheduler.cli.session import Session
@@ -24,9 +24,7 @@ def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
         report(session, KIND, document.name, "created", accepted, dry_run)
         return accepted
     accepted = client.update(document.body, dry_run=dry_run)
-    wanted = instances_of(document.body)
-    scaled = wanted is not None and wanted != existing["DefineInstances"]
-    done = f"updated and scaled to {wanted}" if scaled else "updated"
+    done = updated_to(document.body, existing["DefineInstances"])
     report(session, KIND, document.name, verb(accepted, done), accepted, dry_run)
     return accepted
 

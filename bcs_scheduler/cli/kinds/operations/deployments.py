@@ -9,7 +9,15 @@ from bcs_scheduler.cli.client.lookup import find_message_target
 from bcs_scheduler.cli.client.types import Accepted, Json, SentMessages
 from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, instances_of, reject_counts, report, verb
+from bcs_scheduler.cli.documents.operations import (
+    Operations,
+    UpdateOptions,
+    instances_of,
+    reject_counts,
+    report,
+    updated_to,
+    verb,
+)
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
 from bcs_scheduler.cli.kinds.objects.outcomes import raise_failures, wait_for_outcome
 from bcs_scheduler.cli.kinds.workloads.deployments import is_complete, status_line
@@ -31,13 +39,14 @@ def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
         report(session, KIND, document.name, "created", accepted, dry_run)
         return accepted
     if _has_template(document.body):
-        return _updated(session, document, dry_run)
+        return _updated(session, document, existing, dry_run)
     return _adopted(session, document, existing, dry_run)
 
 
-def _updated(session: Session, document: Document, dry_run: bool) -> Accepted:
+def _updated(session: Session, document: Document, existing: Json, dry_run: bool) -> Accepted:
     accepted = session.client.update_deployment(document.body, dry_run=dry_run)
-    report(session, KIND, document.name, verb(accepted, "updated"), accepted, dry_run)
+    done = updated_to(document.body, existing["instances"])
+    report(session, KIND, document.name, verb(accepted, done), accepted, dry_run)
     return accepted
 
 
@@ -46,7 +55,7 @@ def _adopted(session: Session, document: Document, existing: Json, dry_run: bool
     differ. The server rejects other differences because the template is missing."""
     stored = session.client.deployment_definition(document.namespace, document.name)
     if _without_instances(document.body) != _without_instances(stored):
-        return _updated(session, document, dry_run)
+        return _updated(session, document, existing, dry_run)
     wanted = instances_of(document.body)
     if wanted is not None and wanted != existing["instances"]:
         return scale(session, document.namespace, document.name, wanted, dry_run)

@@ -18,7 +18,7 @@ from bcs_scheduler.core.interface.plans import PlanRequests
 from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
 from bcs_scheduler.core.placement.portions import first_slots, without_first
-from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, shown_partition
+from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand, MatchResult
 from store.base import RecordUnreadable
 from transactions.base import Refused, Slot
@@ -76,6 +76,7 @@ def _tried(turn: TurnContext, run: Run, request: Request) -> tuple[Data, Planned
         answer = run(request)
         if uow.size() - size > uow.sizer.limit // 2:
             raise Refused("invalid", "the records of the document exceed the size limit of the store")
+        answer.update(resized(turn, point))
         new = begun(turn, before)
         if new:
             planned = look(turn, new[0], before)

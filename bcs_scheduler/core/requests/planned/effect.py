@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
 from offers.model import DecidedBy, Demand, MatchResult, Placement
-from store.records import Transaction
+from store.ids import part_key
+from store.records import Application, Deployment, Transaction
+from store.state.reader import StateReader
+from store.state.unit_of_work import Savepoint
 from transactions import explain, injection
 from transactions.base import Slot
 from transactions.kinds.registry import kind_of
@@ -38,6 +41,38 @@ def begun(turn: TurnContext, before: Names = ()) -> list[Transaction]:
     changed = [name for name in turn.uow.changed() if name not in before and name[0] == "transaction"]
     found = [turn.state.transactions.get(key) for _, key in changed]
     return [one for one in found if one is not None and one.active and turn.uow.is_new(one)]
+
+
+def resized(turn: TurnContext, since: Savepoint) -> Data:
+    """The part of an answer that says how the request changes the number of taskgroups of its workload: `instances`
+    with `from` and `to`. Empty if no number of an existing workload changes. `since`: before the request."""
+    state = turn.state
+    for (_, key), before in turn.uow.before(since).items():
+        if isinstance(before, Application) and before.owner is None:
+            number = _wanted_of(state, state.applications.get(key))
+        elif isinstance(before, Deployment):
+            number = _wanted(state, state.deployments.get(key))
+        else:
+            continue
+        if number is not None and number != before.instances:
+            return {"instances": {"from": before.instances, "to": number}}
+    return {}
+
+
+def _wanted_of(state: StateReader, application: Application | None) -> int | None:
+    """The number of taskgroups that an application gets, or the deployment that owns it; None: it is gone."""
+    if application is None or not application.deployment:
+        return application.instances if application is not None else None
+    return _wanted(state, state.deployments.get(application.deployment_key))
+
+
+def _wanted(state: StateReader, deployment: Deployment | None) -> int | None:
+    """The number of taskgroups that a deployment gets: that of the revision that follows, if there is one. None: it is
+    gone."""
+    if deployment is None:
+        return None
+    following = state.revisions.get(part_key(deployment.key, deployment.next_revision))
+    return following.instances if following is not None else deployment.instances
 
 
 def look(turn: TurnContext, transaction: Transaction, before: Names = ()) -> PlannedAnswer:

@@ -37,10 +37,12 @@ const line = (words, details) => h("li", {}, details ? `${words}: ${details}` : 
 // The plan of a change of taskgroups. `beneficiary`: the object that is changed.
 export function plan(found, beneficiary) {
   if (found.unchanged) return h("p", {}, "The object already has this state.");
+  const number = found.instances;
   const [place, end, evict] = [found.place ?? [], found.end ?? [], found.evict ?? []];
   // An evicted taskgroup has to end before its room is free.
   const now = evict.length ? " at once" : "";
   const lines = [
+    number ? line("Number of taskgroups", `${number.from} -> ${number.to}`) : null,
     line(counted(place.length, "taskgroup is placed", "taskgroups are placed"), perHost(place)),
     line(counted(end.length, "taskgroup is ended", "taskgroups are ended"), some(end.map(called))),
     evict.length ? h("li", { class: "warned" }, evicted(evict, beneficiary)) : null,
