@@ -178,6 +178,7 @@ def api_options(settings: Settings) -> ApiSettings:
         answer_timeout=settings.executor.answer_timeout,
         reserve=settings.executor.reserve,
         overhead=Driver.traits.overhead,
+        max_priority=settings.scheduler.max_priority,
     )
 
 
@@ -237,6 +238,7 @@ def core_options(settings: Settings) -> CoreOptions:
         rebalance_period=scheduler.rebalance_period,
         rebalance_moves=scheduler.rebalance_moves,
         rebalance_gain=scheduler.rebalance_gain,
+        max_priority=scheduler.max_priority,
         queue_requests=scheduler.queue_requests,
         queue_total=scheduler.queue_total,
         command_open=scheduler.command_open,

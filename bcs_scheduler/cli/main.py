@@ -71,7 +71,7 @@ COMMANDS: Sections = {
         "taint": Entry(f"{AGENTS}.scheduling", "taint", "Set or remove taints of agents."),
         "resume": Entry(f"{AGENTS}.scheduling", "resume", "Replace lost taskgroups again after a large loss."),
         "rebalance": Entry(f"{AGENTS}.rebalance", "rebalance", "Move taskgroups to fewer or more even agents."),
-        "set": Entry(f"{AGENTS}.settings", "settings", "Set attributes and extended resources of agents."),
+        "set": Entry(f"{AGENTS}.settings", "settings", "Change settings of agents and namespaces."),
         "enable": Entry(f"{AGENTS}.scheduling", "enable", "Old name of uncordon.", hidden=True),
         "disable": Entry(f"{AGENTS}.scheduling", "disable", "Old name of cordon.", hidden=True),
     },

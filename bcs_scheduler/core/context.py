@@ -10,6 +10,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from bcs_scheduler.core.requests.open_commands import OpenCommands
+from bcs_scheduler.core.requests.priority_bounds import PriorityBounds
 from bcs_scheduler.core.requests.quotas import Quotas
 from bcs_scheduler.core.structures.run_times import RunTimes
 from offers.agents import Directory
@@ -58,6 +59,7 @@ class TurnContext:
         self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
         self.queues = QueueAccounts(state, self.engine, options)
         self.quotas = Quotas(state, options.traits.overhead)
+        self.priorities = PriorityBounds(state, options.max_priority)
         self.open_commands = OpenCommands(state, options.command_open, options.command_open_total)
         self.run_times = RunTimes()
         """Running times of taskgroups that have ended in this term."""

@@ -130,6 +130,8 @@ class CoreOptions:
     """Limit in kB for the size in the store of all kept outputs of failed tasks."""
     output_retention: float = 7 * 86400.0
     """After so long an output of a failed task is removed."""
+    max_priority: int = 0
+    """Greatest priority of new work in namespaces that have none of their own, and whose queues have none."""
     queue_requests: int = 10
     """Requests that may wait for one object (`onConflict=queue`); 0 = none."""
     queue_total: int = 64_000

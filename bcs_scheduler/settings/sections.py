@@ -217,6 +217,11 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     rebalance_gain: Annotated[
         float, msgspec.Meta(ge=0.0001, le=1), Help("Part of a squared share that a move must gain.")
     ] = _CORE.rebalance_gain
+    max_priority: Annotated[
+        int,
+        msgspec.Meta(ge=0, le=1_000_000_000),
+        Help("Number that no priority of new work exceeds where no namespace sets it."),
+    ] = _CORE.max_priority
     queue_requests: Annotated[
         int, msgspec.Meta(ge=0, le=1000), Help("Number of requests that may wait for one object; 0 = none.")
     ] = _CORE.queue_requests

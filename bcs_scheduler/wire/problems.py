@@ -51,6 +51,7 @@ class Problems:
         self._validation = validation
         self._found: dict[str, str] = {}
         self._warned: dict[str, FieldWarning] = {}
+        self._noted: list[FieldWarning] = []
         self._omitted = self._omitted_warnings = self._looked = 0
 
     def __bool__(self) -> bool:
@@ -88,6 +89,10 @@ class Problems:
             else:
                 self._warned[path] = FieldWarning(path, message, hint)
 
+    def note(self, message: str) -> None:
+        """Notes a warning of the core about an accepted request, whatever the validation."""
+        self._noted.append(FieldWarning("$", message))
+
     def listed(self) -> tuple[Problem, ...]:
         found = [Problem(path, message) for path, message in self._found.items()]
         if self._omitted:
@@ -95,7 +100,7 @@ class Problems:
         return tuple(found)
 
     def warnings(self) -> tuple[FieldWarning, ...]:
-        found = list(self._warned.values())
+        found = [*self._warned.values(), *self._noted]
         if self._omitted_warnings:
             found.append(FieldWarning("$", f"{self._omitted_warnings} more warnings are not listed"))
         return tuple(found)

@@ -17,6 +17,7 @@ from store.records.messages import Message as Message
 from store.records.messages import MessageResult as MessageResult
 from store.records.messages import MessageStatus as MessageStatus
 from store.records.messages import Secret as Secret
+from store.records.objects import CRITICAL_CLASSES as CRITICAL_CLASSES
 from store.records.objects import DEFAULT_PARTITION as DEFAULT_PARTITION
 from store.records.objects import DEFAULT_QUEUE as DEFAULT_QUEUE
 from store.records.objects import CustomKind as CustomKind

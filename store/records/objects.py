@@ -12,6 +12,8 @@ from store.records.version import PreemptionPolicy
 
 DEFAULT_QUEUE = "default"
 """Name of the queue of all namespaces that name no other queue."""
+CRITICAL_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+"""Priority classes of the work that the cluster itself needs; only namespaces that name such a class may use it."""
 DEFAULT_PARTITION = "default"
 """Name of the partition of roles whose tree of queues names no other partition."""
 
@@ -37,6 +39,10 @@ class Namespace(Record, frozen=True, kw_only=True):
     quota: Quota = Quota()
     queue: str = ""
     """Name of the queue that the work of the namespace belongs to; empty = `DEFAULT_QUEUE`."""
+    max_priority: int | None = None
+    """Greatest priority of new work; None = that of the queue, else of the settings."""
+    priority_classes: tuple[str, ...] = ()
+    """Names of the priority classes that the namespace may use although their priority is greater."""
     created_at: float = 0.0
     updated_at: float = 0.0
 
@@ -73,6 +79,8 @@ class Queue(Record, frozen=True, kw_only=True):
     """Other queues may take back the amounts above the deserved share of this queue."""
     priority: int = 0
     """The greater, the earlier; only a policy that orders queues by priority looks at it."""
+    max_priority: int | None = None
+    """Greatest priority of new work of the namespaces of the queue; None = no bound of its own."""
     created_at: float = 0.0
     updated_at: float = 0.0
 

@@ -56,6 +56,8 @@ def test_a_namespace_lives_and_dies(api: Api, gateway: CoreGateway) -> None:
         "used": {"cpus": 0.0, "mem": 0.0, "disk": 0.0, "taskgroups": 0},
         "contents": {},
         "recorded": True,
+        "maxPriority": 0,
+        "excess": [],
     }
     assert status(api.call("PUT", "/namespaces", json=namespace(cpus=2))) == (200, "")
     assert api.data("/namespaces/shop")["spec"] == {"quota": {"cpus": 2.0}}

@@ -229,7 +229,7 @@ def test_the_example_file_explains_every_option() -> None:
             assert above.startswith("#") or re.match(r"\w+ = ", above), line
 
 
-UNITS = {float: ("Seconds ", "Requests per second ", "Part of "), int: ("Number of ", "Bytes ", "kB ")}
+UNITS = {float: ("Seconds ", "Requests per second ", "Part of "), int: ("Number of ", "Number that ", "Bytes ", "kB ")}
 """First words of the descriptions of numbers."""
 
 

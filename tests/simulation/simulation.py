@@ -196,6 +196,7 @@ def _options(world: World) -> CoreOptions:
     """Periods short enough that they all end within a simulation."""
     crowded = world.seed % CROWDED == 0
     return CoreOptions(
+        max_priority=1_000_000_000,
         transactions=Options(
             periods=Periods(
                 default=60.0,

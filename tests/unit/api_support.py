@@ -6,6 +6,7 @@ import itertools
 import threading
 import time
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -39,8 +40,14 @@ class CoreGateway:
     if they waited to be begun, or, with `begun`, as if the store did not take what they did.
     """
 
-    def __init__(self, records: list[Record] | None = None, options: CoreOptions | None = None) -> None:
-        self.core = Core(records or [], options or CoreOptions(strict=True), time.time())
+    def __init__(
+        self,
+        records: list[Record] | None = None,
+        options: CoreOptions | None = None,
+        max_priority: int = 1_000_000_000,
+    ) -> None:
+        options = replace(options or CoreOptions(strict=True), max_priority=max_priority)
+        self.core = Core(records or [], options, time.time())
         self.commands: list[Request] = []
         self.refusal: Exception | None = None
         self.silent = False

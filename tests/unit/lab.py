@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
@@ -30,9 +31,11 @@ class Lab:
         now: float = START,
         cluster: str = CLUSTER,
         elapsed: float | None = None,
+        max_priority: int = 1_000_000_000,
     ) -> None:
-        """`now`: Unix seconds by the clock of the host. `elapsed`: as in store.base.Term."""
-        self.options = options or CoreOptions(strict=True)
+        """`now`: Unix seconds by the clock of the host. `elapsed`: as in store.base.Term. `max_priority`: greatest
+        priority of work in namespaces without one."""
+        self.options = replace(options or CoreOptions(strict=True), max_priority=max_priority)
         self.core = Core(records, self.options, now, elapsed=elapsed)
         self.now = self.core.began.now
         self.out: list[effects.Effect] = []

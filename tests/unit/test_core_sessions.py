@@ -19,7 +19,7 @@ from offers.leased.pool import PROMISED_SECONDS
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
-from store.records import PriorityClass, ReschedulePayload
+from store.records import Namespace, PriorityClass, ReschedulePayload
 from store.records.definition import Amounts, Constraint, Container, Port, RestartPolicy
 from tests.snapshots import outdated
 from tests.unit.lab import Lab, version
@@ -637,12 +637,15 @@ def test_nothing_is_evicted_for_a_class_that_never_preempts(policy: str, evicted
         ("default", "batch", 2),
         ("default", "system-cluster-critical", 0),
         ("default", "system-node-critical", 0),
-        ("kube-system", "batch", 0),
-        ("bcs-system", "batch", 0),
+        ("kube-system", "batch", 2),
+        ("bcs-system", "batch", 2),
     ],
 )
 def test_critical_work_is_not_evicted(namespace: str, priority_class: str, evicted: int) -> None:
+    """The names of namespaces give no rights."""
     lab = Lab(PREEMPTING)
+    allowed = Namespace(name=namespace, priority_classes=(priority_class,))
+    assert lab.ask(requests.PutNamespace(namespace=allowed)).error == ""
     assert lab.ask(PutPriorityClass(priority_class=PriorityClass(name=priority_class, value=1))).error == ""
     low = version(4, max_unavailable=4, priority_class=priority_class, priority_from="class")
     low = msgspec.structs.replace(low, namespace=namespace, application="low")

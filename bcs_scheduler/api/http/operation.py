@@ -53,6 +53,8 @@ class ApiSettings:
     """Seconds that an agent may work on a message, if the request does not say."""
     reserve: float = 604800.0
     """Seconds for which the outcome of a command stays readable, if the request does not say."""
+    max_priority: int = CoreOptions().max_priority
+    """Greatest priority of new work in namespaces that have none of their own, and whose queues have none."""
     overhead: Overhead = CoreOptions().traits.overhead
     """Overhead of a taskgroup of the cluster manager: quota usage counts it, on a standby as well."""
 
@@ -163,6 +165,9 @@ class Call:
             raise errors.ApiError(Reason.UNAVAILABLE, str(busy)) from busy
         if reply.error:
             raise errors.refused(reply)
+        if isinstance(reply.data, dict):
+            for words in reply.data.pop("warnings", ()):
+                self.problems.note(words)
         return reply
 
     async def _answer(self, future: Future[Reply]) -> Reply:

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.changing.namespaces import NONE, Number
 from bcs_scheduler.cli.commands.completing import queue_names
 from bcs_scheduler.cli.commands.queuetree import COMMANDS, listed_partition_option, partition_option
 from bcs_scheduler.cli.errors import NotFound, UsageError
@@ -53,6 +54,10 @@ def setting_options(command: Command) -> Command:
         (
             ("--priority",),
             {"type": int, "metavar": "N", "help": "Greater ones first, with `queuePriority` of `proportion`."},
+        ),
+        (
+            ("--max-priority",),
+            {"type": Number(), "metavar": "N", "help": "Greatest priority of new work of its namespaces; or none."},
         ),
         (
             ("--reclaimable/--no-reclaimable",),
@@ -253,7 +258,7 @@ def create_queue(session: Session, /, name: str, partition: str, dry_run: bool, 
 def set_queue(session: Session, /, name: str, partition: str, dry_run: bool, **given: Any) -> None:
     """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
     if not any(value not in (None, ()) for value in given.values()):
-        raise UsageError("give --weight, --guarantee, --capability, --reclaimable or --priority")
+        raise UsageError("give a setting, such as --weight, --guarantee, --capability or --max-priority")
     from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, parts_of
 
     if parts_of(session).has(name, partition):
@@ -302,6 +307,7 @@ def _change_entry(
     capability: Iterable[str],
     reclaimable: bool | None,
     priority: int | None,
+    max_priority: int | str | None,
     most: int | None,
     properties: Iterable[str],
 ) -> None:
@@ -310,6 +316,8 @@ def _change_entry(
         raise UsageError("queues of the tree have no --weight and no --reclaimable")
     if priority is not None:
         raise UsageError("queues of the tree have --property priority.offset=N in place of --priority")
+    if max_priority is not None:
+        raise UsageError("queues of the tree have no --max-priority; namespaces have: bcs set namespace")
     resources = dict(entry.get("resources") or {})
     for field, option, given in (("guaranteed", "--guarantee", guarantee), ("max", "--capability", capability)):
         found = _amounts(resources.get(field) or {}, option, given)
@@ -355,6 +363,7 @@ def _changed(
     capability: Iterable[str],
     reclaimable: bool | None,
     priority: int | None,
+    max_priority: int | str | None,
     most: int | None,
     properties: Iterable[str],
 ) -> Json:
@@ -372,6 +381,10 @@ def _changed(
         changed["reclaimable"] = reclaimable
     if priority is not None:
         changed["priority"] = priority
+    if max_priority == NONE:
+        changed.pop("maxPriority", None)
+    elif max_priority is not None:
+        changed["maxPriority"] = max_priority
     return changed
 
 

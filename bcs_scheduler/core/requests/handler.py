@@ -107,11 +107,15 @@ class RequestHandler:
             self.queue.make_way(request)
             return self._work(request)
 
-        return self._turn.quotas.check_after(partial(work, command))
+        return self._bounded(partial(work, command))
 
     def carry_out(self, command: requests.Request) -> Data:
         """Carries out a request whose turn has come. Raises Refused."""
-        return self._turn.quotas.check_after(partial(self._work, command))
+        return self._bounded(partial(self._work, command))
+
+    def _bounded(self, work: Callable[[], Data]) -> Data:
+        """Does the work within the quotas and the greatest priorities of namespaces. Raises Refused."""
+        return self._turn.quotas.check_after(partial(self._turn.priorities.check_after, work))
 
     def _work(self, command: requests.Request) -> Data:
         managed.refuse_unmanaged(self._turn, command)

@@ -59,13 +59,17 @@ class Outcome(NamedTuple):
     complete: bool = True
 
 
+ANY = 1_000_000_000
+"""The greatest priority that a document can have."""
+
+
 class Simulation:
     def __init__(self, name: str, scenario: Scenario, options: CoreOptions) -> None:
         self._name, self._scenario = name, scenario
         self._options = replace(
             options, traits=Traits(loses_news=False, overhead=options.traits.overhead), silence_timeout=NEVER,
             offer_hold=NEVER, offer_reserve=EVERY_OFFER, session_clock=None,
-            explained=0,
+            explained=0, max_priority=ANY,
         )  # fmt: skip
         self._start = scenario.began
         self._world = World(self._start)

@@ -11,6 +11,8 @@ from bcs_scheduler.wire.documents.application import API_VERSION
 
 DEFAULT_QUEUE = "default"
 """As `store.records.DEFAULT_QUEUE`, without the records."""
+MaxPriority = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+"""A greatest priority. Work without a priority has 0 and is always possible."""
 
 
 class NamespaceMetadata(Document, frozen=True, kw_only=True):
@@ -38,10 +40,14 @@ class QuotaDocument(Document, frozen=True, kw_only=True):
 
 
 class NamespaceSpec(Document, frozen=True, kw_only=True):
-    """`queue`: name of the queue that the work of the namespace belongs to with the policy `session`."""
+    """`queue`: name of the queue that the work of the namespace belongs to with the policy `session`. `maxPriority`:
+    greatest priority of new work; left out: that of the queue, else of the settings. `priorityClasses`: classes that
+    the namespace may use although their priority is greater."""
 
     quota: QuotaDocument = QuotaDocument()
     queue: str = DEFAULT_QUEUE
+    max_priority: MaxPriority | None = None
+    priority_classes: Annotated[list[str], Meta(max_length=100)] = []
 
 
 class NamespaceDocument(Document, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from msgspec import Meta
 
 from bcs_scheduler.wire.decoding import Document
 from bcs_scheduler.wire.documents.application import API_VERSION
-from bcs_scheduler.wire.documents.namespaces import NamespaceMetadata
+from bcs_scheduler.wire.documents.namespaces import MaxPriority, NamespaceMetadata
 from bcs_scheduler.wire.documents.policy.priorities import GREATEST, LEAST
 from bcs_scheduler.wire.documents.policy.versions import BatchVersion
 
@@ -30,13 +30,15 @@ class QueueSpec(Document, frozen=True, kw_only=True):
     """`weight`: part of the cluster in proportion to the weights of the other queues. `guarantee`: amounts that other
     queues cannot have. `capability`: amounts that the queue has at most; an omitted resource is not
     limited. `reclaimable`: other queues may take back the resources above the deserved share of the queue.
-    `priority`: the greater, the earlier, if the plug-in `proportion` has the argument `queuePriority`."""
+    `priority`: the greater, the earlier, if the plug-in `proportion` has the argument `queuePriority`. `maxPriority`:
+    greatest priority of new work of the namespaces of the queue; left out: the namespaces decide."""
 
     weight: Annotated[int, Meta(ge=1, le=HEAVIEST)] = 1
     guarantee: QueueAmounts = QueueAmounts()
     capability: QueueAmounts = QueueAmounts()
     reclaimable: bool = True
     priority: Annotated[int, Meta(ge=LEAST, le=GREATEST)] = 0
+    max_priority: MaxPriority | None = None
 
 
 class QueueDocument(Document, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from bcs_scheduler.api.documents.validate import check_kind
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.namespaces import NamespaceDocument
-from bcs_scheduler.wire.problems import Problems, member
+from bcs_scheduler.wire.problems import Problems, element, member
 from bcs_scheduler.wire.quantities import QuantityError, Written, cores, memory, storage
 from store.records import DEFAULT_QUEUE, Namespace, Quota
 
@@ -30,6 +30,8 @@ def read_namespace(raw: object, name: str | None = None, problems: Problems | No
     queue = document.spec.queue
     for part in queue.split("."):  # a queue of the tree may be named by its full name
         names.check_name(part, "$.spec.queue", problems)
+    for number, name in enumerate(document.spec.priority_classes):
+        names.check_name(name, element("$.spec.priorityClasses", number), problems)
     bounds = Quota(
         cpus=_bound(quota.cpus, "cpus", cores, problems),
         mem=_bound(quota.mem, "mem", memory, problems),
@@ -44,6 +46,8 @@ def read_namespace(raw: object, name: str | None = None, problems: Problems | No
         annotations=metadata.annotations,
         quota=bounds,
         queue="" if queue == DEFAULT_QUEUE else queue,
+        max_priority=document.spec.max_priority,
+        priority_classes=tuple(dict.fromkeys(document.spec.priority_classes)),
     )
 
 

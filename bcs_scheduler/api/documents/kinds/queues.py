@@ -50,6 +50,7 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
         capability=Limits(**capability),
         reclaimable=spec.reclaimable,
         priority=spec.priority,
+        max_priority=spec.max_priority,
     )
 
 

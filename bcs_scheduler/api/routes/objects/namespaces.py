@@ -14,7 +14,6 @@ from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteNamespace, PutNamespace
 from bcs_scheduler.core.requests.kinds.namespaces import contents
 from bcs_scheduler.wire.documents.namespaces import NamespaceDocument
-from transactions.rules import quota_usage
 
 table = Table("namespaces")
 
@@ -30,15 +29,13 @@ def list_namespaces(call: Call) -> Answer:
     state = call.state()
     requirements = parse_selector(call.query.get("labelSelector", ""))
     held = contents(state)
-    known, overhead = dict(state.namespaces.items()), call.settings.overhead
+    known = dict(state.namespaces.items())
     found = [name for name in {*held, *known} if selected(known[name].labels if name in known else {}, requirements)]
     return page(
         found,
         lambda name: (name,),
         call.query,
-        lambda name: show_namespace(
-            name, known.get(name), quota_usage.of_namespace(state, name, overhead), held.get(name, {})
-        ),
+        lambda name: show_namespace(state, name, known.get(name), held.get(name, {}), call.settings),
     )
 
 
@@ -48,8 +45,7 @@ def get_namespace(call: Call) -> Answer:
     record, held = state.namespaces.get(name), contents(state, name).get(name, {})
     if record is None and not held:
         raise not_found("namespace", name)
-    used = quota_usage.of_namespace(state, name, call.settings.overhead)
-    return Answer(show_namespace(name, record, used, held))
+    return Answer(show_namespace(state, name, record, held, call.settings))
 
 
 @table.write(

@@ -290,4 +290,5 @@ def _fill(entry: PlannedDocument, answer: dict[str, Any]) -> None:
         number = answer["instances"]
         entry.instances = PlannedNumber(from_=number["from"], to=number["to"])
     entry.message, entry.reasons = answer.get("message", ""), answer.get("reasons", {})
+    entry.warnings += [FieldWarning("$", words) for words in answer.get("warnings", ())]
     entry.partition = PartitionView(**answer["partition"]) if "partition" in answer else None

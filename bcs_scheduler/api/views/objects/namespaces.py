@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
+from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.core.requests.concurrency import version_of
 from bcs_scheduler.wire.times import NO_TIME, rfc3339
 from offers.dimensions import recorded
 from store.records import Namespace
-from transactions.rules import quota_usage
-from transactions.rules.quota_usage import QuotaUsage
+from store.state.reader import StateReader
+from transactions.rules import priority_limits, quota_usage
 
 
 class NamespaceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -41,20 +42,35 @@ class QuotaView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taskgroups: int | None = None
 
 
-class NamespaceSpecView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`queue` is missing if it is the default queue."""
+class NamespaceSpecView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """`queue` is missing if it is the default queue, `maxPriority` and `priorityClasses` if they are not set."""
 
     quota: QuotaView
     queue: str = ""
+    max_priority: int | None = None
+    priority_classes: tuple[str, ...] = ()
 
 
-class NamespaceStatusView(msgspec.Struct, frozen=True, kw_only=True):
+class ExcessView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """An object with more priority than new work of the namespace may have. It is kept."""
+
+    kind: str
+    name: str
+    priority: int
+    priority_class_name: str
+
+
+class NamespaceStatusView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`used`: the resource requests of all workloads together, running or not. `contents`: number of objects by kind.
-    `recorded`: true if the namespace has settings of its own; otherwise it exists because of its objects."""
+    `recorded`: true if the namespace has settings of its own; otherwise it exists because of its objects.
+    `maxPriority`: the greatest priority of new work, after the queue and the settings. `excess`: the objects that have
+    more."""
 
     used: AmountsView
     contents: dict[str, int]
     recorded: bool
+    max_priority: int
+    excess: list[ExcessView]
 
 
 class NamespaceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -65,7 +81,10 @@ class NamespaceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: NamespaceStatusView
 
 
-def show_namespace(name: str, record: Namespace | None, used: QuotaUsage, contents: dict[str, int]) -> NamespaceView:
+def show_namespace(
+    state: StateReader, name: str, record: Namespace | None, contents: dict[str, int], settings: ApiSettings
+) -> NamespaceView:
+    used, most = quota_usage.of_namespace(state, name, settings.overhead), settings.max_priority
     known = record if record is not None else Namespace(name=name)
     quota = {key: bound for key, bound in quota_usage.bounds(known.quota) if bound is not None}
     return NamespaceView(
@@ -85,6 +104,8 @@ def show_namespace(name: str, record: Namespace | None, used: QuotaUsage, conten
                 taskgroups=quota.get("taskgroups"),
             ),
             queue=known.queue,
+            max_priority=known.max_priority,
+            priority_classes=known.priority_classes,
         ),
         status=NamespaceStatusView(
             used=AmountsView(
@@ -95,6 +116,16 @@ def show_namespace(name: str, record: Namespace | None, used: QuotaUsage, conten
             ),
             contents=contents,
             recorded=record is not None,
+            max_priority=priority_limits.greatest(state, name, most),
+            excess=[
+                ExcessView(
+                    kind=one.kind,
+                    name=one.key.partition("/")[2],
+                    priority=one.priority,
+                    priority_class_name=one.priority_class,
+                )
+                for one in priority_limits.excesses(state, name, most)
+            ],
         ),
     )
 

@@ -24,12 +24,15 @@ class QueueAmountsView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     gpus: float | None = None
 
 
-class QueueSpecView(msgspec.Struct, frozen=True, kw_only=True):
+class QueueSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`maxPriority` is missing if the queue has none."""
+
     weight: int
     guarantee: QueueAmountsView
     capability: QueueAmountsView
     reclaimable: bool
     priority: int
+    max_priority: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class QueueStatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +72,7 @@ def show_queue(name: str, record: Queue | None, namespaces: list[str], held: Map
             capability=show_amounts(known.capability),
             reclaimable=known.reclaimable,
             priority=known.priority,
+            max_priority=msgspec.UNSET if known.max_priority is None else known.max_priority,
         ),
         status=QueueStatusView(
             namespaces=sorted(namespaces),

@@ -1,4 +1,4 @@
-"""`bcs set agent`: attributes and extended resources of agents."""
+"""`bcs set`: attributes and extended resources of agents; settings of namespaces."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import agent_keys
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.changing.namespaces import set_namespace
 from bcs_scheduler.cli.commands.completing import agent_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
@@ -27,7 +28,10 @@ NEW: Json = {"strings": {}, "scalars": {}}
 
 @click.group(name="set", cls=WholeHelp)
 def settings() -> None:
-    """Set attributes and extended resources of agents."""
+    """Set attributes and extended resources of agents, and settings of namespaces."""
+
+
+settings.add_command(set_namespace)
 
 
 @settings.command(

@@ -11,11 +11,10 @@ import click
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.changing import generate
-from bcs_scheduler.cli.commands.completing import queue_names
+from bcs_scheduler.cli.commands.changing.namespaces import create_namespace
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.configuration import put_configuration
-from bcs_scheduler.cli.kinds.objects.extensions import put_namespace
 from bcs_scheduler.cli.options import WholeHelp, connection_options, examples, pass_session, reporting, validate_option
 from bcs_scheduler.cli.session import Session
 
@@ -151,52 +150,6 @@ def _from_env_file(path: str) -> list[tuple[str, bytes]]:
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
         found.append((key, (value[1:-1] if quoted else value).encode()))
     return found
-
-
-@click.command(
-    "namespace",
-    epilog=examples("bcs create namespace team-a --cpus 20 --mem 64Gi", "bcs create namespace team-a --queue batch"),
-)
-@click.argument("name")
-@click.option("--cpus", metavar="CORES", help="Quota of CPU cores, such as 20 or 500m.")
-@click.option("--mem", metavar="MB", help="Quota of memory, such as 4096 or 64Gi.")
-@click.option("--disk", metavar="MB", help="Quota of disk space, such as 4096 or 64Gi.")
-@click.option("--taskgroups", type=click.IntRange(0), metavar="N", help="Quota of taskgroups.")
-@click.option("--queue", metavar="QUEUE", shell_complete=queue_names, help="Queue of the namespace. Default: default.")
-@click.option("--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label. May be repeated.")
-@click.option("--replace", is_flag=True, help="Replace the settings of an existing namespace.")
-@click.option("--dry-run", is_flag=True, help="Let the server check the object, and change nothing.")
-@validate_option
-@connection_options
-@pass_session
-@reporting
-def create_namespace(
-    session: Session,
-    name: str,
-    cpus: str | None,
-    mem: str | None,
-    disk: str | None,
-    taskgroups: int | None,
-    queue: str | None,
-    labels: tuple[str, ...],
-    replace: bool,
-    dry_run: bool,
-) -> None:
-    """Create namespace NAME with labels, a quota and a queue.
-
-    A namespace without settings needs no creation: it exists as soon as an object is created in it.
-    """
-    given: Json = {}
-    for label in labels:
-        key, equals, value = label.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--label takes KEY=VALUE, not {label!r}")
-        given[key] = value
-    quota = {"cpus": cpus, "mem": mem, "disk": disk, "taskgroups": taskgroups}
-    bounds = {key: value for key, value in quota.items() if value is not None}
-    spec: Json = {"quota": bounds} | ({"queue": queue} if queue else {})
-    body = {"kind": "namespace", "metadata": {"name": name, "labels": given}, "spec": spec}
-    put_namespace(session, Document("command line", body), None if replace else True, dry_run)
 
 
 create.add_command(create_namespace)

@@ -260,10 +260,18 @@ def describe_namespace(session: Session, name: str, events: str, form: str) -> N
         form,
         lambda: [
             *((title, quota_text(found, key)) for title, key in zip(TITLES, RESOURCES, strict=True)),
+            ("Greatest priority", str(found["status"]["maxPriority"])),
+            ("Priority classes", ", ".join(found["spec"].get("priorityClasses", ())) or "none beyond it"),
+            *(("More priority", _excess(one)) for one in found["status"]["excess"]),
             ("Contents", _contents(found) or "nothing"),
         ],
         uncreated="not created explicitly",
     )
+
+
+def _excess(one: Json) -> str:
+    by_class = f" (class {one['priorityClassName']})" if one["priorityClassName"] else ""
+    return f"{one['kind']} {one['name']}: {one['priority']}{by_class}"
 
 
 TITLES = ("CPU cores", "Memory MB", "Disk MB", "Taskgroups")

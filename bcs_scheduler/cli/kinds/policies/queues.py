@@ -132,6 +132,7 @@ def describe_queue(session: Session, name: str, events: str, form: str) -> None:
             ("Capability", _amounts(found, "capability") or "not limited"),
             ("Reclaimable", "yes" if found["spec"]["reclaimable"] else "no"),
             ("Priority", str(found["spec"].get("priority", 0))),
+            ("Greatest priority", str(found["spec"].get("maxPriority", "as the namespace says"))),
             ("Namespaces", _namespaces(found) or "none"),
             ("Taskgroups", str(found["status"]["taskgroups"])),
             ("Used", _used(found) or "nothing"),

@@ -6,6 +6,7 @@ import { badge, counted, h, renew } from "../dom.js";
 import { chart } from "../parts/chart.js";
 
 const EVERY = 10000;
+const SELDOM = 60000;
 const SHOWN = 50;
 const LATE = 10000;
 const EXPLAINED = 10;
@@ -17,6 +18,7 @@ export function overview(place, { store, rights }) {
   const charts = h("div", { class: "charts" });
   place.append(h("h1", {}, "Overview"), sums, h("h2", {}, "Needs attention"), list, h("h2", {}, "Last hour"), charts);
   const reasons = new Map();
+  let spaces = [];
   const timer = rights.namespaces === null ? setInterval(load, EVERY) : 0;
 
   async function load() {
@@ -34,7 +36,7 @@ export function overview(place, { store, rights }) {
   }
 
   function update() {
-    const found = problems(store, reasons);
+    const found = [...problems(store, reasons), ...spaces.flatMap(excesses)];
     explain(found);
     const more = found.length - SHOWN;
     renew(
@@ -54,6 +56,11 @@ export function overview(place, { store, rights }) {
     );
   }
 
+  async function loadSpaces() {
+    spaces = await get("/namespaces").catch(() => spaces);
+    if (store.complete) update();
+  }
+
   // Asks why operations wait, for the first of them: only the leader knows.
   async function explain(found) {
     const waiting = found.filter((problem) => problem.ask).slice(0, EXPLAINED);
@@ -68,8 +75,10 @@ export function overview(place, { store, rights }) {
   }
 
   const clock = setInterval(() => store.complete && update(), LATE);
+  const seldom = setInterval(loadSpaces, SELDOM);
   load();
-  update.leave = () => [timer, clock].forEach(clearInterval);
+  loadSpaces();
+  update.leave = () => [timer, clock, seldom].forEach(clearInterval);
   return update;
 }
 
@@ -81,6 +90,16 @@ function tile(title, value, address) {
 function item(problem) {
   const name = problem.address ? h("a", { href: problem.address, "data-key": problem.address + problem.label }, problem.name) : h("span", {}, problem.name);
   return h("li", {}, badge(problem.label, problem.tone), name, h("span", { class: "why" }, problem.why));
+}
+
+// Work with more priority than its namespace allows: it is kept, and an admin decides.
+export function excesses(space) {
+  const name = space.metadata.name;
+  return space.status.excess.map((one) => ({
+    order: 4, label: "Priority", tone: "busy", name: `${one.kind} ${name}/${one.name}`,
+    address: one.kind === "deployment" ? to.deployment(name, one.name) : `#/applications/${part(name)}/${part(one.name)}`,
+    why: `priority ${one.priority}; the greatest of namespace ${name} is ${space.status.maxPriority}`,
+  }));
 }
 
 // The most urgent first: failing, pending, stuck, agents.

@@ -15,7 +15,7 @@ from offers.dimensions import Amounts, amounts
 from offers.model import ResourceRequest
 from offers.policy.session.model import Status, Task, Template
 from offers.resources import SCALARS
-from store.records import TaskGroup
+from store.records import CRITICAL_CLASSES, TaskGroup
 from store.records.definition import Amounts as Resources
 from store.state import State
 
@@ -24,10 +24,6 @@ MOST_TEMPLATES = 4096
 cost time only."""
 MOST_FAILED = 1024
 """Number of ended taskgroups that are remembered until the next session."""
-CRITICAL = frozenset({"system-cluster-critical", "system-node-critical"})
-"""Priority classes of the work that the cluster itself needs."""
-SYSTEM = frozenset({"kube-system", "bcs-system"})
-"""Namespaces of such work."""
 
 
 class Held(NamedTuple):
@@ -157,10 +153,8 @@ class HeldTasks:
         return Task(group.id, template, status, group.agent_id, created=group.created_at, critical=critical)
 
     def _is_critical(self, group: TaskGroup) -> bool:
-        if group.namespace in SYSTEM:
-            return True
         version = self._state.version(group.application_key, group.version)
-        return version is not None and version.priority_class in CRITICAL
+        return version is not None and version.priority_class in CRITICAL_CLASSES
 
     def _status(self, group: TaskGroup) -> Status:
         if group.killing_since:

@@ -14,7 +14,7 @@ from offers.resources import SCALARS
 from store.records import DEFAULT_QUEUE, Namespace, Queue
 from store.state.reader import StateReader
 from transactions.base import Refused
-from transactions.rules import quota_usage
+from transactions.rules import priority_limits, quota_usage
 from transactions.text import counted
 
 TITLES: Mapping[str, str] = {
@@ -50,7 +50,8 @@ def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> dict[str
     turn.record_event(
         "namespace", record.key, "NamespaceCreated" if before is None else "NamespaceUpdated", _words(record)
     )
-    return {"name": wanted.name}
+    kept = _kept(turn, wanted.name)
+    return {"name": wanted.name, **({"warnings": kept} if kept else {})}
 
 
 def delete_namespace(turn: TurnContext, command: requests.DeleteNamespace) -> dict[str, Any]:
@@ -119,13 +120,30 @@ def contents(state: StateReader, only: str | None = None) -> dict[str, dict[str,
     return found
 
 
+def _kept(turn: TurnContext, namespace: str) -> list[str]:
+    """A warning that names the work with more priority than the namespace allows; empty if there is none."""
+    most = priority_limits.greatest(turn.state, namespace, turn.options.max_priority)
+    found = list(priority_limits.excesses(turn.state, namespace, turn.options.max_priority))
+    if not found:
+        return []
+    more = f", and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    listed = ", ".join(map(priority_limits.shown, found[:NAMED]))
+    return [f"the greatest priority of namespace {namespace} is {most}; work with more is kept: {listed}{more}"]
+
+
 def _words(record: Namespace) -> str:
     bounds = []
     for name, bound in quota_usage.bounds(record.quota):
         if bound is not None:
             bounds.append(f"{name} {bound if name == 'taskgroups' else recorded(name).displayed(bound):.12g}")
-    quota = f"quota {', '.join(bounds)}" if bounds else "no quota"
-    return f"{quota}; queue {record.queue}" if record.queue else quota
+    parts = [f"quota {', '.join(bounds)}" if bounds else "no quota"]
+    if record.queue:
+        parts.append(f"queue {record.queue}")
+    if record.max_priority is not None:
+        parts.append(f"greatest priority {record.max_priority}")
+    if record.priority_classes:
+        parts.append(f"priority classes {', '.join(record.priority_classes)}")
+    return "; ".join(parts)
 
 
 def _settings(record: Queue) -> str:
@@ -136,7 +154,11 @@ def _settings(record: Queue) -> str:
         if shown:
             parts.append(f"{title} {', '.join(shown)}")
     parts.append("reclaimable" if record.reclaimable else "not reclaimable")
-    return "; ".join([*parts, f"priority {record.priority}"] if record.priority else parts)
+    if record.priority:
+        parts.append(f"priority {record.priority}")
+    if record.max_priority is not None:
+        parts.append(f"greatest priority {record.max_priority}")
+    return "; ".join(parts)
 
 
 HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {

@@ -10,6 +10,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.requests.answers import refuse_oversized
+from bcs_scheduler.core.requests.policies import priorities
 from offers.policy.applications.tables import TERMINATED
 from store.ids import object_key, part_key
 from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, GROUP_ANNOTATION, ManagedApplication
@@ -80,6 +81,7 @@ def add_task(turn: TurnContext, command: managed.AddManagedTask) -> dict[str, An
     if wanted.version is not None:
         refuse_oversized(wanted.version)
         injection.refuse_if_missing(state, wanted.version)
+        wanted = msgspec.structs.replace(wanted, version=priorities.resolved(turn, wanted.version))
     turn.uow.put(msgspec.structs.replace(wanted, created_at=turn.now))
     return {}
 

@@ -29,8 +29,8 @@ def resolved(turn: TurnContext, version: Version, before: Version | None = None)
     no taskgroups. `before`: the newest version; None: the work is new. Raises Refused (invalid) for a class
     or group that does not exist, and for a group that could not start together."""
     state, group = turn.state, groups.group_of(turn, version)
-    if version.priority_from == "document":
-        return version
+    if version.priority_from == "document":  # a class beside the number would have the rights of the class
+        return msgspec.structs.replace(version, priority_class="") if version.priority_class else version
     if version.priority_class:
         found = state.priority_classes.get(version.priority_class)
         if found is None:

@@ -17,8 +17,9 @@ NONE = {"cpus": 0, "mem": 0, "disk": 0, "gpus": 0}
 
 def objects_of(dump: Dump, agents: Iterable[DumpedAgent]) -> Iterator[Record]:
     """The records. `agents`: those that are active."""
+    classes = tuple(one.name for one in dump.priority_classes)
     for space in dump.namespaces:
-        yield Namespace(name=space.name, queue=space.queue)
+        yield Namespace(name=space.name, queue=space.queue, priority_classes=classes)
     for queue in dump.queues:
         if queue.recorded:
             yield Queue(
