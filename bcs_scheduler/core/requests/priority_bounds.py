@@ -105,7 +105,7 @@ class PriorityBounds:
             return ""
         return queue.name
 
-    # --- what was there before --------------------------------------------------------------------------------
+    # --- the records before ------------------------------------------------------------------------------------
 
     def _of_application(self, key: str, before: Mapping[tuple[str, str], Record | None]) -> list[Version]:
         application = self._was("application", key, before)

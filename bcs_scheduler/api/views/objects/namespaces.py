@@ -52,7 +52,7 @@ class NamespaceSpecView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class ExcessView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """An object with more priority than new work of the namespace may have. It is kept."""
+    """An object with more priority than new work of the namespace may have; the object is kept."""
 
     kind: str
     name: str
