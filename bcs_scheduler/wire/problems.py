@@ -90,7 +90,7 @@ class Problems:
                 self._warned[path] = FieldWarning(path, message, hint)
 
     def note(self, message: str) -> None:
-        """Notes a warning of the core about an accepted request, whatever the validation."""
+        """Notes a warning of the core about an accepted request, with any validation."""
         self._noted.append(FieldWarning("$", message))
 
     def listed(self) -> tuple[Problem, ...]:

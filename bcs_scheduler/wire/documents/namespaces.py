@@ -47,7 +47,7 @@ class NamespaceSpec(Document, frozen=True, kw_only=True):
     quota: QuotaDocument = QuotaDocument()
     queue: str = DEFAULT_QUEUE
     max_priority: MaxPriority | None = None
-    priority_classes: Annotated[list[str], Meta(max_length=100)] = []
+    priority_classes: Annotated[list[str], Meta(max_length=100)] = field(default_factory=list)
 
 
 class NamespaceDocument(Document, frozen=True, kw_only=True):
