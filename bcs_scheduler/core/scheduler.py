@@ -82,6 +82,7 @@ class Core:
         self.turn_context = TurnContext(self.state, options)
         self.turn_context.start(self.began.now, "takeover")
         self._bring_times_back()
+        self._mark()
         self.agents: list[ListedAgent] = []
         self.fatal = ""
         """Reason for which the cluster manager rejects this framework for good; empty = it does not. Nothing is
@@ -245,11 +246,15 @@ class Core:
         turn.cut()
 
     def _mark(self) -> None:
-        """Keeps in the records when a leader was last at work."""
-        framework, now = self.state.framework, self.turn_context.now
-        if framework.id and now >= framework.seen_at + MARK_EVERY:
-            self.turn_context.uow.put(msgspec.structs.replace(framework, seen_at=now))
-            self.turn_context.cut()
+        """Keeps in the records when a leader was last at work. Also an equal record is written: a store with a clock
+        dates the write, and the next term counts the time since then (core.term_start)."""
+        turn, framework = self.turn_context, self.state.framework
+        if (framework.kind, framework.key) in self.state.unreadable:
+            return
+        marked = msgspec.structs.replace(framework, created_at=framework.created_at or turn.now, seen_at=turn.now)
+        before = self.state.get(framework.kind, framework.key)
+        turn.uow.overwrite(framework.kind, framework.key, before, marked)
+        turn.cut()
 
     # --- one event --------------------------------------------------------------------------------------------
 
@@ -285,7 +290,7 @@ class Core:
             return
         cluster = known.cluster if known.id and known.cluster != UNNAMED else safe_cluster(event.cluster)
         known = msgspec.structs.replace(known, id=event.framework_id, cluster=cluster, forgotten=False)
-        turn.uow.put(msgspec.structs.replace(known, created_at=known.created_at or turn.now, seen_at=turn.now))
+        turn.uow.put(msgspec.structs.replace(known, seen_at=turn.now))
         turn.record_event("framework", event.framework_id, "FrameworkSubscribed", f"with {event.master}")
         turn.connected = True
         self.fatal = ""
@@ -336,7 +341,8 @@ class Core:
     # --- work of a turn ---------------------------------------------------------------------------------------
 
     def _rounds(self) -> None:
-        self._mark()
+        if self.turn_context.now >= self.state.framework.seen_at + MARK_EVERY:
+            self._mark()
         for group in self._reconciler.take_silent():
             self._status_updates.lose(
                 group, "long time not report status, and the cluster manager does not answer for it", ended=False

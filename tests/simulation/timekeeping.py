@@ -42,11 +42,18 @@ class Timekeeping:
     # --- terms ------------------------------------------------------------------------------------------------
 
     def leading(self, term: Term) -> None:
-        """I26: a term begins no earlier than what its records tell of."""
+        """I26: a term begins no earlier than what its records tell of. I28: no operation is older for it than it is."""
         latest = max((r.updated_at for r in self._store.durable.values() if isinstance(r, TaskGroup)), default=0.0)
         if term.core.began.now < latest:
             raise Violation("I26", f"epoch {term.epoch} begins at {term.core.began.now}, records tell of {latest}")
         self._latest[term.epoch] = term.core.began.now
+        for one in self._store.durable.values():
+            if isinstance(one, Transaction) and one.active:
+                begun, epoch = self._begun["begun", one.id]
+                age, counted = self._world.now - begun, term.core.began.now - one.created_at
+                if counted > age * (1 + SLEW) + GRAIN + SEAM * (term.epoch - epoch):
+                    words = f"{one.id} is {age:.2f} s old, and {counted:.2f} s for epoch {term.epoch}"
+                    raise Violation("I28", words, one.id)
 
     def turned(self, term: Term) -> None:
         """I26: within a term time does not go back."""

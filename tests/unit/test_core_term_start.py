@@ -8,7 +8,9 @@ from typing import get_args
 import msgspec
 import pytest
 
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.core.term_start import AHEAD_MAX, MARK_EVERY, start_of_term
 from store.encoding import times
 from store.records import KINDS, Application, Framework, TaskGroup, Transaction
@@ -99,6 +101,23 @@ def test_the_core_marks_when_it_was_last_at_work() -> None:
     assert lab.now - lab.core.state.framework.seen_at <= MARK_EVERY
     written = sum(change.kind == "framework" for unit in lab.core.turn((), lab.now) for change in unit.changes)
     assert written == 0
+
+
+@pytest.mark.parametrize("subscribed", [True, False], ids=["a known framework", "before the first subscription"])
+def test_an_operation_of_a_leader_whose_clock_was_behind_is_not_too_old_for_the_next(subscribed: bool) -> None:
+    """A host that is 70 minutes behind leads for a moment, accepts an operation, and dies before it has a subscription.
+    The clock of the next leader is right."""
+    behind, begun = 70 * 60.0, START - 70 * 60.0
+    records = [Framework(id="f", created_at=begun - 1000, seen_at=begun)] if subscribed else []
+    ill = Core(records, CoreOptions(strict=True), begun, elapsed=behind if subscribed else None)
+    units = ill.turn([requests.CreateApplication(token=1, version=version(1))], begun + 0.2)
+    changed = [change.kind for unit in units for change in unit.changes]
+    assert "transaction" in changed
+    # No mark: the store counts from the write of the leader before, or knows of no write.
+    counted = 0.5 if changed[0] == "framework" else behind + 0.5 if subscribed else None
+    healed = Lab(records=ill.state.records(), now=START + 0.5, elapsed=counted)
+    assert healed.transaction("LAUNCH").active
+    assert healed.now < begun + 2.0
 
 
 # --- a successor on a host with another clock -------------------------------------------------------------------------
