@@ -99,7 +99,7 @@ class RemoteVariable:
 
 @dataclass(frozen=True)
 class File:
-    """`data` is base64; with `url` it is fetched instead."""
+    """`data` is base64; with `url` it is fetched instead. A `secret` never reaches a disk."""
 
     path: str = ""
     data: str = field(default="", repr=False)
@@ -108,6 +108,7 @@ class File:
     password: str = field(default="", repr=False)
     mode: int = 0o644
     owner: str = ""
+    secret: bool = False
 
 
 @dataclass(frozen=True)

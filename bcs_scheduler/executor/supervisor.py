@@ -5,8 +5,8 @@ as supervisor. The supervisor is a child subreaper (prctl(2), PR_SET_CHILD_SUBRE
 behind by forking away or changing its session becomes a child of the supervisor. So
 
 * the supervisor collects daemons and reports their ends to the executor over a pipe,
-* when the executor ends, for any reason, the supervisor kills all processes that are left,
-* when the supervisor ends, the pipe ends, and the executor kills all processes that are left.
+* when the executor ends, for any reason, the supervisor kills all processes that are left, and removes secret files,
+* when the supervisor ends, the pipe ends, and the executor does the same.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import sys
 import time
 from typing import NamedTuple, NoReturn
 
+from .content import secrets
 from .docker import note
 from .processes import control_groups, process_tree
 
@@ -42,6 +43,8 @@ class Watched(NamedTuple):
     """Names this run of the executor; no other on this machine has the same."""
     cgroup: str
     """Directory in which the executor may make control groups; empty = nowhere."""
+    secrets: str
+    """Folder in memory for secret files, which the executor makes when it has one."""
 
 
 def split() -> Watched:
@@ -53,19 +56,20 @@ def split() -> Watched:
     own = process_tree.process(itself)
     run = f"{itself}-{own.started if own else 0}"
     cgroup = "" if os.environ.get(SWITCH) == "off" else control_groups.create(run)
+    folder = secrets.new_folder(run)
     reading, writing = os.pipe()
     child = os.fork()
     if child:
         os.close(reading)
-        _guard(child, writing, cgroup)
+        _guard(child, writing, cgroup, folder)
     os.close(writing)
     os.setsid()  # a signal to the process group of one must not end both at once
     if not subreaper:
         print("no child subreaper on this kernel: daemons are found by their environment only", file=sys.stderr)
-    return Watched(itself, reading, run, cgroup)
+    return Watched(itself, reading, run, cgroup, folder)
 
 
-def _guard(executor: int, pipe: int, cgroup: str) -> NoReturn:
+def _guard(executor: int, pipe: int, cgroup: str, folder: str) -> NoReturn:
     for number in FORWARDED:
         signal.signal(number, lambda received, _frame: process_tree.send(executor, received))
     # A reader that is gone or stuck must not stop the supervisor.
@@ -81,6 +85,7 @@ def _guard(executor: int, pipe: int, cgroup: str) -> NoReturn:
             continue
     kill_descendants(cgroup)
     control_groups.remove(cgroup)
+    secrets.remove(folder)
     note.follow(os.environ.get("MESOS_SANDBOX") or ".")  # containers descend from their engine, not from here
     code = os.waitstatus_to_exitcode(status)
     sys.stdout.flush()

@@ -115,7 +115,7 @@ def test_configmaps_and_secrets_reach_the_tasks(scheduler: SchedulerProcess) -> 
     apply(scheduler, "secret")
     for group in apply(scheduler, "configured"):
         wait_for(lambda group=group: "from a configmap" in page(group), PATIENCE, "a page")  # type: ignore[misc]
-    line = 'echo "$GREETING $SITE_TOKEN"; stat -c %a page/index.html private/token; cat private/token'
+    line = 'echo "$GREETING $SITE_TOKEN"; stat -Lc %a page/index.html private/token; cat private/token'
     expected = "hello not-a-real-token\n444\n400\nnot-a-real-token"
     assert outputs(scheduler, "site", line) == [expected, expected]
     assert "not-a-real-token" not in scheduler.log()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 from collections.abc import Iterator
@@ -105,6 +106,28 @@ class TestAgent:
         agent.go()
         assert executor.wait(30) == 1
         assert gone(pid)
+
+    @pytest.mark.parametrize("killed", ["executor", "supervisor", "both"])
+    def test_secrets_are_gone_after_a_kill(self, agent: StandInAgent, killed: str) -> None:
+        """At once; if nothing is left that could remove them, with the start of the next executor."""
+        secret = {"path": "/etc/key", "data": base64.b64encode(b"hidden").decode(), "secret": True}
+        supervisor = agent.start()
+        agent.launch(shell("cat etc/key; exec sleep 60", files=[secret]))
+        wait_for(lambda: agent.output() == "hidden", what=agent.log)
+        memory = (agent.sandbox / "tasks/0/etc/key").resolve().parent
+        executor = executor_under(supervisor.pid)
+        if killed == "both":  # neither lives to see the end of the other
+            for pid in (supervisor.pid, executor):
+                os.kill(pid, signal.SIGSTOP)
+        for pid in {"executor": (executor,), "supervisor": (supervisor.pid,), "both": (executor, supervisor.pid)}[
+            killed
+        ]:
+            os.kill(pid, signal.SIGKILL)
+        supervisor.wait(30)
+        if killed == "both":
+            assert memory.exists()
+            agent.start()
+        wait_for(lambda: not memory.exists(), what=f"the end of {memory}")
 
     def test_unknown_and_broken_events_are_skipped(self, agent: StandInAgent) -> None:
         agent.start()

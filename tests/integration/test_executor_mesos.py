@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -48,6 +49,17 @@ def start_scheduler(tmp_path: Path) -> Iterator[StartScheduler]:
     yield start
     for scheduler in started:
         scheduler.stop()
+
+
+def on_disk(folder: Path) -> list[str]:
+    """Files with the secret, of an agent or of a task."""
+    found = []
+    for parent, _, names in os.walk(folder):
+        for path in (Path(parent, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):
+                if not path.is_symlink() and path.is_file() and HIDDEN.encode() in path.read_bytes():
+                    found.append(str(path))
+    return found
 
 
 def page(taskgroup: Record) -> int:
@@ -203,7 +215,7 @@ def test_a_restarted_agent_finds_its_executors_again(own_mesos: RealMesos, start
 
 
 def test_configuration_arrives_and_secrets_are_seen_nowhere_else(
-    own_mesos: RealMesos, start_scheduler: StartScheduler
+    own_mesos: RealMesos, start_scheduler: StartScheduler, tmp_path: Path
 ) -> None:
     scheduler = start_scheduler(own_mesos, log__level="debug")
     head = {"apiVersion": "v4", "metadata": {"name": "conf", "namespace": "default"}}
@@ -221,6 +233,7 @@ def test_configuration_arrives_and_secrets_are_seen_nowhere_else(
         "secrets": [
             {"secretName": "conf", "items": [
                 {"type": "file", "dataKey": "key", "keyOrPath": "private/key"},
+                {"type": "file", "dataKey": "key", "keyOrPath": f"{tmp_path}/outside/key"},
                 {"type": "env", "dataKey": "key", "keyOrPath": "KEY"}]}
         ],
         "configmaps": [{"name": "conf", "items": [{"type": "file", "dataKey": "main", "keyOrPath": "etc/main"}]}],
@@ -230,12 +243,19 @@ def test_configuration_arrives_and_secrets_are_seen_nowhere_else(
     [group] = scheduler.wait_running("app", 1)
     home = sandbox(own_mesos, group["ID"]) / "tasks" / the_task(group)["ID"]
     wait_for(lambda: (home / "seen").exists() and (home / "seen").read_text() == f"{HIDDEN}\n", 30, "the variable")
-    assert (home / "private/key").read_text() == HIDDEN
+    assert (home / "private/key").read_text() == (home / str(tmp_path)[1:] / "outside/key").read_text() == HIDDEN
+    assert not (tmp_path / "outside").exists()
+    memory = (home / "private/key").resolve().parent
+    assert str(memory).startswith("/dev/shm/")
     assert (home / "private/key").stat().st_mode & 0o777 == 0o400
     assert (home / "etc/main").read_text() == "port=${PORT_http}"
+    (home / "seen").unlink()
+    assert on_disk(own_mesos.directory) == []
 
     scheduler.call("DELETE", f"{APPS}/app")
     wait_gone(group)
+    assert not memory.exists()
+    assert on_disk(own_mesos.directory) == []
     told = [scheduler.log(), *(own_mesos.log(name) for name in ("solo", *own_mesos.agents))]
     told += [(sandbox(own_mesos, group["ID"]) / name).read_text() for name in ("stdout", "stderr")]
     told += [

@@ -440,7 +440,7 @@ class TestInjected:
         assert task.env["MODE"] == "$HOME", "contents are literal"
         assert task.remote_env == (model.RemoteVariable(name="RULES", url="http://r", user="u", password=HIDDEN),)
         assert task.files == (
-            model.File(path="/etc/token", data=encoded(HIDDEN), mode=0o400),
+            model.File(path="/etc/token", data=encoded(HIDDEN), mode=0o400, secret=True),
             model.File(path="etc/web.toml", url="https://c", user="u", password=HIDDEN, mode=0o644, owner="app"),
         )
         assert task.container.registry == model.Registry("me", HIDDEN)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import threads
+from ..content import secrets
 from ..content.preparation import expand
 from ..docker import note
 from ..model import VERSION, Group, Task
@@ -56,6 +57,7 @@ class Session:
         """The exit code of the executor."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: self._signalled.set())
+        secrets.sweep()
         self._contexts.start()
         self._connection.start()
         reported = time.monotonic()
@@ -69,6 +71,7 @@ class Session:
                 report = self._taskgroup.report()
                 if report["tasks"]:
                     self._connection.message(report)
+        secrets.remove(self._host.secrets.folder)
         self._messages.stop()
         acknowledged = self._lost.is_set() or self._wait_for_acknowledgement()
         if not self._lost.is_set() and not self._connection.wait_until_said(FAREWELL):
@@ -161,6 +164,7 @@ class Session:
         if left:
             log.critical("processes that could not be killed: %s", left)
         control_groups.remove(self._host.cgroup)
+        secrets.remove(self._host.secrets.folder)
         note.follow(str(self._settings.sandbox))
         sys.stderr.flush()
         signal.raise_signal(signal.SIGKILL)

@@ -9,6 +9,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from ..model import File, RemoteVariable
@@ -16,6 +17,7 @@ from ..run import Identity, identity
 from ..runtime import TaskError
 from . import fetch
 from .addresses import cause
+from .secrets import Secrets
 
 FETCH_TIMEOUT = 120.0
 """Seconds for one file or variable."""
@@ -53,11 +55,18 @@ def _text(name: str, content: bytes) -> str:
     return text[:-2] if text.endswith("\r\n") else text[:-1] if text.endswith("\n") else text
 
 
-def place(files: Sequence[File], directory: Path, default_owner: str, stopping: threading.Event | None = None) -> None:
-    """Writes the files of a task, relative paths within its directory. Raises TaskError."""
+def place(
+    files: Sequence[File],
+    directory: Path,
+    default_owner: str,
+    secrets: Secrets,
+    stopping: threading.Event | None = None,
+) -> None:
+    """Writes the files of a task of processes. Raises TaskError."""
     for file in files:
-        path = inside(file.path, directory)
-        write(path, content(file, stopping), file.mode, file.owner or default_owner, within=directory)
+        path, data = inside(file.path, directory), content(file, stopping)
+        kept = secrets if file.secret else None
+        write(path, data, file.mode, file.owner or default_owner, within=directory, secrets=kept)
 
 
 def content(file: File, stopping: threading.Event | None) -> bytes:
@@ -70,26 +79,29 @@ def content(file: File, stopping: threading.Event | None) -> bytes:
 
 
 def inside(path: str, directory: Path) -> Path:
-    """Returns the place of `path` of a document: absolute paths as they are, others below `directory`.
+    """Returns the place of `path` of a document below `directory`, the one of the task in the sandbox. An absolute path
+    begins there, too, unless it is one in the sandbox (`${work_base_dir}`): a file is gone with its sandbox.
 
-    Raises TaskError for a relative path that leads out of `directory`, by itself or through a link that the task has
-    made.
+    Raises TaskError for a path that leads out of there, by itself or through a link that the task has made.
     """
     if not path or "\0" in path or path.endswith("/"):
         raise TaskError(f"file {path!r}: not the name of a file")
-    if os.path.isabs(path):
-        return Path(path)
-    full = directory / path
-    home, parent = os.path.realpath(directory), os.path.realpath(full.parent)
+    sandbox = directory.parents[1]
+    own = os.path.isabs(path) and sandbox in Path(path).parents
+    full = Path(path) if own else directory / path.lstrip("/")
+    home, parent = os.path.realpath(sandbox if own else directory), os.path.realpath(full.parent)
     if full.name == ".." or os.path.commonpath([home, parent]) != home:
         raise TaskError(f"file {path}: leads out of the task's directory")
     return full
 
 
-def write(path: Path, data: bytes, mode: int, owner: str, within: Path | None = None) -> None:
+def write(
+    path: Path, data: bytes, mode: int, owner: str, within: Path | None = None, secrets: Secrets | None = None
+) -> None:
     """Writes a file, whole or not at all, with mode and owner from the first moment on.
 
-    Missing parent directories are created when they are below `within`. Raises TaskError.
+    Missing parent directories are created when they are below `within`. With `secrets`, the content is put there, and
+    `path` becomes a link to it. Raises TaskError.
     """
     who = identity(owner) if owner else None
     temporary = ""
@@ -98,11 +110,13 @@ def write(path: Path, data: bytes, mode: int, owner: str, within: Path | None = 
             _parents(path.parent, who)
         handle, temporary = tempfile.mkstemp(prefix=".bcs-", dir=path.parent)
         with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            if who is not None and not who.own:
-                os.fchown(handle, who.uid, who.gid)
-            os.fchmod(handle, mode & 0o7777)  # after chown, which clears the set-user-id bits
+            if secrets is None:
+                file.write(data)
+                file.flush()
+                set_owner_and_mode(handle, who, mode)
+        if secrets is not None:
+            os.unlink(temporary)
+            os.symlink(secrets.put(data, partial(set_owner_and_mode, who=who, mode=mode)), temporary)
         os.rename(temporary, path)
     except OSError as error:
         if temporary:
@@ -110,6 +124,13 @@ def write(path: Path, data: bytes, mode: int, owner: str, within: Path | None = 
                 os.unlink(temporary)
         reason = "its directory does not exist" if isinstance(error, FileNotFoundError) else cause(error)
         raise TaskError(f"file {path}: cannot be written: {reason}") from None
+
+
+def set_owner_and_mode(handle: int, who: Identity | None, mode: int) -> None:
+    """Of an open file. Raises OSError."""
+    if who is not None and not who.own:
+        os.fchown(handle, who.uid, who.gid)
+    os.fchmod(handle, mode & 0o7777)  # after chown, which clears the set-user-id bits
 
 
 def _parents(directory: Path, who: Identity | None) -> None:

@@ -13,19 +13,20 @@ from ..run import identity
 from ..runtime import TaskError
 from .fetch import fetch_all
 from .files import place, variables
+from .secrets import Secrets
 
 PLACES = {"${work_base_dir}": "work_dir", "${run_base_dir}": "run_dir"}
 """Directories of the sandbox by the words that stand for them."""
 D = TypeVar("D")
 
 
-def prepared(task: Task, group: Group, directory: Path, stopping: threading.Event) -> dict[str, str]:
+def prepared(task: Task, group: Group, directory: Path, stopping: threading.Event, secrets: Secrets) -> dict[str, str]:
     """The environment of the task, with all else ready for it below `directory`. Raises TaskError."""
     _own(directory, task.user)
     fetch_all(task.uris, directory, stopping, task.user)
     addressed = dict.fromkeys((*task.address_env, "BCS_CONTAINER_IP"), group.agent_ip)
     environment = {**task.env, **variables(task.remote_env, stopping), **addressed}
-    place(task.files, directory, task.user, stopping)
+    place(task.files, directory, task.user, secrets, stopping)
     if "=" in "".join(environment) or "\0" in "".join((*environment, *environment.values())):
         raise TaskError("a variable of the environment has a character that no variable can have")
     return environment

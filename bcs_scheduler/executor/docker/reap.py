@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -9,12 +10,13 @@ from typing import Any
 
 from ..processes import process_tree
 from .engine_api.engine import Engine, EngineError, NotFound
-from .engine_api.translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_TASKGROUP
+from .engine_api.translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_SECRETS, LABEL_TASKGROUP
 
 
 def reap(socket: str, taskgroup: str) -> None:
-    """Kills and removes all containers of a taskgroup; those with rm=false are only killed. `socket`: path of the
-    engine's. Raises EngineError if containers could not be removed, after the others have been removed."""
+    """Kills and removes all containers of a taskgroup; those with rm=false are only killed. Secret files are emptied.
+    `socket`: path of the engine's. Raises EngineError if containers could not be removed, after the others have
+    been removed."""
     engine = Engine(socket)
     _remove_all(engine, _labelled(engine, f"{LABEL_TASKGROUP}={taskgroup}"))
 
@@ -67,11 +69,25 @@ def _remove_all(engine: Engine, containers: Iterable[dict[str, Any]]) -> None:
 
 
 def _remove(engine: Engine, found: dict[str, Any]) -> None:
-    labels = found.get("Labels")
-    if not isinstance(labels, dict) or LABEL_KEEP not in labels:
-        remove(engine, str(found["Id"]))
-    elif found.get("State") == "running":
-        engine.call("POST", f"/containers/{found['Id']}/kill")
+    labels, identity = found.get("Labels") or {}, str(found["Id"])
+    secrets = json.loads(labels.get(LABEL_SECRETS, "[]"))
+    if found.get("State") == "running" and (secrets or LABEL_KEEP in labels):
+        engine.call("POST", f"/containers/{identity}/kill")
+    try:
+        forget(engine, identity, secrets)
+    finally:
+        if LABEL_KEEP not in labels:
+            remove(engine, identity)
+
+
+def forget(engine: Engine, container: str, secrets: Iterable[str]) -> None:
+    """Empties the secret files of a container, which may stay; a volume or the sandbox, where a file may be, outlives
+    it. Raises EngineError."""
+    from .engine_api import archive
+
+    for path in secrets:
+        with contextlib.suppress(NotFound):
+            archive.put(engine, container, path, b"", 0o600, "")
 
 
 def remove(engine: Engine, container: str) -> None:

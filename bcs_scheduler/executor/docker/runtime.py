@@ -33,7 +33,7 @@ from .engine_api import archive, translate
 from .engine_api.engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
 from .engine_api.images import Images
 from .engine_api.state import State, exit_of, state_of
-from .reap import sweep
+from .reap import forget, sweep
 from .signals import send_signal
 
 log = logging.getLogger(__name__)
@@ -222,11 +222,17 @@ class ContainerRuntime:
         return self._inspect()
 
     def _discard(self, keep: bool = False) -> None:
-        """Ends the container and removes it unless `keep`. Errors are logged."""
+        """Ends the container, empties its secret files, and removes it unless `keep`. Errors are logged."""
+        secrets = [file.path for file in self._task.files if file.secret]
+        if self._id and (keep or secrets):
+            self._send("SIGKILL")
         try:
-            if self._id and keep:
-                self._send("SIGKILL")
-            elif self._id:
+            if self._id and secrets:
+                self._patiently(lambda: forget(self._engine, self._id, secrets), AWAY_AT_START)
+        except EngineError as error:
+            log.error("secrets of a container may be left behind: %s", error)
+        try:
+            if self._id and not keep:
                 self._patiently(lambda: remove_any(self._engine, self._id), AWAY_AT_START)
         except EngineError as error:
             log.error("a container could not be removed: %s", error)

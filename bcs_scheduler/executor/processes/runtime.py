@@ -111,7 +111,7 @@ class ProcessRuntime:
         own = (self._task.id, self._host.census, self._enforcement, self._task.user, limits)
         launcher = Launcher(*own, working_dir, {}, stdout, stderr, self._input)
         self._launcher = launcher
-        launcher.environment = prepared(self._task, self._group, self._directory, self._stopping)
+        launcher.environment = prepared(self._task, self._group, self._directory, self._stopping, self._host.secrets)
         return launcher
 
     def _new_program(self, launcher: Launcher) -> Program:

@@ -1,5 +1,5 @@
-"""The shared objects of all tasks of an executor: the pump of their output, the census, the supervisor's reports, the
-watch."""
+"""The shared objects of all tasks of an executor: the pump of their output, their secret files, the census, the
+supervisor's reports, the watch."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .. import threads
+from ..content.secrets import Secrets
 from ..output.pump import Pump
 from ..processes.census import Census
 from ..processes.orphans import Orphans
@@ -29,6 +30,7 @@ class Observed(Protocol):
 class Host:
     def __init__(self, watched: Watched, supervisor_died: Callable[[], None]) -> None:
         self.cgroup = watched.cgroup
+        self.secrets = Secrets(watched.secrets)
         self.pump = Pump()
         self.census = Census(watched.pid, watched.run)
         self.orphans = Orphans(watched.pipe, supervisor_died)

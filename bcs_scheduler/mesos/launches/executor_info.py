@@ -290,6 +290,7 @@ def _file(content: Content, variables: Mapping[str, str]) -> wire.File:
         password=content.password,
         mode=item.mode,
         owner=item.user,
+        secret=content.secret,
     )
 
 

@@ -126,6 +126,7 @@ class File(Document, frozen=True, kw_only=True):
     password: str = ""
     mode: int
     owner: str = ""
+    secret: bool = False
 
 
 class Uri(Document, frozen=True, kw_only=True):

@@ -18,10 +18,11 @@ import pytest
 
 from bcs_scheduler.executor.docker import command
 from bcs_scheduler.executor.docker.engine_api.engine import Engine
+from bcs_scheduler.executor.docker.reap import reap
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.model import File, Registry, Volume
 from bcs_scheduler.executor.runtime import Exit, TaskError
-from tests.component.executor.dockertasks import IMAGE, container_task, directory_in, started
+from tests.component.executor.dockertasks import IMAGE, TASKGROUP, container_task, directory_in, started
 from tests.component.executor.standinengine import Command, StandInEngine
 from tests.waiting import wait_for
 
@@ -139,6 +140,36 @@ def test_config_files_are_there_before_it_starts(engine: StandInEngine, make: An
     assert request.query == {"path": "/", "noOverwriteDirNonDir": "true"}
     entry, content = archive_of(request.content)
     assert (entry.name, entry.mode, entry.uid, entry.gid, content) == ("etc/app.toml", 0o600, 7, 8, b"a = 1")
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("reaped", [False, True])
+def test_secrets_are_emptied_before_a_container_goes_or_stays(
+    engine: StandInEngine, make: Any, keep: bool, reaped: bool
+) -> None:
+    """A volume and the sandbox outlive the container."""
+    secret = File(path="/data/key", data=base64.b64encode(b"s").decode(), secret=True)
+    public = File(path="/data/page", data=base64.b64encode(b"p").decode())
+    parameters = (("rm", "false"),) if keep else ()
+    found = make(replace(container_task(parameters=parameters), files=(secret, public)))
+    found.start()
+    identity = engine.only().id
+    if reaped:
+        reap(engine.path, TASKGROUP)
+    else:
+        found.stop(5.0)
+    written = [archive_of(r.content) for r in engine.requests if r.line == f"PUT /containers/{identity}/archive"]
+    assert [(entry.name, content) for entry, content in written] == [
+        ("data/key", b"s"),
+        ("data/page", b"p"),
+        ("data/key", b""),
+    ]
+    lines = engine.lines()
+    ended = [n for n, line in enumerate(lines) if line == f"POST /containers/{identity}/kill"]
+    emptied = [n for n, line in enumerate(lines) if line == f"PUT /containers/{identity}/archive"]
+    removed = [n for n, line in enumerate(lines) if line == f"DELETE /containers/{identity}"]
+    assert ended[0] < emptied[-1]
+    assert removed == [] if keep else removed[0] > emptied[-1]
 
 
 def test_owners_by_name_are_those_of_the_image(engine: StandInEngine, make: Any) -> None:

@@ -14,11 +14,14 @@ import pytest
 
 from bcs_scheduler.executor.content import files
 from bcs_scheduler.executor.content.files import inside, place, variables, write
+from bcs_scheduler.executor.content.secrets import Secrets
 from bcs_scheduler.executor.model import File, RemoteVariable
 from bcs_scheduler.executor.runtime import TaskError
 from tests.component.executor.webserver import Web, content, protected, serving
 
 SECRET = b"do not show me"
+NONE = Secrets("/absent")
+"""For tasks without secrets."""
 
 
 @pytest.fixture
@@ -45,6 +48,7 @@ def test_files_are_placed_with_their_modes(web: Web, tmp_path: Path) -> None:
         ],
         tmp_path,
         "",
+        NONE,
     )
     found = {name: (tmp_path / name).read_bytes() for name in ("etc/deep/app.toml", "rules", "absolute")}
     assert list(found.values()) == [b"a", b"remote", b""]
@@ -56,9 +60,9 @@ def test_owners_are_set_or_refused(tmp_path: Path) -> None:
     wanted = [File("a/x", encoded(b"")), File("y", encoded(b""), owner="23456:34567")]
     if os.geteuid() != 0:
         with pytest.raises(TaskError, match="does not run as root"):
-            place(wanted, tmp_path, "12345")
+            place(wanted, tmp_path, "12345", NONE)
         return
-    place(wanted, tmp_path, "12345")
+    place(wanted, tmp_path, "12345", NONE)
     owners = [((tmp_path / name).stat().st_uid, (tmp_path / name).stat().st_gid) for name in ("a", "a/x", "y")]
     assert owners == [(12345, 12345), (12345, 12345), (23456, 34567)]
 
@@ -101,6 +105,20 @@ def test_relative_paths_may_use_links_within_the_task(tmp_path: Path) -> None:
     assert inside("link/x", tmp_path) == tmp_path / "link/x"
 
 
+def test_absolute_paths_begin_in_the_task_unless_they_are_in_the_sandbox(tmp_path: Path) -> None:
+    task, work = tmp_path / "tasks" / "0", tmp_path / "work_dir"
+    task.mkdir(parents=True)
+    work.mkdir()
+    assert inside("/etc/key", task) == task / "etc/key"
+    assert inside("//etc/key", task) == task / "etc/key"
+    assert inside(f"{work}/key", task) == work / "key"
+    (task / "etc").symlink_to("/etc")
+    (work / "out").symlink_to("/")
+    for path in ("/etc/key", "/../x", f"{work}/out/key", f"{work}/../../x"):
+        with pytest.raises(TaskError, match="leads out of the task's directory"):
+            inside(path, task)
+
+
 def test_what_cannot_be_written_is_told_without_the_content(tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     (tmp_path / "file").write_text("")
@@ -125,7 +143,7 @@ def test_a_full_disk_is_told_and_leaves_nothing_behind(tmp_path: Path, monkeypat
 
 def test_content_that_is_not_base64_is_told_without_it(tmp_path: Path) -> None:
     with pytest.raises(TaskError, match="file x: its content is not base64") as caught:
-        place([File("x", "***" + SECRET.decode())], tmp_path, "")
+        place([File("x", "***" + SECRET.decode())], tmp_path, "", NONE)
     assert SECRET.decode() not in str(caught.value)
 
 
@@ -182,7 +200,7 @@ def test_stopping_ends_the_fetching(web: Web, tmp_path: Path) -> None:
 
     web.pages["/x"] = hang
     for act in (
-        lambda: place([File("x", url=web.url("/x"))], tmp_path, "", stopping),
+        lambda: place([File("x", url=web.url("/x"))], tmp_path, "", NONE, stopping),
         lambda: variables([RemoteVariable("A", web.url("/x"))], stopping),
     ):
         stopping.clear()

@@ -186,7 +186,7 @@ def test_an_executor_without_warden_gives_up_on_what_does_not_die(
     reading, writing = os.pipe()
     environment = {"MESOS_AGENT_ENDPOINT": "127.0.0.1:1", "MESOS_FRAMEWORK_ID": "f", "MESOS_EXECUTOR_ID": "e"}
     settings = Settings.of({**environment, "MESOS_SANDBOX": str(tmp_path)})
-    abandoned = Session(settings, supervisor.Watched(os.getpid(), reading, "run", ""))
+    abandoned = Session(settings, supervisor.Watched(os.getpid(), reading, "run", "", "/absent"))
     monkeypatch.setattr(abandoned._host.census, "abandon", lambda: [GHOST.pid])
     os.close(writing)
     wait_for(lambda: raised == [signal.SIGKILL])

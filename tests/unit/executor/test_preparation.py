@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bcs_scheduler.executor.content.preparation import expand, prepared
+from bcs_scheduler.executor.content.secrets import Secrets
 from bcs_scheduler.executor.model import File, Group, Process, Task, Uri
 from bcs_scheduler.executor.runtime import TaskError
 
@@ -39,7 +40,7 @@ def test_directories_nobody_speaks_of_are_not_made(tmp_path: Path) -> None:
 
 def test_the_environment_and_the_files(tmp_path: Path) -> None:
     task = Task(env={"A": "1"}, files=(File(path="etc/f", data="aGFsbG8=", mode=0o640),))
-    found = prepared(task, Group(agent_ip="10.0.0.4"), tmp_path / "tasks/0", threading.Event())
+    found = prepared(task, Group(agent_ip="10.0.0.4"), tmp_path / "tasks/0", threading.Event(), Secrets("/absent"))
     assert found == {"A": "1", "BCS_CONTAINER_IP": "10.0.0.4"}
     placed = tmp_path / "tasks/0/etc/f"
     assert (placed.read_text(), placed.stat().st_mode & 0o777) == ("hallo", 0o640)
@@ -48,5 +49,5 @@ def test_the_environment_and_the_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize("env", [{"A=B": "hunter2"}, {"A": "hunter2\0"}])
 def test_variables_no_process_can_have(tmp_path: Path, env: dict[str, str]) -> None:
     with pytest.raises(TaskError) as caught:
-        prepared(Task(env=env), Group(), tmp_path, threading.Event())
+        prepared(Task(env=env), Group(), tmp_path, threading.Event(), Secrets("/absent"))
     assert "hunter2" not in str(caught.value)

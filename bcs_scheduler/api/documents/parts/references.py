@@ -52,7 +52,9 @@ def check_references(task: TaskDocument, path: str, problems: Problems) -> None:
                     continue
                 _check_item(item, where, problems, inside=inside)
                 taken = variables if item.type == "env" else files
-                target = target_of(item) if item.type == "env" else posixpath.normpath(target_of(item))
+                target = target_of(item)
+                if item.type != "env":
+                    target = posixpath.normpath(target if inside else target.lstrip("/"))
                 taken.take(target, member(where, "keyOrPath"), problems)
 
 
@@ -69,7 +71,11 @@ def _check_item(item: ItemDocument, path: str, problems: Problems, *, inside: bo
     check_user(item.user, member(path, "user"), problems)
     if not item.key_or_path:
         problems.add(target, "is required: the path of the file")
-    check_file_path(target_of(item), target, problems, absolute=inside)
+    written = target_of(item)
+    check_file_path(written if inside else written.lstrip("/"), target, problems, absolute=inside)
+    if not inside and written.startswith("/"):
+        within = posixpath.normpath(written.lstrip("/"))
+        problems.warn(target, "is written below the folder of the process, not to this path of the agent", within)
 
 
 def _check_names(item: ItemDocument, path: str, problems: Problems) -> None:

@@ -20,6 +20,9 @@ LABEL_TASKGROUP = "io.bcs.taskgroup"
 LABEL_TASK = "io.bcs.task"
 LABEL_EXECUTOR = "io.bcs.executor"
 """The process that drives the container (.reap.executor_mark)."""
+LABEL_SECRETS = "io.bcs.secrets"
+"""Paths of the secret files of the container, as a JSON list. They are emptied before the container is removed or left:
+a container that stays, a volume and the sandbox outlive its end."""
 LABEL_KEEP = "io.bcs.keep"
 """On containers that stay when they have ended (parameter rm=false)."""
 SANDBOX = "/mnt/mesos/sandbox"
@@ -187,6 +190,9 @@ def _labels(task: Task, group: Group) -> dict[str, str]:
     labels = {**task.container.labels, LABEL_TASKGROUP: group.taskgroup, LABEL_TASK: task.id}
     if keeps_container(task):
         labels[LABEL_KEEP] = "true"
+    secret = [file.path for file in task.files if file.secret]
+    if secret:
+        labels[LABEL_SECRETS] = json.dumps(secret)
     return labels
 
 
