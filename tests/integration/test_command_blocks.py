@@ -245,6 +245,7 @@ def test_the_readme_and_all_other_blocks_work_in_two_terminals(desk: Desk) -> No
     assert code == 0
 
 
+@pytest.mark.rotating
 def test_the_demo_works_and_the_other_targets_exist(desk: Desk) -> None:
     command: dict[str, Any] = {"cwd": desk.folder, "env": desk.environment, "capture_output": True, "text": True}
     demo = subprocess.run(["make", "demo"], **command)

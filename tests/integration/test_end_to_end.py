@@ -137,6 +137,7 @@ def test_a_failed_over_master_changes_nothing(ha_mesos: RealMesos, start_schedul
     wait_for(lambda: len(running_in_mesos(ha_mesos)) == 6, 30, "six running tasks")
 
 
+@pytest.mark.rotating
 def test_kill_9_in_the_middle_of_launching_200(start_scheduler: StartScheduler, big_mesos: RealMesos) -> None:
     scheduler = start_scheduler(big_mesos.url).wait_ready()
     accepted = scheduler.call("POST", "/namespaces/default/applications", document("many", 200, ["/bin/sleep", "1000"]))

@@ -114,6 +114,7 @@ def after_the_failover_timeout(site: Site, scheduler: SchedulerProcess) -> Sched
     return site.start()
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("removal", [while_leading, while_nobody_leads, after_the_failover_timeout])
 def test_a_removed_framework_is_forgotten_and_everything_is_launched_anew(
     site: Site, removal: Callable[[Site, SchedulerProcess], SchedulerProcess]

@@ -13,7 +13,7 @@ from tests.commandblocks import ROOT
 from tests.integration.devprocess import Dev
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 PATIENCE = 60.0
 SETTINGS = {"BCS_SCHEDULER_POLICIES_FILE": str(ROOT / "conf" / "policies.yaml"), "BCS_MESOS_ROLES": "*,prod,web,batch"}

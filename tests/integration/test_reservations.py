@@ -65,6 +65,7 @@ def placeholders(scheduler: SchedulerProcess, status: str = "Running") -> list[s
     return [name for name in found for group in scheduler.taskgroups(name) if group["Status"] == status]
 
 
+@pytest.mark.rotating
 @pytest.mark.parametrize("policy", ["simple", "session", "hierarchical"])
 def test_a_reservation_gathers_the_room_that_becomes_free(scheduler: SchedulerProcess) -> None:
     scheduler.call("POST", APPLICATIONS, application("filler", 8))

@@ -21,7 +21,8 @@ ALWAYS = (
     "tests/integration/test_stores.py",
     "tests/integration/test_zookeeper_store.py",
 )
-"""Files of which no test rotates: the real Mesos, the real ZooKeeper, the program as users run it."""
+"""Files that do not rotate as a whole: the real Mesos, the real ZooKeeper, the program as users run it."""
+WHOLE = re.compile(r"^pytestmark = .*rotating", re.MULTILINE)
 ROTATING = re.compile(r"pytest\.mark\.rotating|\"rotating\"")
 
 
@@ -85,7 +86,9 @@ def test_a_share_that_does_not_exist_is_refused(text: str, monkeypatch: pytest.M
 
 
 def test_what_proves_the_program_on_real_parts_is_in_every_run() -> None:
-    assert [name for name in ALWAYS if ROTATING.search((ROOT / name).read_text(encoding="utf-8"))] == []
+    texts = {name: (ROOT / name).read_text(encoding="utf-8") for name in ALWAYS}
+    assert [name for name, text in texts.items() if WHOLE.search(text)] == []
+    assert all(text.count("\ndef test_") > len(ROTATING.findall(text)) for text in texts.values())
 
 
 def test_a_simulation_of_every_policy_is_in_every_run() -> None:
