@@ -37,7 +37,7 @@ from tests.integration.onetaskgroup import (
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.mesos
+pytestmark = [pytest.mark.mesos, pytest.mark.rotating]
 
 USER, PASSWORD = "reader", "n0t-t0-be-seen"
 NEVER: dict[str, Any] = {"restartPolicy": {"policy": "Never"}}

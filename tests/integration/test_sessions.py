@@ -117,7 +117,10 @@ def embedded(folder: Path) -> Iterator[str]:
         dev.stop()
 
 
-@pytest.fixture(params=["real-bcs", "real-mesos", "embedded-bcs", "embedded-mesos"])
+BY_MESOS = [pytest.param(name, marks=pytest.mark.rotating) for name in ("real-mesos", "embedded-mesos")]
+
+
+@pytest.fixture(params=["real-bcs", "embedded-bcs", *BY_MESOS])
 def place(request: pytest.FixtureRequest) -> Place:
     cluster, executor = request.param.split("-")
     return Place(cluster, request.getfixturevalue(cluster), executor)

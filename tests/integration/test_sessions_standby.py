@@ -22,7 +22,7 @@ from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, documen
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.zookeeper
+pytestmark = [pytest.mark.zookeeper, pytest.mark.rotating]
 
 OPERATOR, VIEWER = "bcs_operator", "bcs_viewer"
 TICKS = ["sh", "-c", "while :; do echo tick; sleep 0.1; done"]

@@ -14,7 +14,7 @@ import pytest
 from tests.unit.test_openapi import api
 from tests.unit.test_openapi_spectral import BROKEN, RECOMMENDED, small
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 ROOT = Path(__file__).resolve().parents[2]
 NEEDED = "Spectral is missing: make spectral"

@@ -21,7 +21,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 Json = dict[str, Any]
 

@@ -22,7 +22,7 @@ from store.records import Framework, Secret
 from tests.integration.storeplaces import Candidate, done, puts
 from tests.integration.zookeeper import ZooKeeperServer
 
-pytestmark = pytest.mark.zookeeper
+pytestmark = [pytest.mark.zookeeper, pytest.mark.rotating]
 SECRETS = [Secret(namespace="shop", name=f"s{number}") for number in range(300)]
 
 
