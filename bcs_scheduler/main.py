@@ -21,6 +21,7 @@ COMMANDS = {
         "key": Entry(ADMIN, "key", "Keys that encrypt secrets in the store."),
         "reseal": Entry(ADMIN, "reseal", "Encrypt confidential records with the first key."),
         "protect-store": Entry(ADMIN, "protect_store", "Close all nodes in ZooKeeper to others."),
+        "framework": Entry(ADMIN, "framework", "The framework id, and tasks that the store does not know."),
         "set-framework": Entry(ADMIN, "set_framework", "Store the framework id of this scheduler."),
         "forget-framework": Entry(ADMIN, "forget_framework", "Drop the stored framework id."),
     }

@@ -44,7 +44,7 @@ EventReason = Literal[
     "AgentSettingsForgotten", "AgentSettingsTooLarge", "DrainStarted", "DrainFinished", "DrainFailed",
     "DrainCancelled",
     "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved", "LeaderTookOver", "TimesMoved",
-    "ReplacementsHalted", "ReplacementsResumed",
+    "ReplacementsHalted", "ReplacementsResumed", "UnknownTasksFound", "UnknownTasksDecided",
     "PolicyPluginFailed",
 ]  # fmt: skip
 Level = Literal["info", "warning", "error"]
@@ -277,6 +277,13 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
             "error",
         ),
         ("ReplacementsResumed", "Lost taskgroups are replaced again.", ""),
+        (
+            "UnknownTasksFound",
+            "Tasks run that the store does not know; nothing is launched until an operator has decided about them.",
+            "",
+            "error",
+        ),
+        ("UnknownTasksDecided", "An operator has decided about tasks that the store does not know.", ""),
         ("TimesMoved", "Records were far ahead of the clock; their times were moved.", "times-moved", "warning"),
         ("PolicyPluginFailed", "A plug-in of the policy failed or was too slow.", "", "warning"),
     )

@@ -125,6 +125,11 @@ class Ids:
     def __init__(self, floor: int = 0) -> None:
         self._last = floor
 
+    @property
+    def last(self) -> int:
+        """The last number that was made; before the first, the floor."""
+        return self._last
+
     def next(self, now: float) -> int:
         """Unix nanoseconds of `now` (Unix seconds), or one more than the last number if that is greater."""
         self._last = max(self._last + 1, int(now * 1e9))

@@ -11,7 +11,7 @@ from offers.policy.holds import Hold
 from store.records import TaskGroup
 from transactions.kinds import daemonset
 from transactions.rules.gangs import WAITS
-from transactions.rules.taskgroups.losses import HALTED
+from transactions.rules.taskgroups.losses import HALTS
 from transactions.text import counted
 
 NAMED = 3
@@ -126,7 +126,7 @@ def reason_text(reason: str) -> str:
 def waiting(missing: tuple[str, ...]) -> str:
     """Returns the message of a launch that waits for configuration. `missing`: as `transactions.injection.missing`
     returns it."""
-    kind = "" if missing and (missing[0] in WAITS or missing[0] == HALTED) else "for configuration: "
+    kind = "" if missing and missing[0] in WAITS | HALTS else "for configuration: "
     return f"waiting {kind}{'; '.join(missing)}"
 
 

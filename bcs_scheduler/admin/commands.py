@@ -10,6 +10,9 @@ import click
 
 from bcs_scheduler.admin import maintenance
 from bcs_scheduler.admin.maintenance import MaintenanceError
+from bcs_scheduler.cli.commands.agents import framework as unknown
+from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.session import Session
 from bcs_scheduler.security.caller import EVERYTHING, ROLES
 from bcs_scheduler.security.tokens import hash_of, new_token, token_entry
 from bcs_scheduler.security.watched import Broken
@@ -106,10 +109,40 @@ def forget_framework(store: Store, force: bool) -> str:
 @on_store
 def set_framework(store: Store, identity: str, force: bool) -> str:
     """Store the framework ID under which Mesos lists this scheduler, after the record was lost or cannot be read.
-    Stop every scheduler first."""
+    Stop every scheduler first.
+
+    Tasks that run and that the store does not know are not ended: the next leader halts until `framework adopt` or
+    `framework end`.
+    """
     before = maintenance.set_framework(store, identity, force=force)
     replaced = f" (before: {before})" if before and before != identity else ""
     return f"the next leader subscribes as framework {identity}{replaced}"
+
+
+class _Framework(click.Group):
+    """The commands of the framework; those of a running leader end with the exit codes of `bcs`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CliError as error:
+            Session().fail(error)
+            ctx.exit(error.exit_code)
+
+
+framework = _Framework(
+    "framework",
+    help="The framework id in the store, and running tasks that the store does not know. `set` and `forget` need the "
+    "store while no scheduler leads; `show`, `adopt` and `end` ask the running leader (--server, --token-file).",
+)
+for name, one in (
+    ("set", set_framework),
+    ("forget", forget_framework),
+    ("show", unknown.show),
+    ("adopt", unknown.adopt),
+    ("end", unknown.end),
+):
+    framework.add_command(one, name)
 
 
 @click.command("reseal")

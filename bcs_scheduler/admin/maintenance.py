@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from bcs_scheduler.core.term_start import mark_of, with_gap
 from bcs_scheduler.leadership.checks.eligibility import obstacle, possibly_alive
 from store.base import BatchTooLarge, Change, Store, StoreError, Term
 from store.encoding.seal import OPEN_KINDS
@@ -84,10 +85,16 @@ def set_framework(store: Store, identity: str, *, force: bool) -> str:
     if not identity or len(identity) > LONGEST_ID or not identity.isprintable() or " " in identity:
         raise MaintenanceError(f"{identity!r} is not a framework id")
     with leading(store) as epoch:
-        framework = State(store.load().records).framework
+        state = State(store.load().records)
+        framework = state.framework
         if framework.id and framework.id != identity and not force:
             raise MaintenanceError(f"framework {framework.id} is stored already; --force replaces it")
-        wanted = replace(framework, id=identity, created_at=framework.created_at or time.time(), forgotten=False)
+        now = time.time()
+        wanted = replace(framework, id=identity, created_at=framework.created_at or now, forgotten=False)
+        if framework.id != identity:
+            # No leader of this store has launched tasks of this framework but those in the records.
+            mark = mark_of(state) if not framework.id else 0
+            wanted = replace(wanted, gaps=with_gap(framework.gaps, mark, int(now * 1e9)))
         _write(store, epoch, [wanted])
     return framework.id
 

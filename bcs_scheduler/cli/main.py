@@ -70,6 +70,7 @@ COMMANDS: Sections = {
         "drain": Entry(f"{AGENTS}.drain", "drain", "Move all taskgroups away from agents."),
         "taint": Entry(f"{AGENTS}.scheduling", "taint", "Set or remove taints of agents."),
         "resume": Entry(f"{AGENTS}.scheduling", "resume", "Replace lost taskgroups again after a large loss."),
+        "framework": Entry(f"{AGENTS}.framework", "framework", "Decide about tasks that the store does not know."),
         "rebalance": Entry(f"{AGENTS}.rebalance", "rebalance", "Move taskgroups to fewer or more even agents."),
         "set": Entry(f"{AGENTS}.settings", "settings", "Change settings of agents and namespaces."),
         "enable": Entry(f"{AGENTS}.scheduling", "enable", "Old name of uncordon.", hidden=True),

@@ -13,12 +13,12 @@ from bcs_scheduler.core.requests.open_commands import OpenCommands
 from bcs_scheduler.core.requests.priority_bounds import PriorityBounds
 from bcs_scheduler.core.requests.quotas import Quotas
 from bcs_scheduler.core.structures.run_times import RunTimes
+from bcs_scheduler.core.term_start import highest_id
 from offers.agents import Directory
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Occupant
 from offers.planned import PlannedCensus
 from store.base import RecordTooLarge, RecordUnencodable
-from store.ids import nanoseconds_of
 from store.reasons import REASONS, EventReason, Level
 from store.records import TaskGroup
 from store.state import State
@@ -50,7 +50,7 @@ class TurnContext:
         self.options = options
         self.uow = UnitOfWork(state, transitions=transitions.RULES)
         self.recorder = EventRecorder(state)
-        self.ids = Ids(_highest_id(state))
+        self.ids = Ids(highest_id(state))
         self.agents = Directory()
         self.pool = OfferPool(self.occupants)
         self.census = PlannedCensus(state.census)
@@ -253,14 +253,6 @@ class TurnContext:
     def live_groups(self) -> list[TaskGroup]:
         """All taskgroups that have not ended."""
         return [g for g in self.state.taskgroups.values() if not g.ended]
-
-
-def _highest_id(state: State) -> int:
-    """The greatest nanosecond used in any known id: ids made from now on are greater (never reused)."""
-    tables = (state.taskgroups, state.transactions, state.commands, state.messages)
-    numbers = [nanoseconds_of(identity) for table in tables for identity in table]
-    numbers += [int(a.version) for a in state.applications.values() if a.version.isdigit()]
-    return max(numbers, default=0)
 
 
 def took_over(turn: TurnContext, event: inputs.TermBegan) -> None:

@@ -25,6 +25,7 @@ from bcs_scheduler.core.controllers.cluster.rebalancer import Rebalancer
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
+from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
 from bcs_scheduler.core.controllers.controller import Controller
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
@@ -45,7 +46,7 @@ from bcs_scheduler.core.requests.dry_run import plan, wait_for_offers, waits_for
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.sliced import SlicedRequests
 from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
-from bcs_scheduler.core.term_start import MARK_EVERY, start_of_term
+from bcs_scheduler.core.term_start import MARK_EVERY, mark_of, start_of_term, with_gap
 from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer
 from store.encoding.times import moved_back
@@ -81,6 +82,7 @@ class Core:
         self.began = start_of_term(self.state, wall, elapsed)
         self.turn_context = TurnContext(self.state, options)
         self.turn_context.start(self.began.now, "takeover")
+        self._keep_gap()
         self._bring_times_back()
         self._mark()
         self.agents: list[ListedAgent] = []
@@ -91,14 +93,18 @@ class Core:
         self._message_sender, self._health = MessageSender(self.turn_context), Health(self.turn_context)
         self.outputs = KeptOutputs(self.turn_context)
         interrupted = InterruptedLaunches(self.turn_context, self._reconciler)
+        guard = LossGuard(self.turn_context)
+        self.unknown_tasks = UnknownTasks(self.turn_context, self._orphaned_tasks, self._reconciler, lambda: guard.live)
         told = (self._reconciler, self._orphaned_tasks, self._message_sender, self._health, self.outputs, interrupted)
-        self._status_updates = StatusUpdates(self.turn_context, *told)
+        self._status_updates = StatusUpdates(self.turn_context, *told, self.unknown_tasks)
         self._task_killer, self._offer_manager = TaskKiller(self.turn_context), OfferManager(self.turn_context)
         self._garbage_collector, self._services = GarbageCollector(self.turn_context), Services(self.turn_context)
-        guard = LossGuard(self.turn_context)
-        self._request_handler = RequestHandler(self.turn_context, self._offer_manager, self._health, guard.resume)
+        self._request_handler = RequestHandler(
+            self.turn_context, self._offer_manager, self._health, guard.resume, self.unknown_tasks.decide
+        )
         self._controllers: tuple[Controller, ...] = (
             guard,
+            self.unknown_tasks,
             self._task_killer,
             self._orphaned_tasks,
             self._reconciler,
@@ -230,6 +236,14 @@ class Core:
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Like `Placer.diagnosis`."""
         return self.turn_context.placer.diagnosis(transaction_id)
+
+    def _keep_gap(self) -> None:
+        """Keeps in the records that no leader of this store has made ids since its newest record."""
+        turn, framework = self.turn_context, self.state.framework
+        gaps = with_gap(framework.gaps, mark_of(self.state), int(self.began.now * 1e9))
+        if framework.id and gaps != framework.gaps:
+            turn.uow.put(msgspec.structs.replace(framework, gaps=gaps))
+            turn.cut()
 
     def _bring_times_back(self) -> None:
         """Moves stored times back that are far ahead; they would delay restarts, time-outs and retention."""

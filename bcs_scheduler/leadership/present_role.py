@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.interface.unknown import UnknownTaskGroup
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.checks import readiness
@@ -93,6 +94,12 @@ class PresentRole:
         term = self._term
         return term.core.offers() if term is not None else []
 
+    def unknown_tasks(self) -> list[UnknownTaskGroup]:
+        term = self._term
+        if term is None:
+            raise NotLeading(self.leader_url())
+        return term.core.unknown_tasks.listed()
+
     def agents(self) -> list[ListedAgent]:
         term = self._term
         return term.core.agents if term is not None else []
@@ -130,6 +137,7 @@ class PresentRole:
             *self._records_check(),
             *readiness.standby(self._standby if term is None else None),
             *readiness.cluster_manager(term),
+            *readiness.unknown_tasks(term),
             *readiness.publishing(term),
         ]
 

@@ -72,6 +72,8 @@ SORTS: Mapping[str, AlarmKind] = {
     "FrameworkRemoved": AlarmKind("framework removed", "Error", "-removed"),
     "ReplacementsHalted": AlarmKind("large loss, replacements halted", "Error", "-halted"),
     "ReplacementsResumed": AlarmKind("replacements resumed", "Info", "-resumed", ends="-halted"),
+    "UnknownTasksFound": AlarmKind("unknown tasks run, launches halted", "Error", "-unknown"),
+    "UnknownTasksDecided": AlarmKind("unknown tasks decided", "Info", "-decided", ends="-unknown"),
     "UpdateSuspended": AlarmKind("update suspended", "Warn", "-suspended"),
     "DaemonsetStuck": AlarmKind("update stuck", "Warn", "-stuck"),
     "UpdateGoingBack": AlarmKind("update rolled back", "Warn", "-back"),

@@ -17,6 +17,7 @@ from store.records.record import Record
 PAST: Mapping[str, tuple[str, ...]] = {
     "Framework": ("created_at", "seen_at", "losses_accepted_at"),
     "LossHalt": ("since",),
+    "UnknownHalt": ("since",),
     "Application": ("created_at", "updated_at"),
     "Version": ("created_at",),
     "OrphanedTask": ("since",),
@@ -70,7 +71,7 @@ COMING: Mapping[str, tuple[str, ...]] = {
 FOREIGN: Mapping[str, tuple[str, ...]] = {"Task": ("started_at", "finished_at")}
 """Fields, by struct, with times of other clocks."""
 PARTS: Mapping[str, tuple[str, ...]] = {
-    "Framework": ("halt",),
+    "Framework": ("halt", "unknown"),
     "TaskGroup": ("tasks",),
     "Task": ("checks",),
     "Transaction": ("history", "payload"),

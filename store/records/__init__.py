@@ -53,12 +53,14 @@ from store.records.running import CheckResult as CheckResult
 from store.records.running import Drain as Drain
 from store.records.running import FailedOutput as FailedOutput
 from store.records.running import Framework as Framework
+from store.records.running import IdGap as IdGap
 from store.records.running import LossHalt as LossHalt
 from store.records.running import OrphanedTask as OrphanedTask
 from store.records.running import Task as Task
 from store.records.running import TaskGroup as TaskGroup
 from store.records.running import TaskGroupStatus as TaskGroupStatus
 from store.records.running import TaskStatus as TaskStatus
+from store.records.running import UnknownHalt as UnknownHalt
 from store.records.services import Endpoint as Endpoint
 from store.records.services import Member as Member
 from store.records.services import MemberPort as MemberPort

@@ -50,6 +50,30 @@ class LossHalt(Part, frozen=True, kw_only=True):
     """Taskgroups that had not ended before, in the whole cluster."""
 
 
+class UnknownHalt(Part, frozen=True, kw_only=True):
+    """Tasks run that the store does not know: nothing is launched and none of them is ended until an operator has
+    decided."""
+
+    since: float
+    """Unix seconds."""
+    taskgroups: int
+    """Unknown taskgroups at that time; more may have been found since."""
+    total: int
+    """Taskgroups at that time: unknown ones, and those of the records that had not ended."""
+    newer: int
+    """Unknown taskgroups at that time whose ids no leader of this store can have made."""
+
+
+class IdGap(Part, frozen=True, kw_only=True):
+    """A span of time in which no leader of this store was at work. A taskgroup with an id from this span was made by a
+    leader with another copy of the store."""
+
+    after: int
+    """Unix nanoseconds: the mark of the store at the start of the span. No id and no time in the store was greater."""
+    until: int
+    """Unix nanoseconds at which the next leader began."""
+
+
 class Framework(Record, frozen=True, kw_only=True):
     """The registration with the cluster manager. There is one framework record, and every new leader uses the same
     id."""
@@ -69,6 +93,10 @@ class Framework(Record, frozen=True, kw_only=True):
     """The loss that stops the replacement of lost taskgroups; None: they are replaced."""
     losses_accepted_at: float = 0.0
     """Unix seconds. Losses up to this time are replaced, however many there are."""
+    unknown: UnknownHalt | None = None
+    """The halt because of running tasks that the store does not know; None: there is none."""
+    gaps: tuple[IdGap, ...] = ()
+    """The longest spans without a leader, in the order of their times."""
 
     @property
     def key(self) -> str:
@@ -277,7 +305,7 @@ class TaskGroup(Record, frozen=True, kw_only=True):
 class OrphanedTask(Record, frozen=True, kw_only=True):
     """Tasks that may still run on an agent although the record of their taskgroup was removed before the taskgroup had
     ended. The scheduler kills the tasks whenever the agent can be reached, and keeps this record until they are known
-    to be gone."""
+    to be gone. If an operator has adopted the tasks, they are not killed."""
 
     kind: ClassVar[str] = "remnant"
 
@@ -287,6 +315,8 @@ class OrphanedTask(Record, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
     """Ids of those that may still run."""
     since: float = 0.0
+    adopted: bool = False
+    """The store did not know these tasks, and an operator has decided that they stay."""
 
     @property
     def key(self) -> str:

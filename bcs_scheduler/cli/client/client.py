@@ -275,6 +275,19 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
         """Ends the halt after a large loss. Returns the number of taskgroups that wait for a replacement."""
         return int(self._command("POST", "/cluster/resume").data["taskgroups"])
 
+    def unknown_tasks(self) -> Json:
+        """The running taskgroups that the store of the server does not know, and whether they halt it."""
+        return self._get("/cluster/unknowntasks")
+
+    def decide_unknown_tasks(
+        self, decision: str, applications: tuple[str, ...], *, adopted: bool = False, dry_run: bool = False
+    ) -> Json:
+        """`decision`: adopt or end. `applications`: keys; empty = all. `adopted`: also taskgroups that were adopted
+        before, only to end them. Returns the number of taskgroups, and whether the halt continues."""
+        query: Json = {"applications": ",".join(applications) or None, "dryRun": dry_run or None}
+        query |= {"adopted": True} if adopted else {}
+        return dict(self._command("POST", f"/cluster/unknowntasks/{decision}", query).data)
+
     def rebalance(self, *, goal: str, moves: int, gain: float, dry_run: bool) -> Json:
         """Moves taskgroups to fewer (`goal` pack) or more even agents (spread). `moves`: their maximum number. `gain`:
         least gain of a move. Returns the moves."""

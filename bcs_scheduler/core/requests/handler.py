@@ -14,7 +14,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.interface import losses, plans, requests
+from bcs_scheduler.core.interface import losses, plans, requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.whatif import request as what_if
 from bcs_scheduler.core.requests import queue
@@ -70,6 +70,7 @@ class RequestHandler:
         offer_manager: OfferManager,
         health: Health,
         resume: Callable[[losses.ResumeReplacements], Data],
+        decide: Callable[[unknown.DecideUnknown], Data],
     ) -> None:
         self._turn = turn
         self.queue = queue.RequestQueue(turn)
@@ -84,6 +85,7 @@ class RequestHandler:
             requests.CancelTransaction: self._cancel,
             requests.ReportHealth: health.reported,
             losses.ResumeReplacements: resume,
+            unknown.DecideUnknown: decide,
             plans.Rebalance: partial(rebalancing.run, turn),
             **self.agents.handlers,
             **trees.TreeRequests(turn, offer_manager.placing).handlers,

@@ -8,7 +8,7 @@ from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.leadership.standby import READING, STALE, Standby
 from bcs_scheduler.leadership.term import STALL, Term
 from store.base import Store
-from transactions.text import duration
+from transactions.text import counted, duration
 
 UNPUBLISHED = 30.0
 """Seconds for which services may not be published before this process calls itself not ready."""
@@ -56,6 +56,20 @@ def cluster_manager(term: Term | None) -> list[Check]:
     if status["connected"]:
         return [Check("mesos", True, f"subscribed with {status.get('master', '')}")]
     return [Check("mesos", False, f"not subscribed: {status.get('error') or 'connecting'}")]
+
+
+def unknown_tasks(term: Term | None) -> list[Check]:
+    """Checks that the store knows the tasks that run. `term` None: this process does not lead; then there is no check,
+    as without a fault."""
+    halt = term.core.state.framework.unknown if term is not None else None
+    if halt is None:
+        return []
+    newer = f", {halt.newer} of them newer than the store" if halt.newer else ""
+    words = (
+        f"{counted(halt.taskgroups, 'taskgroup')} of {halt.total} that the store does not know{newer}: none is ended "
+        "and nothing is launched; bcs-scheduler framework show lists them, framework adopt or framework end decides"
+    )
+    return [Check("tasks", False, words, "unknown_tasks")]
 
 
 def publishing(term: Term | None) -> list[Check]:

@@ -8,6 +8,10 @@ from transactions.rules.taskgroups import relaunch
 HALTED = "for the end of a large loss: lost taskgroups are not replaced now (bcs resume)"
 """Message of a replacement that a large loss stops."""
 
+UNDECIDED = "for a decision about tasks that the store does not know (bcs-scheduler framework adopt, end)"
+"""Message of a launch that unknown tasks stop."""
+HALTS = frozenset({HALTED, UNDECIDED})
+
 
 def is_lost(group: TaskGroup) -> bool:
     """True if the agent of the taskgroup is unreachable or gone, and the taskgroup has no replacement yet. A launch

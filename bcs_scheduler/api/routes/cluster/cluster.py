@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from bcs_scheduler.api.http import errors
-from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
+from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table, not_leading
 from bcs_scheduler.api.reading.query import page_or_all
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, watching
 from bcs_scheduler.api.views.cluster.agents import (
@@ -25,9 +25,11 @@ from bcs_scheduler.api.views.cluster.agents import (
 )
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.losses import ResumeReplacements
-from bcs_scheduler.leadership.gateway import Gateway
+from bcs_scheduler.core.interface.unknown import DecideUnknown, Decision, UnknownTaskGroup
+from bcs_scheduler.leadership.gateway import Gateway, NotLeading
 from bcs_scheduler.wire.times import rfc3339
 from offers.model import Offer
+from store.ids import TaskGroupId
 from store.state.ordered import Order
 
 table = Table("cluster")
@@ -106,6 +108,110 @@ def get_halt(call: Call) -> Answer:
 )
 async def resume_replacements(call: Call) -> Answer:
     return await call.submit(ResumeReplacements(dry_run=call.dry_run, cause=call.cause))
+
+
+class UnknownTaskGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A taskgroup that runs although the store does not know it. `newer`: no leader of this store can have made its id.
+    `decision`: `adopted` by an operator, or empty: an operator must decide. `since`: found or adopted then."""
+
+    taskgroup: str
+    application: str
+    namespace: str
+    agent: str
+    tasks: list[str]
+    newer: bool
+    decision: Literal["", "adopted"]
+    since: str
+
+
+class UnknownTasksView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`halted`: an operator must decide before anything is launched. `undecided`, `adopted`: numbers of taskgroups;
+    `taskgroups` has the first of them, by id. `since` is empty without a halt."""
+
+    halted: bool
+    since: str
+    undecided: int
+    adopted: int
+    taskgroups: list[UnknownTaskGroupView]
+
+
+APPLICATIONS = Param(
+    "applications", "text", "Only taskgroups of these applications: NAMESPACE/NAME, separated by commas."
+)
+ADOPTED = Param("adopted", "bool", "Also taskgroups that were adopted before.")
+LISTED = 1000
+"""Unknown taskgroups in one answer."""
+
+
+@table.read(
+    "/cluster/unknowntasks",
+    "List the running taskgroups that the store does not know",
+    answer=UnknownTasksView,
+    reasons=(),
+    leader=True,
+)
+def get_unknown_tasks(call: Call) -> Answer:
+    try:
+        found = call.gateway.unknown_tasks()
+    except NotLeading as elsewhere:
+        raise not_leading(elsewhere.leader) from elsewhere
+    halt = call.state().framework.unknown
+    adopted = sum(one.adopted for one in found)
+    view = UnknownTasksView(
+        halted=halt is not None,
+        since=rfc3339(halt.since) if halt is not None else "",
+        undecided=len(found) - adopted,
+        adopted=adopted,
+        taskgroups=[_unknown(one) for one in found[:LISTED]],
+    )
+    return Answer(view)
+
+
+def _unknown(one: UnknownTaskGroup) -> UnknownTaskGroupView:
+    parts = TaskGroupId.parse(one.id)
+    return UnknownTaskGroupView(
+        taskgroup=one.id,
+        application=parts.application if parts is not None else "",
+        namespace=parts.namespace if parts is not None else "",
+        agent=one.agent_id,
+        tasks=list(one.tasks),
+        newer=one.newer,
+        decision="adopted" if one.adopted else "",
+        since=rfc3339(one.since),
+    )
+
+
+@table.write(
+    "POST",
+    "/cluster/unknowntasks/adopt",
+    "Let taskgroups run that the store does not know",
+    query=(APPLICATIONS,),
+    reasons=(Reason.CONFLICT, Reason.NOT_FOUND),
+    status=200,
+)
+async def adopt_unknown_tasks(call: Call) -> Answer:
+    return await _decide(call, "adopt")
+
+
+@table.write(
+    "POST",
+    "/cluster/unknowntasks/end",
+    "End taskgroups that the store does not know",
+    query=(APPLICATIONS, ADOPTED),
+    reasons=(Reason.CONFLICT, Reason.NOT_FOUND),
+    status=200,
+)
+async def end_unknown_tasks(call: Call) -> Answer:
+    return await _decide(call, "end")
+
+
+async def _decide(call: Call, decision: Decision) -> Answer:
+    names = tuple(name.strip() for name in str(call.query.get("applications", "")).split(",") if name.strip())
+    adopted = bool(call.query.get("adopted", False))
+    request = DecideUnknown(
+        decision=decision, applications=names, adopted=adopted, dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(request)
 
 
 @table.read("/cluster/resources", "Fetch the resources of the cluster", answer=ClusterResource, reasons=())

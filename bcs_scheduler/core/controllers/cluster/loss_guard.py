@@ -55,6 +55,11 @@ class LossGuard:
         self._changed = False
         turn.state.watch(("taskgroup",), self._follow)
 
+    @property
+    def live(self) -> int:
+        """Number of taskgroups that have not ended."""
+        return self._live
+
     # --- controller -------------------------------------------------------------------------------------------
 
     def recover(self) -> None:

@@ -6,7 +6,11 @@ new leader continues to end them. The record is an OrphanedTask (store.records.O
 ended transaction (`left_tasks`), which is written in any case. A transaction is not written again when its orphaned
 tasks are gone: a new leader sends a KILL, and the answer shows that they are gone. When a transaction is deleted early,
 an OrphanedTask takes over the tasks that are still open. A stray is a task that the cluster manager reports and that no
-record requires. Strays are held in memory, because the reconciliation of a new leader finds them again.
+record requires (`unknown_tasks` decides whether it may be ended). Strays are held in memory, because the reconciliation
+of a new leader finds them again.
+
+An OrphanedTask that an operator has adopted is not killed: the cluster manager is asked instead whether its tasks
+still run, so that the record ends with them.
 
 Tasks of both kinds are killed at once, again with growing pauses, and again as soon as their agent has registered. The
 master answers a KILL for an unknown task as it answers a reconciliation request for this task (Master::kill), so the
@@ -23,7 +27,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.task_killer import PATIENCE
-from bcs_scheduler.core.interface.cluster_manager import End, StatusUpdate
+from bcs_scheduler.core.interface.cluster_manager import End, Reconcile, StatusUpdate
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from store.ids import taskgroup_of
 from store.records import OrphanedTask, Transaction
@@ -44,10 +48,10 @@ GRACE = 1.0
 class _Open:
     """State of an unwanted taskgroup that may still run."""
 
-    __slots__ = ("agent_id", "sent", "since", "tasks")
+    __slots__ = ("adopted", "agent_id", "sent", "since", "tasks")
 
-    def __init__(self, agent_id: str, tasks: Iterable[str], since: float) -> None:
-        self.agent_id, self.tasks, self.since = agent_id, set(tasks), since
+    def __init__(self, agent_id: str, tasks: Iterable[str], since: float, *, adopted: bool = False) -> None:
+        self.agent_id, self.tasks, self.since, self.adopted = agent_id, set(tasks), since, adopted
         self.sent = 0
 
 
@@ -67,6 +71,10 @@ class OrphanedTasks:
     def __len__(self) -> int:
         return len(self._open)
 
+    def __contains__(self, taskgroup_id: str) -> bool:
+        """True for a taskgroup whose tasks are being ended, or have been adopted."""
+        return taskgroup_id in self._open
+
     # --- records ------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
@@ -79,7 +87,7 @@ class OrphanedTasks:
             if (left := self._left(transaction)) is not None and turn.now < left.since + turn.options.agent_forget
         ]
         for record in sorted(found, key=lambda record: record.since):
-            self._add(record.id, record.agent_id, record.tasks, record.since)
+            self._add(record.id, record.agent_id, record.tasks, record.since, adopted=record.adopted)
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Kills tasks that new records list as orphaned."""
@@ -97,9 +105,12 @@ class OrphanedTasks:
                     self._begin(left)
 
     def _begin(self, record: OrphanedTask) -> None:
-        if record.id not in self._open:
-            self._add(record.id, record.agent_id, record.tasks, record.since)
-            self._kill(record.id)
+        found = self._open.get(record.id)
+        if found is None or found.adopted != record.adopted:
+            self._drop(record.id)
+            self._add(record.id, record.agent_id, record.tasks, record.since, adopted=record.adopted)
+            if not record.adopted:
+                self._kill(record.id)
 
     def keep(self, transaction: Transaction) -> None:
         """The transaction is going to be deleted in the open unit: writes an OrphanedTask with those of its tasks that
@@ -112,8 +123,8 @@ class OrphanedTasks:
         if tasks and left.id not in turn.state.orphaned_tasks:
             turn.uow.put(msgspec.structs.replace(left, tasks=tasks))
 
-    def _add(self, key: str, agent_id: str, tasks: Iterable[str], since: float) -> _Open:
-        found = self._open[key] = _Open(agent_id, tasks, since)
+    def _add(self, key: str, agent_id: str, tasks: Iterable[str], since: float, *, adopted: bool = False) -> _Open:
+        found = self._open[key] = _Open(agent_id, tasks, since, adopted=adopted)
         self._on[agent_id].add(key)
         self._due.put(key, self._turn.now)
         while len(self._open) > MOST:
@@ -157,16 +168,28 @@ class OrphanedTasks:
         found = self._open.get(key)
         if found is not None and found.agent_id == agent_id and found.tasks.issuperset(tasks):
             return False
+        if found is not None and found.adopted:
+            self._adopt_also(key, tasks)
+            return False
         known = found.tasks if found is not None else set()
         self._drop(key)
         self._add(key, agent_id, {*known, *tasks}, self._turn.now)
         self._kill(key)
         return True
 
+    def _adopt_also(self, key: str, tasks: Sequence[str]) -> None:
+        """More tasks of an adopted taskgroup: its tasks stay together."""
+        self._open[key].tasks.update(tasks)
+        record = self._turn.state.orphaned_tasks.get(key)
+        if record is not None:
+            self._turn.uow.put(msgspec.structs.replace(record, tasks=tuple(dict.fromkeys((*record.tasks, *tasks)))))
+
     def shut_down(self, key: str, agent_id: str) -> None:
         """An executor of this taskgroup has reported from the agent, and no record wants the taskgroup: the executor is
-        ended with all that it runs."""
-        self._end(key, (), agent_id, forced=True)
+        ended with all that it runs, unless the taskgroup was adopted."""
+        found = self._open.get(key)
+        if found is None or not found.adopted:
+            self._end(key, (), agent_id, forced=True)
 
     def _ended(self, key: str, task_id: str) -> None:
         found = self._open.get(key)
@@ -214,7 +237,8 @@ class OrphanedTasks:
             if key is None:
                 self._more = False
                 break
-            if turn.now >= self._open[key].since + turn.options.agent_forget:
+            found = self._open[key]
+            if not found.adopted and turn.now >= found.since + turn.options.agent_forget:
                 turn.record_event(
                     "taskgroup", key, "TaskGroupGivenUp", "no report about its remaining tasks has arrived for too long"
                 )
@@ -224,9 +248,13 @@ class OrphanedTasks:
             turn.checkpoint()
 
     def _kill(self, key: str) -> None:
+        """Kills the tasks; of an adopted taskgroup, asks for them."""
         turn, found = self._turn, self._open[key]
         forced = found.sent >= PATIENCE and bool(found.agent_id)
-        self._end(key, sorted(found.tasks), found.agent_id, forced=forced)
+        if found.adopted:
+            turn.emit(Reconcile(tasks=tuple((task, found.agent_id) for task in sorted(found.tasks)), cause=turn.cause))
+        else:
+            self._end(key, sorted(found.tasks), found.agent_id, forced=forced)
         self._due.put(key, turn.now + GRACE + self._due.pause(key, turn.options.kill_retry, LONGEST_PAUSE))
         found.sent += 1
 

@@ -45,7 +45,8 @@ class Rebalancer:
         turn, options = self._turn, self._turn.options
         if options.rebalance == "off" or (self._steps is None and turn.now < self._next):
             return
-        if not turn.connected or turn.state.framework.halt is not None:
+        framework = turn.state.framework
+        if not turn.connected or framework.halt is not None or framework.unknown is not None:
             self._end()
             return
         if self._steps is None and not self._gathering:

@@ -95,6 +95,13 @@ class Reconciler:
         unheard = len(self._turn.state.taskgroups) if waiting.todo is None else len(waiting.todo)
         return len(self._open) + max(unheard - len(waiting.heard), 0)
 
+    @property
+    def is_answered(self) -> bool:
+        """True if the cluster manager has named all tasks that it knows: the answers to the implicit RECONCILE of the
+        present subscription have stopped coming."""
+        waiting = self._round
+        return self._turn.connected and (waiting is None or waiting.todo is not None)
+
     # --- inputs -------------------------------------------------------------------------------------------------
 
     def subscribed(self) -> None:

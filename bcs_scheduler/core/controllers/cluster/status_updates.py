@@ -14,6 +14,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
+from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
 from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
 from bcs_scheduler.core.controllers.rooms.interrupted_launches import InterruptedLaunches
 from bcs_scheduler.core.controllers.workloads.health import Health, find
@@ -43,6 +44,7 @@ class StatusUpdates:
         health: Health,
         outputs: KeptOutputs,
         interrupted: InterruptedLaunches,
+        unknown_tasks: UnknownTasks,
     ) -> None:
         self._turn = turn
         self._reconciler = reconciler
@@ -51,6 +53,7 @@ class StatusUpdates:
         self._health = health
         self._outputs = outputs
         self._interrupted = interrupted
+        self._unknown_tasks = unknown_tasks
 
     def status(self, update: StatusUpdate) -> None:
         """Handles one status update; the acknowledgement leaves when the change is durable."""
@@ -69,8 +72,11 @@ class StatusUpdates:
             turn.record_event("task", update.task_id, "TaskReportIgnored", f"state {update.state} is not known")
         elif group is None or task is None or (task.ended and not mapped.ended):
             # An unwanted task: a late launch of an old leader, a task replaced while its agent was unreachable, or one
-            # that was declared gone. Its id is never used again, so killing it does no harm.
+            # that was declared gone. Its id is never used again, so killing it does no harm, unless the store is not
+            # the one with which it was launched.
             runs = mapped.status in ("Staging", "Starting", "Running")
+            if group is None and self._unknown_tasks.heard(update, ended=mapped.ended, runs=runs):
+                return
             if self._orphaned_tasks.heard(update, ended=mapped.ended, runs=runs):
                 turn.record_event(
                     "task", update.task_id, "TaskNotWanted", f"{update.state} of a task that is not wanted; killed"
@@ -85,6 +91,10 @@ class StatusUpdates:
         comes as a status update."""
         turn = self._turn
         group = turn.state.taskgroups.get(report.executor_id)
+        if group is None and self._unknown_tasks.steady(
+            report.executor_id, report.agent_id, [task_id for task_id, _ in report.tasks]
+        ):
+            return
         if group is None or group.ended:
             words = "a report of a taskgroup that is not wanted; its executor is shut down"
             turn.record_event("taskgroup", report.executor_id, "TaskGroupNotWanted", words)
