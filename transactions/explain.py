@@ -8,6 +8,7 @@ from offers.dimensions import recorded
 from offers.matching.explain import PROMISED
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
+from store.advice import advise
 from store.records import TaskGroup
 from transactions.kinds import daemonset
 from transactions.rules.gangs import WAITS
@@ -167,10 +168,7 @@ def deleting(groups: Iterable[TaskGroup]) -> str:
     away = sorted({group.hostname for group in groups if group.unreachable_since and not group.ended})
     if not away:
         return "its taskgroups are being ended"
-    return (
-        f"waits for {counted(len(away), 'unreachable agent')} ({_named(away)}); "
-        "deleting it with --force (enforce=1) does not wait for them"
-    )
+    return f"waits for {counted(len(away), 'unreachable agent')} ({_named(away)}); {advise('give_up_unreachable')}"
 
 
 def _have(groups: Sequence[TaskGroup]) -> str:

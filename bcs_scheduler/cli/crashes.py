@@ -7,6 +7,7 @@ import time
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
 from bcs_scheduler.cli.session import Session
+from store.advice import advise
 
 FAILED = ("Failed", "Error")
 RESTLESS = ("Abnormal", "Error", "Operating")
@@ -57,12 +58,11 @@ class CrashWatch:
             if version and group.get("VersionName") not in (version, None):
                 continue
             before = self._reschedules.setdefault(name, count)
+            ways = advise("look_at_failure", name=self.name)
             if group["Status"] in FAILED:
-                raise CliError(f"taskgroup {name} failed: {failure_of(group)}; {_advice(self.name)}")
+                raise CliError(f"taskgroup {name} failed: {failure_of(group)}; {ways}")
             if count > before and self._session.stable:
-                raise CliError(
-                    f"taskgroup {name} failed and was replaced{self._last_failure(name)}; {_advice(self.name)}"
-                )
+                raise CliError(f"taskgroup {name} failed and was replaced{self._last_failure(name)}; {ways}")
 
     def _last_failure(self, name: str) -> str:
         filters = {"owner": self.name, "reason": "TaskGroupFailed", "last": 20}
@@ -83,7 +83,3 @@ def failure_of(group: Json) -> str:
             why = str(task.get("Message") or group.get("Message") or "no reason given")
             return why if code is None or str(code) in why else f"{why} (exit code {code})"
     return str(group.get("Message") or "no reason given")
-
-
-def _advice(name: str) -> str:
-    return f"`bcs describe app {name} --events` and `bcs logs {name}` say more"

@@ -13,6 +13,7 @@ from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.output.text import counted, duration, verdict
 from bcs_scheduler.cli.session import Session
+from store.advice import advise
 from store.keys import transaction_name
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -94,7 +95,7 @@ def wait_for_transaction(session: Session, namespace: str, transaction: str, wat
         if status in ("FAIL", "TIMEOUT", "CANCEL"):
             raise CliError(f"{title} {verdict(status)}: {message}")
         done, total = int(found.get("progress") or 0), int(found.get("target") or 0)
-        return Look(done, total, message or _transaction_state(status, done, total), ended=status == "FINISH")
+        return Look(done, total, message or _transaction_state(found, done, total), ended=status == "FINISH")
 
     wait_until(session, title, look)
 
@@ -133,9 +134,11 @@ def wait_until_gone(session: Session, namespace: str, name: str) -> None:
     wait_until(session, name, look)
 
 
-def _transaction_state(status: str, done: int, total: int) -> str:
+def _transaction_state(found: Json, done: int, total: int) -> str:
     """Status text of a transaction without a message."""
-    return f"{done} of {total}; `bcs explain` shows the reasons" if total else verdict(status)
+    if not total:
+        return verdict(str(found["status"]))
+    return f"{done} of {total}; {advise('explain', name=str(found['objectName']))}"
 
 
 def _state(application: Json) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from store.advice import advise
 from store.records import Application, DeletePayload, TaskGroup, Transaction
 from store.state.reader import StateReader
 from transactions import base, groups
@@ -106,7 +107,7 @@ class Delete(Kind):
         text = f"{counted(len(left), 'taskgroup')} {have(len(left))} not ended"
         if away:
             named = ", ".join(away[:NAMED])
-            text += f", {len(away)} of them on unreachable agents ({named}); delete with enforce=1 to give up"
+            text += f", {len(away)} of them on unreachable agents ({named}); {advise('delete_by_force')} to give up"
         return text
 
 

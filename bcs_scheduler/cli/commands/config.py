@@ -12,6 +12,7 @@ from bcs_scheduler.cli.listing import chosen_shape, print_list
 from bcs_scheduler.cli.options import WholeHelp, connection_options, context_names, examples, list_options, session_of
 from bcs_scheduler.cli.output.tables import Column
 from bcs_scheduler.cli.session import Session
+from store.advice import advise
 
 CONTEXTS = (
     Column("CURRENT", lambda c: "*" if c["current"] else " "),
@@ -23,6 +24,8 @@ CONTEXTS = (
 )
 
 
+NEW_CONTEXT = {"name": "NAME", "server": "URL"}
+"""Placeholders for the user's own values in advice."""
 name_argument = click.argument("name", shell_complete=context_names)
 
 
@@ -48,9 +51,12 @@ def use_context(name: str) -> None:
 @config.command("current-context", epilog=examples("bcs config current-context"))
 def current_context() -> None:
     """Print the name of the current context."""
-    name = contexts.read_config().get("current-context")
+    read = contexts.read_config()
+    name = read.get("current-context")
     if not name:
-        raise NotFound("there is no current context; `bcs config use-context NAME` chooses one")
+        first = next(iter(contexts.contexts_of(read)), "")
+        way = advise("use_context", name=first) if first else advise("set_context", **NEW_CONTEXT)
+        raise NotFound(f"there is no current context; {way}")
     click.echo(name)
 
 
@@ -69,7 +75,7 @@ def get_contexts(ctx: click.Context, /, **listed: Any) -> None:
     if found or not shape.form.is_table:
         print_list(session, shape, found, CONTEXTS, lambda context: context["name"])
     else:
-        session.err.print("no contexts; `bcs config set-context NAME --server URL` makes one")
+        session.err.print(f"no contexts; {advise('set_context', **NEW_CONTEXT)}")
 
 
 @config.command(
@@ -120,7 +126,7 @@ def _existing(changed: Any, name: str) -> Any:
     """The table of contexts. Raises NotFound."""
     tables = changed.get("contexts", {})
     if name not in tables:
-        raise NotFound(f"there is no context {name!r}; `bcs config get-contexts` lists them")
+        raise NotFound(f"there is no context {name!r}; {advise('list_contexts')}")
     return tables
 
 

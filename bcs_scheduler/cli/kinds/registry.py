@@ -10,6 +10,7 @@ from bcs_scheduler.cli.kinds.base import ALIASES, Describe, Read
 from bcs_scheduler.cli.kinds.lazy import LazyTable
 from bcs_scheduler.cli.output.tables import Column
 from bcs_scheduler.cli.session import Session
+from store.advice import advise
 
 if TYPE_CHECKING:
     from bcs_scheduler.cli.documents.operations import Operations
@@ -209,7 +210,7 @@ def known_kind(session: Session, word: str) -> str:
     if kind is None:
         near = get_close_matches(word.lower(), (*COLUMNS, *ALIASES), n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise click.BadParameter(f"unknown kind {word!r}{hint}; `bcs get` lists the kinds")
+        raise click.BadParameter(f"unknown kind {word!r}{hint}; {advise('list_kinds')}")
     return kind
 
 

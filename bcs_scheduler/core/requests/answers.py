@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from store.advice import advise
 from store.records import Application, Transaction, Version
 from transactions.base import Refused
 
@@ -36,5 +37,5 @@ def refuse_if_owned(application: Application, what: str) -> None:
     only (docs/original.md#owned-applications). Raises Refused (conflict)."""
     owner = application.owner
     if owner is not None:
-        words = f"it belongs to {owner.kind} {owner.key}; change the {owner.kind}"
+        words = f"it belongs to {owner.kind} {owner.key}; {advise('change_owner', kind=owner.kind)}"
         raise Refused("conflict", f"cannot {what} application {application.key}: {words}")

@@ -30,6 +30,7 @@ from bcs_scheduler.core.requests.kinds import (
 )
 from bcs_scheduler.core.requests.kinds.agents import AgentRequests
 from bcs_scheduler.core.requests.policies import groups, managed, priorities, trees
+from store.advice import advise
 from store.ids import object_key
 from store.records import Application, TaskGroup, Transaction
 from transactions import base
@@ -196,7 +197,8 @@ class RequestHandler:
         application = self._application(command.namespace, command.name)
         refuse_if_owned(application, "delete")
         if application.status == "RollingUpdate" and not command.enforce:
-            raise Refused("conflict", f"application {application.key} is in a rolling update; delete with enforce=1")
+            words = f"application {application.key} is in a rolling update"
+            raise Refused("conflict", f"{words}; {advise('delete_by_force')}")
         return accepted(delete.create(self._turn.context, application, enforce=command.enforce))
 
     def _reschedule(self, command: requests.RescheduleTaskGroup) -> Data:

@@ -18,6 +18,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.answers import accepted
+from store.advice import advise
 from store.ids import object_key, transaction_id, transaction_name
 from store.records import Note, Queued, Record, Transaction, TransactionKind, TransactionStatus
 from transactions import base
@@ -107,14 +108,14 @@ class RequestQueue:
         options = self._turn.options
         if not options.queue_requests:
             words = "no requests wait here (setting scheduler.queue_requests)"
-            raise Refused("too_many_open", f"{words}; wait, or use onConflict=supersede")
+            raise Refused("too_many_open", f"{words}; {advise('supersede')}")
         if waiting >= options.queue_requests:
             most = options.queue_requests
             words = f"{waiting} requests wait for {target.kind} {target.key} already, at most {most} may"
-            raise Refused("too_many_open", f"{words}; wait, cancel some, or use onConflict=supersede")
+            raise Refused("too_many_open", f"{words}; {advise('cancel_waiting')}")
         if self._size + size > options.queue_total * 1000:
             words = f"the requests that wait take {self._size} bytes in all, at most {options.queue_total} kB may"
-            raise Refused("too_many_open", f"{words}; wait, or use onConflict=supersede")
+            raise Refused("too_many_open", f"{words}; {advise('supersede')}")
 
     def _write(self, request: Queueable, target: Target, body: str, position: int) -> Transaction:
         turn, name = self._turn, target.name

@@ -15,6 +15,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.rollout import update_records
+from store.advice import advise
 from store.ids import object_key
 from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup
 from store.records.workloads import StepPhase
@@ -190,7 +191,7 @@ def _between(turn: TurnContext, deployment: Deployment, found: RolloutState) -> 
         if found.unavailable and turn.now < deadline:
             return min(deadline, found.available_at)
         if strategy.manual and deployment.rested_at and not found.unavailable:
-            return _pause(turn, deployment, f"paused after step {deployment.step}; resume to continue")
+            return _pause(turn, deployment, f"paused after step {deployment.step}; {advise('resume_to_continue')}")
         if turn.now < deployment.rested_at + strategy.pause and not found.unavailable:
             return deployment.rested_at + strategy.pause
     if deployment.rolling_back or not found.unavailable:
@@ -219,9 +220,8 @@ def _canary(
 ) -> Deployment | float:
     count = found.growing.wanted
     if canary.manual:
-        return _pause(
-            turn, deployment, f"paused: a canary of {counted(count, 'new taskgroup')} is ready; resume to continue"
-        )
+        words = f"paused: a canary of {counted(count, 'new taskgroup')} is ready"
+        return _pause(turn, deployment, f"{words}; {advise('resume_to_continue')}")
     proven = max(
         (rolling.ready_since(g) for g in turn.state.groups_of(found.growing.application.key).values()), default=0.0
     )

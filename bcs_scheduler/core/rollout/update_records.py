@@ -10,6 +10,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import effects
+from store.advice import advise
 from store.ids import object_key
 from store.reasons import EventReason, Level
 from store.records import Application, Deployment, Revision, Rolling, Transaction, TransactionStatus, Version
@@ -86,10 +87,10 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, revisi
     injection.refuse_if_missing(turn.state, revision.version)
     found = rolling.rollout_state(turn.state, present, turn.now)
     if found is None:
-        raise Refused("conflict", f"deployment {present.key} has lost an application; delete it, or cancel its update")
+        raise Refused("conflict", f"deployment {present.key} has lost an application; {advise('delete_lost')}")
     if len(present.retiring) >= MOST_RETIRING:
         words = f"{len(present.retiring)} superseded revisions of deployment {present.key} still have taskgroups"
-        raise Refused("conflict", f"{words}; wait until some have ended, or cancel the update")
+        raise Refused("conflict", f"{words}; {advise('cancel_retiring')}")
     words = f"superseded by revision {revision.number}"
     _stop_adding(turn, found, "SUPERSEDED", words)
     turn.state.readiness.unfollow(found.growing.application.key)

@@ -222,7 +222,7 @@ def test_a_kind_before_names_is_never_taken_for_a_name(server: StandIn, bcs: Any
     server.on("DELETE", f"{APPS}/web", ok(ACCEPTED, 202))
     for word in ("managed", "offers", "transactions"):
         refused = bcs("delete", word, "web")
-        assert refused.code == 2 and "are not deleted with `bcs delete`" in refused.err
+        assert refused.code == 2 and "are not deleted by this command" in refused.err
         assert f"bcs delete app {word}" in refused.err
     assert server.requests("DELETE") == []
     assert bcs("delete", "applications", "web").code == 0
@@ -293,7 +293,7 @@ def test_a_wait_for_an_operation_without_a_message_tells_its_progress(server: St
     server.on("GET", "/transactions/defaultGroup/application-1", ok(transaction()))
     result = bcs("scale", "web", "4", "--wait", "--timeout", "200ms")
     assert result.code == 4
-    assert "not done after 0.2s: 1 of 2; `bcs explain` shows the reasons" in result.err
+    assert "not done after 0.2s: 1 of 2; `bcs explain app/web` shows the reasons" in result.err
 
 
 def test_wait_outlives_a_change_of_leaders(server: StandIn, bcs: Any) -> None:

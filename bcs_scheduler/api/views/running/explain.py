@@ -347,7 +347,5 @@ def _sentences(
     if unready > len(waiting):
         lines.append(f"{counted(unready - len(waiting), 'more taskgroup')} not ready")
     if not operations and not unready and len(groups) < wanted:
-        lines.append(
-            f"{counted(wanted - len(groups), 'taskgroup')} missing, and no operation creates more; scale or update"
-        )
+        lines.append(f"{counted(wanted - len(groups), 'taskgroup')} missing, and no operation creates more")
     return lines

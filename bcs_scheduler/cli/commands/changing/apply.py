@@ -29,6 +29,7 @@ from bcs_scheduler.cli.options import (
 )
 from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session
+from store.advice import advise
 
 
 def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
@@ -272,10 +273,7 @@ def _selected(session: Session, names: tuple[str, ...], files: tuple[str, ...]) 
         return
     if names[0].partition("/")[0].lower() in TASKGROUP_WORDS and (len(names) > 1 or "/" in names[0]):
         one = names[-1].rpartition("/")[2]
-        raise UsageError(
-            f"a taskgroup is not deleted by itself: `bcs reschedule {one}` replaces it, "
-            "`bcs scale` changes the number of taskgroups"
-        )
+        raise UsageError(f"a taskgroup is not deleted by itself: {advise('replace_taskgroup', name=one)}")
     kind = _kind_of(session, names[0]) if len(names) > 1 else None
     for name in names[1:] if kind else names:
         if kind:
@@ -295,7 +293,5 @@ def _kind_of(session: Session, word: str) -> str | None:
         return registered_kind(session, word)
     one = next((known for known, many in ALIASES.items() if many == listed and known in DELETABLE), None)
     if one is None:
-        raise UsageError(
-            f"{listed} are not deleted with `bcs delete`; for an application named {word}, use `bcs delete app {word}`"
-        )
+        raise UsageError(f"{listed} are not deleted by this command; {advise('delete_application', name=word)}")
     return DELETABLE[one]

@@ -15,6 +15,7 @@ from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, field_list, reason_column
 from bcs_scheduler.cli.output.text import pairs, status_text, when
 from bcs_scheduler.cli.session import Session
+from store.advice import advise
 
 NAME = "uniqueName"
 """Key that `with_names` adds for tables."""
@@ -69,12 +70,28 @@ def _reason(agent: Json) -> str:
     """Why an agent takes no taskgroups, or not all that tolerate no taints; empty if there is no restriction."""
     if not agent.get("active", True):
         return "not registered with the Mesos master"
-    parts = [DRAINS[agent["drain"]]] if agent.get("drain") in DRAINS else []
+    parts = [_drained(agent)] if agent.get("drain") else []
     if agent.get("disabled") and not parts:
-        parts.append("cordoned: no new taskgroups are placed on it; `bcs uncordon` ends that")
+        parts.append(f"cordoned: no new taskgroups are placed on it; {advise('uncordon', name=_name(agent))}")
     if agent.get("taints"):
         parts.append(f"only taskgroups that tolerate {pairs(agent['taints'])}")
     return "; ".join(parts)
+
+
+def _name(agent: Json) -> str:
+    """A name by which commands find the agent."""
+    return str(agent.get("key") or agent.get("hostname"))
+
+
+def _drained(agent: Json) -> str:
+    """Words for the state of a drain."""
+    name = _name(agent)
+    match agent["drain"]:
+        case "drained":
+            return f"all its taskgroups were moved away; {advise('uncordon_drained', name=name)}"
+        case "failed":
+            return f"not all its taskgroups could be moved away in time; {advise('drain_again', name=name)}"
+    return "its taskgroups are being moved away"
 
 
 def _delete(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:
@@ -84,7 +101,7 @@ def _delete(session: Session, namespace: str, name: str, force: bool, dry_run: b
     if any(agent["key"] == key and agent.get("active") and agent.get("id") for agent in agents):
         raise Conflict(
             f"agent {name} is registered with the Mesos master and disappears when it leaves; "
-            f"`bcs set agent {name} --reset` removes its settings"
+            f"{advise('reset_agent', name=name)}"
         )
     session.client.forget_settings([key], dry_run=dry_run)
     accepted = Accepted("", None)
@@ -93,16 +110,10 @@ def _delete(session: Session, namespace: str, name: str, force: bool, dry_run: b
 
 
 def _no_document(session: Session, document: Document, options: object) -> Accepted:
-    raise UsageError(f"{document.source}: an agent has no document; `bcs set agent` changes its settings")
+    raise UsageError(f"{document.source}: an agent has no document")
 
 
 AGENT_OPERATIONS = Operations(_no_document, _no_document, _delete)
-DRAINS = {
-    "draining": "its taskgroups are being moved away",
-    "drained": "all its taskgroups were moved away; `bcs uncordon` makes it take taskgroups again",
-    "failed": "not all its taskgroups could be moved away in time; `bcs drain` tries again",
-}
-"""Words for the states of drains."""
 AGENT_COLUMNS: Sequence[Column] = (
     Column("NAME", lambda a: a.get(NAME) or a.get("hostname")),
     Column("IP", lambda a: a.get("ip")),

@@ -26,7 +26,7 @@ def _run_document(session: Session, document: Document, dry_run: bool) -> Accept
 
 
 def _update_document(session: Session, document: Document, options: UpdateOptions) -> Accepted:
-    raise UsageError(f"{document.source}: a Command cannot be updated; use bcs apply")
+    raise UsageError(f"{document.source}: a Command cannot be updated")
 
 
 def _forget(session: Session, namespace: str, identity: str, force: bool, dry_run: bool) -> Accepted:

@@ -24,6 +24,7 @@ from bcs_scheduler.cli.kinds.workloads.deployments import is_complete, status_li
 from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.cli.waiting import Look, wait_until
+from store.advice import advise
 
 KIND = "deployment"
 HALT = 2.0
@@ -81,7 +82,7 @@ def scale(session: Session, namespace: str, name: str, instances: int, dry_run: 
 
 def rollback(session: Session, namespace: str, name: str, revision: str | None, dry_run: bool) -> Accepted:
     if revision is not None and not (revision.isascii() and revision.isdigit()):
-        raise UsageError(f"{revision!r} is not a revision number; `bcs rollout history {name}` lists the revisions")
+        raise UsageError(f"{revision!r} is not a revision number; {advise('list_revisions', name=name)}")
     number = None if revision is None else int(revision)
     accepted = session.client.rollback_deployment(namespace, name, number, dry_run=dry_run)
     report(session, KIND, name, verb(accepted, "rolling back"), accepted, dry_run)
@@ -194,13 +195,11 @@ def _raise_if_halted(name: str, deployment: Json) -> None:
         case "UpdateSuspend":
             raise CliError(
                 f"deployment {name} is suspended: {deployment.get('message') or 'a step exceeded its time limit'}; "
-                f"`bcs rollout resume {name}` repeats the step, "
-                f"`bcs rollout cancel {name}` returns to the previous revision, "
-                "applying another document updates to the document from the present state"
+                + advise("suspended_way_back" if deployment["rollingBack"] else "suspended_update", name=name)
             )
         case "UpdatePaused":
             raise Conflict(
-                f"deployment {name} is paused ({status_line(deployment)}); `bcs rollout resume {name}` continues"
+                f"deployment {name} is paused ({status_line(deployment)}); {advise('paused_update', name=name)}"
             )
         case "Deleting":
             raise Conflict(f"deployment {name} is being deleted")

@@ -18,13 +18,10 @@ from bcs_scheduler.cli.output.text import counted, pairs, status_text, when
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.cli.waiting import Look, wait_until
 from bcs_scheduler.wire.times import rfc3339
+from store.advice import advise
 from store.keys import object_key
 
 KIND = "daemonset"
-REMEDY = (
-    "`bcs explain {name}` shows the reasons, `bcs rollback daemonset/{name}` returns to the previous version, "
-    "`bcs rollout replace daemonset/{name}` repeats the update"
-)
 
 
 def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
@@ -57,9 +54,8 @@ def rollback(session: Session, namespace: str, name: str, version: str | None, d
 
 def control(session: Session, namespace: str, name: str, action: str, dry_run: bool) -> Any:
     if action != "restart":
-        raise UsageError(
-            f"daemonsets do not support {action}; `bcs rollback {KIND}/{name}` returns to the previous version"
-        )
+        way = f"; {advise('roll_back_daemonset', name=name)}" if len(history(session, namespace, name)) > 1 else ""
+        raise UsageError(f"daemonsets do not support {action}{way}")
     accepted = session.client.restart_daemonset(namespace, name, dry_run=dry_run)
     report(session, KIND, name, "replacing taskgroups", accepted, dry_run)
     return accepted
@@ -104,7 +100,9 @@ def wait_for_daemonset(session: Session, namespace: str, name: str, limit: float
         if last["Status"] == "Deleting":
             raise Conflict(f"daemonset {name} is being deleted")
         if last.get("stuck"):
-            raise CliError(f"daemonset {name} is stuck: {status_line(last)}; {REMEDY.format(name=name)}")
+            earlier = len(history(session, namespace, name)) > 1
+            ways = advise("stuck_daemonset" if earlier else "stuck_first_daemonset", name=name)
+            raise CliError(f"daemonset {name} is stuck: {status_line(last)}; {ways}")
         counts = last["counts"]
         done = min(counts["ready"], counts["updated"])
         ended = is_complete(last)

@@ -17,6 +17,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.losses import ResumeReplacements
+from store.advice import advise
 from store.reasons import EventReason
 from store.records import LossHalt, Record, TaskGroup, Transaction
 from transactions.base import Refused, Step
@@ -180,7 +181,8 @@ class LossGuard:
         turn.uow.put(msgspec.structs.replace(framework, halt=halt))
         words = (
             f"{counted(taskgroups, 'taskgroup')} of {total} on {counted(agents, 'agent')} were lost within "
-            f"{duration(WINDOW)}; lost taskgroups are not replaced until the loss is over or until `bcs resume`"
+            f"{duration(WINDOW)}; lost taskgroups are not replaced until the loss is over "
+            f"{advise('resume_replacements')}"
         )
         self._record("ReplacementsHalted", words)
         self._look_again()

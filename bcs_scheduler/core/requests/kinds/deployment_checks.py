@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
+from store.advice import AdviceCode, advise
 from store.ids import object_key
 from store.records import Application, Deployment
 from transactions.base import Refused
@@ -17,15 +18,23 @@ DOCUMENT_BYTES = 120_000
 deployment and revision, definition of revision and version, annotations of all of them and of both applications), which
 must fit the smallest commit limit of the stores (just under 1 MB)."""
 
-INSTEAD: Mapping[str, str] = {
-    "Deploying": "its taskgroups are being launched; wait for that, or update or scale it",
-    "Update": "it is being updated; wait for the end, or cancel the update",
-    "UpdatePaused": "its update is paused; resume or cancel it",
-    "UpdateSuspend": "its update is suspended; resume or cancel it",
+BUSY: Mapping[str, str] = {
+    "Deploying": "its taskgroups are being launched",
+    "Update": "it is being updated",
+    "UpdatePaused": "its update is paused",
+    "UpdateSuspend": "its update is suspended",
     "UpdateResource": "its limits are being changed; wait for the end",
     "Deleting": "it is being deleted",
 }
-"""Text for a refused operation that needs a deployment at rest, by status: the reason, and the remedy."""
+"""Why a deployment is not at rest, by status."""
+WAYS: Mapping[str, AdviceCode] = {
+    "Deploying": "update_or_scale",
+    "Update": "cancel_update",
+    "UpdatePaused": "resume_or_cancel",
+    "UpdateSuspend": "resume_or_cancel",
+}
+WAYS_BACK: Mapping[str, AdviceCode] = {"UpdatePaused": "resume", "UpdateSuspend": "resume"}
+"""The same while an update is being undone: this cannot be cancelled."""
 
 
 def existing(turn: TurnContext, namespace: str, name: str) -> Deployment:
@@ -40,7 +49,9 @@ def refuse_unless_at_rest(present: Deployment, what: str, *statuses: str) -> Non
     """Raises Refused (conflict) unless the status is one of `statuses`. `what`: the verb of the
     operation, for the message."""
     if present.status not in statuses:
-        raise Refused("conflict", f"cannot {what} deployment {present.key}: {INSTEAD[present.status]}")
+        way = (WAYS_BACK if present.rolling_back else WAYS).get(present.status)
+        words = BUSY[present.status] + (f"; {advise(way)}" if way else "")
+        raise Refused("conflict", f"cannot {what} deployment {present.key}: {words}")
 
 
 def check(wanted: Deployment) -> None:

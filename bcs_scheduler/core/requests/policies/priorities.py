@@ -15,6 +15,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.requests.concurrency import revised
 from bcs_scheduler.core.requests.policies import groups
+from store.advice import advise
 from store.reasons import EventReason
 from store.records import Deployment, PriorityClass, Version
 from transactions.base import Refused
@@ -96,9 +97,9 @@ def _refuse_changes(before: PriorityClass, wanted: PriorityClass) -> None:
     """Taskgroups of one class would otherwise have different priorities."""
     problems = []
     if wanted.value != before.value:
-        problems.append(("$.value", f"is {before.value} and cannot change; delete the class and create it again"))
+        problems.append(("$.value", f"is {before.value} and cannot change; {advise('recreate_class')}"))
     if wanted.preemption_policy != before.preemption_policy:
-        words = f"is {before.preemption_policy} and cannot change; delete the class and create it again"
+        words = f"is {before.preemption_policy} and cannot change; {advise('recreate_class')}"
         problems.append(("$.preemptionPolicy", words))
     if problems:
         words = f"priority class {wanted.name}: value and preemptionPolicy cannot change"
