@@ -12,6 +12,7 @@ from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.net.addresses import parse_address
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.security.audit import Audit
+from bcs_scheduler.security.pages import names_of
 from bcs_scheduler.security.rates import Rates
 from bcs_scheduler.security.tls import ServerTls
 from bcs_scheduler.security.tokens import read_tokens
@@ -102,14 +103,8 @@ def log_access(settings: Settings) -> None:
 
 
 def _hosts(settings: Settings) -> frozenset[str] | None:
-    """The names by which an API on loopback without tokens is meant; any other is a trick of some page."""
+    """Names of an API without tokens; None = any."""
     api = settings.api
-    listen = parse_address(api.listen, allow_zero=True)
-    if api.protected or not listen.loopback:
-        return None
-    advertised = (
-        {parse_address(api.advertise.partition("://")[2].partition("/")[0], default_port=80).host}
-        if (api.advertise)
-        else set()
-    )
-    return frozenset({"localhost", listen.host, *advertised})
+    advertised = [api.advertise.partition("://")[2].partition("/")[0]] if api.advertise else []
+    others = (parse_address(address, default_port=80).host for address in advertised)
+    return None if api.protected else names_of(parse_address(api.listen, allow_zero=True), *others)

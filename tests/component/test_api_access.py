@@ -544,6 +544,7 @@ def test_the_audit_log_names_what_a_change_is_about(guarded: Guarded) -> None:
         ({"Host": "evil.example.org", "Origin": "http://evil.example.org"}, 403),
         ({"Host": "127.0.0.1:1", "Origin": "http://evil.example.org"}, 403),
         ({"Host": "127.0.0.1:1", "Origin": "null"}, 403),
+        ({"Host": "", "Origin": "null"}, 403),
         ({"Host": "127.0.0.1:1", "Origin": "http://127.0.0.1:1"}, 200),
         ({"Authorization": "Bearer of-another-cluster"}, 200),
     ],

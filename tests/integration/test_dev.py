@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 
 from bcs_scheduler.local.objects.ports import PortClaim, used_ports
 from bcs_scheduler.local.settings import PORT_STRIDE, USUAL_PORTS, ClusterSettings
@@ -181,6 +182,34 @@ def test_it_listens_on_the_addresses_that_it_prints_and_on_no_other(folder: Path
         assert len(dev.addresses) == 4 and {host for host, _ in dev.addresses} == {"127.0.0.1"}
     finally:
         dev.interrupt()
+
+
+PAGES = (
+    {"Host": "page.example"},
+    {"Host": "page.example", "Origin": "http://page.example"},
+    {"Origin": "http://page.example"},
+    {"Origin": "null"},
+)
+"""Requests of a page under a name that leads to this machine, and of a page of another site."""
+
+
+def test_no_server_takes_requests_of_pages_of_other_sites(folder: Path) -> None:
+    run = Dev(folder, "--agents=1", "--api=127.0.0.1:0")
+    try:
+        servers = listening(run.processes)
+        assert len(servers) == 3, "API, master and agent"
+        for host, port in servers:
+            url = f"http://{host}:{port}/version"
+            assert requests.get(url, headers={"Host": f"localhost:{port}"}, timeout=60).status_code in (200, 404)
+            for headers in PAGES:
+                assert requests.get(url, headers=headers, timeout=60).status_code == 403, (url, headers)
+        (master,) = re.findall(r"^mesos (\S+)", run.said, re.MULTILINE)
+        for headers in PAGES:
+            for path in ("/control", "/api/v1/scheduler", "/master/api/v1", "/state"):
+                answer = requests.post(f"{master}{path}", data=b'{"action": "tasks"}', headers=headers, timeout=60)
+                assert (answer.status_code, answer.text[:15]) == (403, "without a token"), (path, headers)
+    finally:
+        run.interrupt()
 
 
 def test_ports_of_tasks_are_free_ones_and_no_two_clusters_share_them(folder: Path, tmp_path_factory: Any) -> None:

@@ -485,7 +485,7 @@ def test_calls_can_be_pipelined_in_protobuf(synthetic: LocalCluster) -> None:
     acknowledge.acknowledge.uuid = uuid_of(status)
     body = acknowledge.SerializeToString()
     head = (
-        f"POST /api/v1/scheduler HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"
+        f"POST /api/v1/scheduler HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-protobuf\r\n"
         f"Mesos-Stream-Id: {client.stream_id}\r\nContent-Length: {len(body)}\r\n\r\n"
     ).encode()
     host, port = address(synthetic).split(":")

@@ -49,6 +49,26 @@ def echo(request: Request) -> bytes:
 REQUEST = b"POST /some/path?query HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_a_refused_request_is_answered_before_its_body_and_nothing_reads_it(size: int) -> None:
+    taken: list[Request] = []
+
+    def handler(request: Request) -> bytes:
+        taken.append(request)
+        return echo(request)
+
+    def uploads(request: Request) -> None:
+        taken.append(request)
+
+    connection = Connection(handler, set(), uploads, lambda request: "not here" if request.method == "POST" else "")
+    transport = Transport()
+    connection.connection_made(transport)  # type: ignore[arg-type]
+    data = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n"
+    for start in range(0, len(data), size):
+        connection.data_received(data[start : start + size])
+    assert (transport.written, transport.closed, taken) == (response(403, b"not here"), True, [])
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50, 1000])
 def test_requests_arrive_in_pieces_of_any_size(size: int) -> None:
     connection, transport = connect(echo)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import HTTPConnection, Request
 
@@ -18,6 +16,7 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import Operation
 from bcs_scheduler.api.http.serving.protocol import CERTIFICATE
+from bcs_scheduler.security import pages
 from bcs_scheduler.security.audit import Audit
 from bcs_scheduler.security.browsers import SCHEME, BrowserSessions
 from bcs_scheduler.security.caller import ANYBODY, NOBODY, Caller
@@ -145,7 +144,7 @@ class RequestGate:
         """Refuses requests that are not from the page of this server: a browser sends Origin with the site of the page.
         Raises ApiError (403)."""
         origin = request.headers.get("origin")
-        if origin is None or _parts(origin).netloc != request.headers.get("host", ""):
+        if origin is None or not pages.same_site(origin, request.headers.get("host", "")):
             raise ApiError(
                 errors.FORBIDDEN, f"requests from pages of {(origin or 'unknown origin')[:80]!r} are refused"
             )
@@ -160,16 +159,9 @@ class RequestGate:
         """A caller without a token is trusted because of its address; so is every page that a browser there shows.
         Pages of other sites must not act for the caller, under any name that they have for this address. Raises
         ApiError (403)."""
-        host = request.headers.get("host", "")
-        name = _parts(f"//{host}").hostname or ""
-        if self.hosts is not None and "host" in request.headers and name not in self.hosts and not _is_address(name):
-            raise ApiError(
-                errors.FORBIDDEN,
-                f"{name[:80]!r} is not an address of this scheduler; without tokens, the header Host must be one",
-            )
-        origin = request.headers.get("origin")
-        if origin is not None and _parts(origin).netloc != host:
-            raise ApiError(errors.FORBIDDEN, f"without tokens, requests from pages of {origin[:80]!r} are refused")
+        words = pages.refusal(request.headers.get("host"), request.headers.get("origin"), self.hosts)
+        if words:
+            raise ApiError(errors.FORBIDDEN, words)
 
     def record(
         self,
@@ -271,14 +263,6 @@ def _bearer(shown: list[str]) -> str:
     return token.strip()
 
 
-def _parts(url: str) -> SplitResult:
-    """Splits the URL of a header; the result is empty for a header that is no URL."""
-    try:
-        return urlsplit(url)
-    except ValueError:
-        return urlsplit("")
-
-
 def _network(request: HTTPConnection) -> str:
     return network_of(request.client.host) if request.client else ""
 
@@ -287,11 +271,3 @@ def _too_many(what: str, wait: float) -> ApiError:
     seconds = max(1, math.ceil(wait))
     words = f"too many {what}; try again in {duration(seconds)}"
     return ApiError(errors.TOO_MANY_REQUESTS, words, headers={"Retry-After": str(seconds)})
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True

@@ -16,6 +16,8 @@ from typing import Protocol, cast, runtime_checkable
 import httptools
 
 from bcs_scheduler.local.errors import InvalidCall
+from bcs_scheduler.net.addresses import HostPort
+from bcs_scheduler.security.pages import names_of, refusal
 
 log = logging.getLogger(__name__)
 
@@ -91,6 +93,8 @@ class Upload(Protocol):
 
 Answer = bytes | Stream | SlicedResponse
 Handler = Callable[[Request], Answer]
+Refusals = Callable[[Request], str]
+"""Returns the reason why a request is refused with 403, before its body is read; empty = it is taken."""
 Uploads = Callable[[Request], Upload | None]
 """Returns the reader of the body of a request; None: the body is kept until it is complete."""
 
@@ -110,9 +114,15 @@ def failed() -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    def __init__(self, handler: Handler, open_connections: set[Connection], uploads: Uploads = lambda _: None) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        open_connections: set[Connection],
+        uploads: Uploads = lambda _: None,
+        refusals: Refusals = lambda _: "",
+    ) -> None:
         self._handler = handler
-        self._uploads = uploads
+        self._uploads, self._refusals = uploads, refusals
         self._upload: Upload | None = None
         self._open = open_connections
         self._parser = httptools.HttpRequestParser(self)
@@ -221,11 +231,16 @@ class Connection(asyncio.Protocol):
         self._headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
+        method = self._parser.get_method().decode("latin-1")
+        begun = Request(method, self._target, self._headers, b"")
+        words = self._refusals(begun)
+        if words:
+            self._refusal = response(403, words.encode())
+            raise ValueError("refused")  # ends the parser
         if self._headers.get(b"expect", b"").lower() == b"100-continue":
             self._answers.append(b"HTTP/1.1 100 Continue\r\n\r\n")
             self._flush()
-        method = self._parser.get_method().decode("latin-1")
-        self._upload = self._uploads(Request(method, self._target, self._headers, b""))
+        self._upload = self._uploads(begun)
         if self._upload is not None and self._transport is not None:
             self._upload.begin(self._transport)
 
@@ -289,20 +304,34 @@ class Connection(asyncio.Protocol):
 
 
 class HttpServer:
-    """Listens on one address; must be used from its event loop only."""
+    """Listens on one address; must be used from its event loop only. All callers may do everything, so
+    requests of pages in browsers are refused (`bcs_scheduler.security.pages`)."""
 
     def __init__(self, handler: Handler, uploads: Uploads = lambda _request: None) -> None:
         self._handler, self._uploads = handler, uploads
         self._connections: set[Connection] = set()
+        self._names: frozenset[str] | None = frozenset()
         self._server: asyncio.Server | None = None
         self.address: tuple[str, int] = ("", 0)
 
     async def start(self, host: str, port: int) -> None:
         loop = asyncio.get_running_loop()
+        self._names = names_of(HostPort(host, port))
         self._server = await loop.create_server(
-            lambda: Connection(self._handler, self._connections, self._uploads), host, port, backlog=1024
+            lambda: Connection(self._handler, self._connections, self._uploads, self._refusal_of),
+            host,
+            port,
+            backlog=1024,
         )
         self.address = self._server.sockets[0].getsockname()[:2]
+
+    def _refusal_of(self, request: Request) -> str:
+        host, origin = (request.headers.get(name) for name in (b"host", b"origin"))
+        return refusal(
+            None if host is None else host.decode("latin-1"),
+            None if origin is None else origin.decode("latin-1"),
+            self._names,
+        )
 
     def abort(self) -> None:
         """Listens no more and cuts all connections, as a program that dies. It may be started again."""
