@@ -352,3 +352,45 @@ def sleepers(seconds: str) -> set[int]:
             if words[0].endswith(b"sleep") and seconds.encode() in words:
                 found.add(int(entry.name))
     return found
+
+
+def test_a_kill_of_the_process_that_starts_tasks_is_made_good(folder: Path) -> None:
+    """Twice, and for tasks that leave processes in sessions of their own. No process of before is left when the
+    taskgroups run again."""
+    seconds = str(86_400 + os.getpid())
+    dev = Dev(folder, "--api=127.0.0.1:0")
+    script = f"setsid sleep {seconds} & exec sleep {seconds}"
+    spec = {
+        "kind": "application",
+        "metadata": {"name": "web"},
+        "restartPolicy": {"policy": "Always", "interval": 0, "backoff": 0},
+        "spec": {
+            "instance": 6,
+            "template": {"spec": {"containers": [{"command": "/bin/sh", "args": ["-c", script]}]}},
+        },
+    }
+    (folder / "web.json").write_text(json.dumps(spec))
+    dev.bcs("apply", "-f", str(folder / "web.json"), "--wait")
+    groups, pids = {one["ID"] for one in dev.bcs("get", "tg")}, sleepers(seconds)
+    for _ in range(2):
+        assert len(groups) == 6 and len(pids) == 12
+        (helper,) = [pid for pid in dev.processes if b"launcher.py" in commandline(pid)]
+        os.kill(helper, signal.SIGKILL)
+
+        def run_again(groups: set[str] = groups) -> bool:
+            found = dev.bcs("get", "tg")
+            return {one["Status"] for one in found} == {"Running"} and groups.isdisjoint(one["ID"] for one in found)
+
+        wait_for(run_again, 60, lambda: f"the taskgroups: {dev.bcs('get', 'tg')}")
+        assert not sleepers(seconds) & pids
+        wait_for(lambda: len(sleepers(seconds)) == 12, 30, "the processes")
+        groups, pids = {one["ID"] for one in dev.bcs("get", "tg")}, sleepers(seconds)
+    dev.interrupt()
+    wait_for(lambda: not sleepers(seconds), 30, "the end of the tasks")
+
+
+def commandline(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""

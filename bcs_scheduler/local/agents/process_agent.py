@@ -31,7 +31,6 @@ class ProcessAgent(Agent):
     def __init__(self, agent_id: str, spec: AgentSpec, services: ExecutorServices, sandboxes: Path) -> None:
         super().__init__(agent_id, spec, services.reports)
         self._around = services
-        self.executor_pid = services.launcher.pid
         self._sandboxes = sandboxes / spec.hostname
         self._runs: dict[tuple[str, str], TaskRun] = {}
         self._customs: dict[tuple[str, str], CustomExecutor] = {}
@@ -42,6 +41,10 @@ class ProcessAgent(Agent):
         self._groups: dict[str, Path] = {}
         """Sandboxes of default executors, by container id."""
         self.recovering = False
+
+    @property
+    def executor_pid(self) -> int:
+        return self._around.launcher.pid
 
     async def listen(self) -> None:
         """Raises OSError."""

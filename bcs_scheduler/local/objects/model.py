@@ -197,8 +197,6 @@ class Agent(abc.ABC):
         self.total = self._configured = total_amounts(spec)
         self.free = self.total
         self.port = 0
-        self.executor_pid = 0
-        """Process that runs the tasks without an executor of their own; 0 = there are no processes."""
         self.connected = True
         self.active = True
         self.registered = self.reregistered = 0.0
@@ -210,6 +208,11 @@ class Agent(abc.ABC):
         """By (framework id, task id); kept until the terminal update is acknowledged."""
         self.attributes = attribute_messages(spec)
         self._info: pb.AgentInfo | None = None
+
+    @property
+    def executor_pid(self) -> int:
+        """Process that runs the tasks without an executor of their own; 0 = there are no processes."""
+        return 0
 
     def convert(self, consumed: Amounts, converted: Amounts) -> None:
         """Resources of the agent have other reservations from now on. The caller converts `free`, or the

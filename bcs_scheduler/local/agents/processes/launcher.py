@@ -16,7 +16,7 @@ and answers, in this order for each ID:
 
 Each ID is a session and process group. When its first process ends, the other processes are killed. When the socket
 closes, because the cluster stopped or was killed, all processes are killed in the same way; should this process itself
-be killed, the kernel kills its children (PR_SET_PDEATHSIG).
+be killed, the kernel kills its children (PR_SET_PDEATHSIG), and the cluster ends the others (`end_marked`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ MARK = "MESOS_CONTAINER_ID"
 NOTE = ".containers"
 """File by which an executor names the process that removes its containers (docs/executor-protocol.md)."""
 LEAVING = 5.0
-"""Seconds for the removal of containers: they are processes of the engine, which no signal from here reaches."""
+"""Seconds for the removal of containers: they are processes of the engine, which no signal from here reaches. Executors
+whose launcher was killed have the same time to end their tasks."""
+STUBBORN = 10.0
+"""Seconds after which processes that do not die of SIGKILL (uninterruptible sleep) are waited for no longer."""
 TICK = 0.02
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -305,6 +308,26 @@ def _container(pid: int) -> str | None:
     except OSError:
         pass
     return None
+
+
+def end_marked(containers: Collection[str]) -> None:
+    """After the launcher was killed: returns when no process of these containers is left. An executor that has lost its
+    parent ends its tasks, and then itself; the processes that are left after LEAVING seconds are killed."""
+    began = time.monotonic()
+    while found := _marked(containers):
+        spent = time.monotonic() - began
+        if spent > LEAVING + STUBBORN:
+            return
+        if spent > LEAVING:
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for pid in found:
+                    _kill(pid, number)
+        time.sleep(TICK)
+
+
+def _marked(containers: Collection[str]) -> list[int]:
+    pids = [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    return [pid for pid in pids if _container(pid) in containers]
 
 
 def _kill(pid: int, number: int = signal.SIGKILL) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,12 @@ from bcs_scheduler.local.agents.processes import launcher as launcher_script
 from bcs_scheduler.local.errors import LocalClusterError
 from bcs_scheduler.tasks import background
 
+log = logging.getLogger(__name__)
+
 STOP_TIMEOUT = 10.0
+PAUSE = 1.0
+"""Seconds between two attempts to make the process anew."""
+LOST = "the process that starts the tasks was killed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,17 +54,26 @@ class Process:
 
 
 class Launcher:
-    """One per cluster. A process that was asked for is `started` or `failed`, and `exited` if it was started."""
+    """One per cluster. A process that was asked for is `started` or `failed`, and `exited` if it was started. If the
+    process that starts the others is killed, all others have ended with it, and it is made anew."""
 
     def __init__(self) -> None:
         self._processes: dict[str, Process] = {}
         self._child: subprocess.Popen[bytes] | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._orders: list[bytes] = []
+        """Given while there is no process to obey them."""
         self._idle: asyncio.Event | None = None
         """Set when no process is left that was asked for."""
 
     async def start(self) -> None:
+        """Raises OSError."""
+        reader = await self._make()
+        self._listening = background(self._watch(reader), "launcher")
+
+    async def _make(self) -> asyncio.StreamReader:
+        """Raises OSError."""
         ours, theirs = socket.socketpair()
         with theirs:
             script = os.path.abspath(launcher_script.__file__)
@@ -66,7 +82,9 @@ class Launcher:
                 [sys.executable, "-I", script], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True
             )
         reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._listening = background(self._listen(reader), "launcher")
+        self._writer.writelines(self._orders)
+        self._orders.clear()
+        return reader
 
     @property
     def pid(self) -> int:
@@ -81,10 +99,11 @@ class Launcher:
 
     async def stop(self) -> None:
         """Returns when no process is left."""
-        if self._writer is None or self._child is None or self._listening is None:
+        if self._child is None or self._listening is None:
             return
         self._listening.cancel()
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
         self._processes.clear()
         child = self._child
         try:
@@ -115,12 +134,46 @@ class Launcher:
         self._order(destroy=process.name)
 
     def _order(self, **order: object) -> None:
-        if self._writer is not None and not self._writer.is_closing():
-            self._writer.write(json.dumps(order).encode() + b"\n")
+        line = json.dumps(order).encode() + b"\n"
+        if self._writer is None:
+            self._orders.append(line)
+        elif not self._writer.is_closing():
+            self._writer.write(line)
+
+    async def _watch(self, reader: asyncio.StreamReader) -> None:
+        while True:
+            with suppress(OSError):
+                await self._listen(reader)
+            await self._lost()
+            reader = await self._made_anew()
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        while line := await reader.readline():
+        while (line := await reader.readline()).endswith(b"\n"):
             self._dispatch(json.loads(line))
+
+    async def _lost(self) -> None:
+        """The process has been killed: so has everything that it has started. Returns when that is so."""
+        if self._writer is not None:
+            self._writer.close()
+        lost, self._processes, self._writer = list(self._processes.values()), {}, None
+        log.error("%s: %d processes end with it, and it is started again", LOST, len(lost))
+        if self._child is not None:
+            await asyncio.to_thread(self._child.wait)  # its socket has closed
+        await asyncio.to_thread(launcher_script.end_marked, frozenset(process.name for process in lost))
+        for process in lost:
+            if process.pid:
+                process.on_exited(signal.SIGKILL)
+            else:
+                process.on_failed(LOST)
+        self._look_idle()
+
+    async def _made_anew(self) -> asyncio.StreamReader:
+        while True:
+            try:
+                return await self._make()
+            except OSError as error:
+                log.error("the process that starts the tasks cannot be started: %s", error)
+                await asyncio.sleep(PAUSE)
 
     def _dispatch(self, event: dict[str, Any]) -> None:
         if "started" in event:
@@ -136,5 +189,8 @@ class Launcher:
             process = self._processes.pop(event["exited"], None)
             if process is not None:
                 process.on_exited(event["status"])
+        self._look_idle()
+
+    def _look_idle(self) -> None:
         if self._idle is not None and not self._processes:
             self._idle.set()
