@@ -70,6 +70,9 @@ class CoreGateway:
     def stand_by(self, leader: str | None) -> None:
         self._role, self._leader = "slave", leader
 
+    def lead(self) -> None:
+        self._role, self._leader = "master", "http://127.0.0.1:1"
+
     def feed(self, *events: Input, now: float | None = None) -> list[object]:
         """Effects that left. `now`: Unix seconds; None: the time of the clock."""
         with self._lock:

@@ -38,6 +38,8 @@ export const onOtherTab = (act) => addEventListener("storage", (event) => event.
 
 const signed = () => (key() ? { Authorization: `Session ${key()}` } : {});
 
+const unreachable = () => new Failure(0, "unreachable", "The scheduler cannot be reached.");
+
 let reading = new AbortController();
 
 // Ends the requests for objects that are under way. Their answers are not wanted any more.
@@ -46,8 +48,9 @@ export function forget() {
   reading = new AbortController();
 }
 
-// The data of an answer; `whole`: the answer with its envelope. Raises Failure; the reason "elsewhere" means that another scheduler leads.
-export async function call(method, path, { body, base = BASE, whole = false } = {}) {
+// The data of an answer; `whole`: the answer with its envelope. `within`: milliseconds for the answer; 0 = any time. Raises
+// Failure; the reason "elsewhere" means that another scheduler leads.
+export async function call(method, path, { body, base = BASE, whole = false, within = 0 } = {}) {
   const headers = { Accept: "application/json", ...signed() };
   if (body !== undefined) headers["Content-Type"] = "application/json";
   let response;
@@ -59,10 +62,10 @@ export async function call(method, path, { body, base = BASE, whole = false } = 
       credentials: "same-origin",
       redirect: "manual",
       cache: "no-store",
-      signal: method === "GET" ? reading.signal : undefined,
+      signal: method === "GET" ? AbortSignal.any([reading.signal, ...(within ? [AbortSignal.timeout(within)] : [])]) : undefined,
     });
   } catch {
-    throw new Failure(0, "unreachable", "The scheduler cannot be reached.");
+    throw unreachable();
   }
   if (response.type === "opaqueredirect") {
     throw new Failure(307, "elsewhere", "This scheduler does not lead. The leader can change objects.");
@@ -76,17 +79,18 @@ export async function call(method, path, { body, base = BASE, whole = false } = 
 
 export const get = (path) => call("GET", path);
 
-const session = (method, body) => call(method, "/console/session", { body, base: "" });
+const session = (method, more) => call(method, "/console/session", { ...more, base: "" });
+const ANSWER = 8000;
 
-// The caller and its rights. A session that has ended is forgotten.
+// The caller and its rights, and who leads. A session that has ended is forgotten.
 export async function caller() {
-  const rights = await session("GET");
+  const rights = await session("GET", { within: ANSWER });
   if (!rights.signIn || !key()) return rights;
   keep("");
-  return session("GET");
+  return session("GET", { within: ANSWER });
 }
 
-export const signIn = async (token) => keep((await session("POST", { token })).key);
+export const signIn = async (token) => keep((await session("POST", { body: { token } })).key);
 export const signOut = () => session("DELETE").finally(() => keep(""));
 
 export const figures = () => call("GET", "/console/figures", { base: "" });
@@ -111,12 +115,17 @@ async function untilShown(signal) {
 }
 
 // Follows a stream of server-sent events until it ends, or until the page is hidden. While the page is hidden, a new
-// stream waits. `known`: id of the last frame. `take`: gets event, data, id.
-export async function follow(path, known, take, signal) {
+// stream waits. `known`: id of the last frame. `take`: gets event, data, id. `heard`: called whenever the scheduler sends
+// anything. Raises Failure.
+export async function follow(path, known, take, signal, heard = () => {}) {
   await untilShown(signal);
   const cut = new AbortController();
-  let timer = 0;
+  let [timer, late] = [0, false];
   const end = () => cut.abort();
+  const limit = setTimeout(() => {
+    late = true;
+    end();
+  }, ANSWER);
   const look = () => {
     clearTimeout(timer);
     if (!isShown()) timer = setTimeout(end, LINGER);
@@ -126,26 +135,37 @@ export async function follow(path, known, take, signal) {
   document.addEventListener("visibilitychange", look);
   try {
     if (signal.aborted) end();
-    await read(`${BASE}${path}${known ? `&lastEventId=${part(known)}` : ""}`, take, cut.signal);
+    await read(`${BASE}${path}${known ? `&lastEventId=${part(known)}` : ""}`, take, cut.signal, () => {
+      clearTimeout(limit);
+      heard();
+    });
   } catch (error) {
-    if (signal.aborted || !cut.signal.aborted) throw error;
+    if (signal.aborted || late || !cut.signal.aborted) throw error;
   } finally {
     clearTimeout(timer);
+    clearTimeout(limit);
     signal.removeEventListener("abort", end);
     removeEventListener("pagehide", end);
     document.removeEventListener("visibilitychange", look);
   }
 }
 
-async function read(address, take, signal) {
-  const response = await fetch(address, { headers: signed(), credentials: "same-origin", redirect: "manual", cache: "no-store", signal });
+async function read(address, take, signal, heard) {
+  const lost = () => {
+    throw unreachable();
+  };
+  const response = await fetch(address, { headers: signed(), credentials: "same-origin", redirect: "manual", cache: "no-store", signal }).catch(lost);
   if (response.type === "opaqueredirect") throw new Failure(307, "elsewhere", "");
-  if (!response.ok) throw new Failure(response.status, (await response.json().catch(() => ({}))).data?.reason ?? "", "");
+  if (!response.ok) {
+    const answer = await response.json().catch(() => ({}));
+    throw new Failure(response.status, answer.data?.reason ?? "", answer.message ?? `HTTP ${response.status}`);
+  }
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
-    const { done, value } = await reader.read();
+    const { done, value } = await reader.read().catch(lost);
     if (done) return;
+    heard();
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
     for (const block of blocks) frame(block, take);

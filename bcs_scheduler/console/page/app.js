@@ -2,7 +2,7 @@
 
 import { here } from "./address.js";
 import { caller, forget, onOtherTab, signIn, signOut } from "./api.js";
-import { fill, h, renew } from "./dom.js";
+import { age, fill, h, renew } from "./dom.js";
 import { agent } from "./pages/cluster/agent.js";
 import { agents } from "./pages/cluster/agents.js";
 import { queues } from "./pages/cluster/queues.js";
@@ -20,7 +20,10 @@ const bar = document.getElementById("bar");
 const notice = document.getElementById("notice");
 let rights = null;
 let store = null;
-let leave = () => {};
+let [leave, again] = [() => {}, () => {}];
+let [turn, timer, failure] = [0, 0, ""];
+const AGAIN = 2000;
+const TICK = 1000;
 
 const PAGES = [
   [/^\/?$/, overview, "Overview"],
@@ -45,37 +48,60 @@ const LINKS = [
 ];
 
 async function begin() {
+  const mine = (turn += 1);
+  clearTimeout(timer);
+  let found;
   try {
-    rights = await caller();
+    found = await caller();
   } catch (error) {
-    say(error.message, "bad");
-    setTimeout(begin, 2000);
+    if (mine !== turn) return;
+    failure = error.message;
+    tell();
+    if (store) head();
+    timer = setTimeout(begin, AGAIN);
     return;
   }
-  say("");
+  if (mine !== turn) return;
+  failure = "";
+  rights = found;
+  store?.stop();
   if (rights.signIn) {
+    store = null;
+    tell();
     ask();
     return;
   }
-  store?.stop();
   store = new Store(rights);
   store.addEventListener("lost", begin);
-  store.addEventListener("state", head);
+  let was = "";
+  store.addEventListener("state", () => {
+    head();
+    tell();
+    // What a page has asked for meanwhile was not answered.
+    if (was && !store.away) again();
+    was = store.away;
+  });
   store.run();
-  if (!rights.scheduler.leads) standby();
+  tell();
   head();
   show();
 }
 
-function say(text, kind = "") {
-  fill(notice, text ? h("p", { class: `notice ${kind}` }, text) : null);
-}
-
-function standby() {
-  const { leader, age } = rights.scheduler;
-  const words = `This scheduler is a standby. The objects are up to ${Math.max(1, Math.round(age ?? 1))} s old and cannot be changed here.`;
-  const link = leader ? h("a", { href: `${leader}/${location.hash}`, rel: "noreferrer" }, "Open the console of the leader") : null;
-  fill(notice, h("p", { class: "notice" }, words, " ", link));
+// The line above all pages. While the scheduler is away, the style sheet takes away what needs it: buttons, and the
+// colour of what is in order.
+function tell() {
+  const away = failure || store?.away || "";
+  document.documentElement.toggleAttribute("data-away", Boolean(away));
+  // The time is not read out again with each second.
+  const old = (since) => h("span", { "aria-live": "off" }, age(since / 1000));
+  if (away) {
+    const known = store?.complete ? [" The data is ", old(store.heard), " old."] : [];
+    renew(notice, h("p", { class: "notice bad" }, away, ...known, " Nothing can be changed until the scheduler answers."));
+  } else if (store && !store.leads) {
+    const leader = store.leader ?? rights.scheduler.leader;
+    const link = leader ? h("a", { href: `${leader}/${location.hash}`, rel: "noreferrer", "data-key": "leader" }, "Open the console of the leader") : null;
+    renew(notice, h("p", { class: "notice" }, "This scheduler is a standby. The data is ", old(store.heard - 1000 * store.age), " old and cannot be changed here. ", link));
+  } else renew(notice);
 }
 
 function head() {
@@ -84,14 +110,14 @@ function head() {
     const current = address === "#/" ? path === "#/" : path.startsWith(address);
     return h("a", { href: address, "aria-current": current ? "page" : null, "data-key": address }, text);
   });
-  const live = store.live ? "live" : store.leads ? "connecting" : "standby";
+  const live = failure || store.away ? "away" : store.live ? "live" : store.leads ? "connecting" : "standby";
   renew(
     bar,
     h("strong", { class: "brand" }, rights.scheduler.cluster || "BCS scheduler"),
     h("nav", { "aria-label": "Pages" }, links),
-    h("span", { class: `live ${live}`, role: "status" }, live),
+    h("span", { class: `state ${live}`, role: "status" }, live),
     h("span", { class: "who" }, `${rights.name} (${rights.role})`),
-    rights.session ? h("button", { type: "button", class: "small", "data-key": "out", onclick: end }, "Sign out") : null,
+    rights.session ? h("button", { type: "button", class: "small acts", "data-key": "out", onclick: end }, "Sign out") : null,
   );
 }
 
@@ -99,6 +125,7 @@ async function end() {
   leave();
   leave = () => {};
   store?.stop();
+  turn += 1;
   forget();
   await signOut().catch(() => {});
   begin();
@@ -155,7 +182,9 @@ function show() {
   store.addEventListener("change", act);
   act();
   const current = store;
+  again = () => current.complete && update.again?.();
   leave = () => {
+    again = () => {};
     current.removeEventListener("change", act);
     update.leave?.();
   };
@@ -174,11 +203,12 @@ function mayManage() {
 
 addEventListener("hashchange", () => {
   if (rights && !rights.signIn) {
-    if (!rights.scheduler.leads) standby();
+    tell();
     show();
     main.focus({ preventScroll: true });
     scrollTo(0, 0);
   }
 });
+setInterval(tell, TICK);
 onOtherTab(begin);
 begin();

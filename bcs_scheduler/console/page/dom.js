@@ -89,7 +89,8 @@ function patch(parent, children) {
   }
 }
 
-function become(old, fresh) {
+// Makes one element equal to another one of the same name, which may be dropped.
+export function become(old, fresh) {
   if (!(old instanceof Element)) {
     if (old.data !== fresh.data) old.data = fresh.data;
     return;
@@ -107,21 +108,6 @@ function become(old, fresh) {
   for (const type of Object.keys(old.calls ?? {})) if (!fresh.calls?.[type]) delete old.calls[type];
   for (const [type, call] of Object.entries(fresh.calls ?? {})) listen(old, type, call);
   patch(old, [...fresh.childNodes]);
-}
-
-export function table(caption, heads, rows, empty) {
-  if (!rows.length) return h("p", { class: "quiet" }, empty);
-  return h(
-    "div",
-    { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
-    h(
-      "table",
-      {},
-      h("caption", { class: "hidden" }, caption),
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, rows.map((cells) => h("tr", {}, cells.map((cell) => h("td", {}, cell))))),
-    ),
-  );
 }
 
 const GOOD = new Set(["Running", "Finish", "FINISH"]);
@@ -147,6 +133,9 @@ export function age(time, now = Date.now()) {
   }
   return `${seconds} s`;
 }
+
+// A time of day with its date.
+export const moment = (time) => new Date(time).toLocaleString("en-CA", { hour12: false });
 
 // The command of `bcs` that does the same, with a button that copies it.
 export function command(text) {

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from tests.component.apiserver import Api
 from tests.integration.browser.driver import Browser
 from tests.unit.api_support import CoreGateway, document
+from tests.waiting import wait_for
 
 PICTURES = Path(__file__).resolve().parents[3] / "build" / "console"
 SIZES = [(360, False), (360, True), (1280, False), (1280, True), (2560, False), (2560, True)]
@@ -79,5 +80,23 @@ def examine(console: Console, name: str, path: str, *words: str, picture: bool =
 
 
 def buttons(browser: Browser) -> set[str]:
-    """Texts of all buttons."""
-    return set(browser.run("return [...document.querySelectorAll('button')].map((b) => b.textContent)"))
+    """Texts of the buttons that are shown, without the heads of tables."""
+    script = "return [...document.querySelectorAll('button:not(.sort)')].filter((b) => b.checkVisibility())"
+    return set(browser.run(f"{script}.map((b) => b.textContent)"))
+
+
+def settle(console: Console, deployment: str) -> None:
+    """Ends the rolling update of a deployment: new taskgroups run, and those that are ended have ended."""
+    gateway = console.gateway
+    state = gateway.core.state
+
+    def done() -> bool:
+        offer(console)
+        for key, application in list(state.applications.items()):
+            if deployment in (key, f"{application.namespace}/{application.deployment}"):
+                for group in list(state.groups_of(key).values()):
+                    gateway.report_taskgroup("KILLED" if group.killing_since else "RUNNING", group.id)
+        gateway.feed()
+        return state.deployments[deployment].status == "Running"
+
+    wait_for(done, what=lambda: f"the end of the update: {state.deployments[deployment]}")

@@ -81,7 +81,9 @@ def test_a_viewer_sees_no_buttons_that_it_may_not_press(console: Console) -> Non
 def test_names_and_messages_are_text(console: Console) -> None:
     """An attacker who can name objects must not run anything in the page of an operator."""
     hostile = "<img src=x onerror=alert(1)>"
+    offer(console)
     create(console, "web")
+    console.gateway.report("RUNNING", "shop/web")
     application = console.gateway.core.state.applications["shop/web"]
     changed = msgspec.structs.replace(application, status="Abnormal", message=hostile)
     console.gateway.core.state.apply("application", changed.key, changed)

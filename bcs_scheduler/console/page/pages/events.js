@@ -2,9 +2,10 @@
 
 import { follow, get, part } from "../api.js";
 import { here, keep, to } from "../address.js";
-import { badge, command, counted, h, quoted, renew, table } from "../dom.js";
-import { calm, filters, select, text } from "../parts/forms.js";
+import { badge, command, counted, h, quoted, renew } from "../dom.js";
+import { calm, filters, select, text, words } from "../parts/forms.js";
 import { levelTone } from "../parts/rows.js";
+import { table } from "../tables.js";
 
 const KEPT = 500;
 const PAUSE = 300;
@@ -108,18 +109,10 @@ export function events(place, { rights }) {
   }
 
   function show() {
-    const words = set.text.toLowerCase().split(/\s+/).filter(Boolean);
-    const shown = found.filter((one) => words.every((word) => `${one.message} ${one.name} ${one.reason}`.toLowerCase().includes(word))).slice(-KEPT).reverse();
+    const fits = words(set.text);
+    const shown = found.filter((one) => fits(`${one.message} ${one.name} ${one.reason}`)).slice(-KEPT).reverse();
     count.textContent = `${counted(shown.length, "event")}${shown.length === KEPT ? ", the newest" : ""}`;
-    const rows = shown.map((one) => [
-      h("time", { datetime: one.time, title: one.time, "data-key": `event ${one.id}` }, clock(one.time)),
-      badge(one.reason, levelTone(one.level)),
-      one.kind,
-      named(one),
-      one.transaction ? h("a", { href: to.transactions({ id: one.transaction, span: "604800" }), "data-key": `tx ${one.id}`, "aria-label": `transaction of event ${one.id}` }, "open") : "",
-      h("span", { class: "why" }, one.message),
-    ]);
-    renew(list, table("Events", ["Time", "Reason", "Kind", "Object", "Transaction", "Message"], rows, "There are no events of this kind."));
+    renew(list, table("Events", COLUMNS, shown, "There are no events of this kind.", { id: "" }));
   }
 
   begin();
@@ -137,7 +130,7 @@ const PLACES = {
   application: (one) => to.application(one.namespace, one.name),
   deployment: (one) => to.deployment(one.namespace, one.name),
   agent: (one) => to.agent(one.name),
-  transaction: (one) => to.transactions({ id: one.name, span: "604800" }),
+  transaction: (one) => to.transactions({ id: one.name, span: "all" }),
 };
 // The id of a taskgroup: its number, application, namespace, cluster and time; tasks have one part more before these.
 const TASKGROUP = /^(?:\d+\.)?(\d+)\.([^.]+)\.[^.]+\.[^.]+\.\d+$/;
@@ -150,6 +143,15 @@ function named(one) {
   const name = one.kind === "transaction" ? `…${one.name.slice(-9)}` : one.name;
   return link(PLACES[one.kind](one), one.namespace ? `${one.namespace}/${name}` : name);
 }
+
+const COLUMNS = [
+  { head: "Time", cell: (one) => h("time", { datetime: one.time, title: one.time, "data-key": `event ${one.id}` }, clock(one.time)), by: (one) => one.id, down: true },
+  { head: "Reason", cell: (one) => badge(one.reason, levelTone(one.level)), by: (one) => one.reason },
+  { head: "Kind", cell: (one) => one.kind, by: (one) => one.kind },
+  { head: "Object", cell: named },
+  { head: "Transaction", cell: (one) => (one.transaction ? h("a", { href: to.transactions({ id: one.transaction, span: "all" }), "data-key": `tx ${one.id}`, "aria-label": `transaction of event ${one.id}` }, "open") : ""), by: (one) => one.transaction },
+  { head: "Message", cell: (one) => h("span", { class: "why" }, one.message), by: (one) => one.message },
+];
 
 function clock(time) {
   const at = new Date(time);

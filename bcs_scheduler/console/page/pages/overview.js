@@ -4,6 +4,7 @@ import { agentName, to } from "../address.js";
 import { figures, get, part } from "../api.js";
 import { badge, counted, h, renew } from "../dom.js";
 import { chart } from "../parts/chart.js";
+import { reasonOf } from "../parts/reasons.js";
 
 const EVERY = 10000;
 const SELDOM = 60000;
@@ -17,7 +18,7 @@ export function overview(place, { store, rights }) {
   const sums = h("div", { class: "tiles" });
   const charts = h("div", { class: "charts" });
   place.append(h("h1", {}, "Overview"), sums, h("h2", {}, "Needs attention"), list, h("h2", {}, "Last hour"), charts);
-  const reasons = new Map();
+  const asked = new Map();
   let spaces = [];
   const timer = rights.namespaces === null ? setInterval(load, EVERY) : 0;
 
@@ -36,7 +37,7 @@ export function overview(place, { store, rights }) {
   }
 
   function update() {
-    const found = [...problems(store, reasons), ...spaces.flatMap(excesses)];
+    const found = [...problems(store), ...spaces.flatMap(excesses)];
     explain(found);
     const more = found.length - SHOWN;
     renew(
@@ -58,27 +59,33 @@ export function overview(place, { store, rights }) {
 
   async function loadSpaces() {
     spaces = await get("/namespaces").catch(() => spaces);
-    if (store.complete) update();
+    if (store.complete && !left) update();
   }
 
-  // Asks why operations wait, for the first of them: only the leader knows.
+  // Reads the reasons of the first problems again: the placement of taskgroups changes them without a change of an object.
   async function explain(found) {
-    const waiting = found.filter((problem) => problem.ask).slice(0, EXPLAINED);
-    for (const { key, ask } of waiting) {
-      if (Date.now() - (reasons.get(key)?.at ?? 0) < EVERY) continue;
-      reasons.set(key, { at: Date.now(), why: reasons.get(key)?.why ?? "" });
-      const answer = await get(ask).catch(() => null);
-      const placing = answer?.transactions.map((operation) => operation.placing).find(Boolean);
-      if (answer) reasons.set(key, { at: Date.now(), why: placing?.message || answer.message });
-      if (answer) update();
+    for (const app of found.slice(0, EXPLAINED).map((problem) => problem.app).filter(Boolean)) {
+      const [namespace, name] = [app.ObjectMeta.namespace, app.Name];
+      const key = `${namespace}/${name}`;
+      if (Date.now() - (asked.get(key) ?? 0) < EVERY) continue;
+      asked.set(key, Date.now());
+      const answer = await get(`/namespaces/${part(namespace)}/applications/${part(name)}`).catch(() => null);
+      if (left) return;
+      if (!answer || answer.Reason === app.Reason) continue;
+      app.Reason = answer.Reason;
+      update();
     }
   }
 
+  let left = false;
   const clock = setInterval(() => store.complete && update(), LATE);
   const seldom = setInterval(loadSpaces, SELDOM);
   load();
   loadSpaces();
-  update.leave = () => [timer, clock, seldom].forEach(clearInterval);
+  update.leave = () => {
+    left = true;
+    [timer, clock, seldom].forEach(clearInterval);
+  };
   return update;
 }
 
@@ -103,23 +110,23 @@ export function excesses(space) {
 }
 
 // The most urgent first: failing, pending, stuck, agents.
-export function problems(store, reasons) {
+export function problems(store) {
   const found = [];
   const now = Date.now();
   for (const app of store.all("application")) {
     const address = `#/applications/${part(app.ObjectMeta.namespace)}/${part(app.Name)}`;
     const name = `${app.ObjectMeta.namespace}/${app.Name}`;
     if (app.Status === "Error" || app.Status === "Abnormal") {
-      found.push({ order: 0, label: app.Status === "Error" ? "Error" : "Failing", tone: "bad", name, address, why: app.Message });
+      found.push({ order: 0, label: app.Status === "Error" ? "Error" : "Failing", tone: "bad", name, address, app, why: app.Reason || app.Message });
     } else if (app.Status === "Pending") {
-      found.push({ order: 1, label: "Pending", tone: "busy", name, address, why: app.Message });
+      found.push({ order: 1, label: "Pending", tone: "busy", name, address, app, why: app.Reason || app.Message });
     }
   }
   for (const deployment of store.all("deployment")) {
     if (!HALTED.has(deployment.status)) continue;
     const name = `${deployment.metadata.namespace}/${deployment.metadata.name}`;
     const address = to.deployment(deployment.metadata.namespace, deployment.metadata.name);
-    found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, address, why: deployment.message });
+    found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, address, why: reasonOf(deployment) });
   }
   for (const transaction of store.all("transaction")) {
     if (transaction.status !== "INIT" || transaction.remaining === 0) continue;
@@ -129,14 +136,13 @@ export function problems(store, reasons) {
     const overdue = transaction.deadline && Date.parse(transaction.deadline) < now;
     if (!overdue && now - Date.parse(transaction.createTime) < LATE) continue;
     if (found.some((problem) => problem.address === address)) continue;
-    const key = transaction.transactionID;
-    const why = reasons.get(key)?.why || `${transaction.type}: ${transaction.remaining} of ${counted(transaction.target, "taskgroup")} ${transaction.remaining === 1 ? "remains" : "remain"}`;
-    const ask = `/namespaces/${paths[0]}/applications/${paths[1]}/explain`;
-    found.push({ order: overdue ? 0 : 1, label: overdue ? "Stuck" : "Waiting", tone: overdue ? "bad" : "busy", name, address, why, key, ask });
+    const app = store.one("application", name);
+    const why = app?.Reason || `${transaction.type}: ${transaction.remaining} of ${counted(transaction.target, "taskgroup")} ${transaction.remaining === 1 ? "remains" : "remain"}`;
+    found.push({ order: overdue ? 0 : 1, label: overdue ? "Stuck" : "Waiting", tone: overdue ? "bad" : "busy", name, address, app, why });
   }
   for (const agent of store.all("agent")) {
     const [name, address] = [agent.hostname || agent.key, to.agent(agentName(agent))];
-    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name, address, why: counted(agent.taskgroups, "taskgroup") });
+    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name, address, why: `not registered with the Mesos master; ${counted(agent.taskgroups, "taskgroup")}` });
     else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name, address, why: counted(agent.taskgroups, "taskgroup is left", "taskgroups are left") });
   }
   return found.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));

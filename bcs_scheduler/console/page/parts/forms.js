@@ -14,6 +14,12 @@ export function text(id, label, value, change, placeholder = "") {
   return h("div", { class: "field grow" }, h("label", { for: id }, label), field);
 }
 
+// A test of texts: a text passes if it has all the words of a search.
+export function words(search) {
+  const wanted = search.toLowerCase().split(/\s+/).filter(Boolean);
+  return (text) => wanted.every((word) => text.toLowerCase().includes(word));
+}
+
 export function tick(id, label, on, change) {
   const field = h("input", { id, type: "checkbox", checked: on });
   field.addEventListener("change", () => change(field.checked));

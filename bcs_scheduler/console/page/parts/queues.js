@@ -20,6 +20,9 @@ export function pendingBy(pending = {}) {
   return h("ul", { class: "plainlist" }, found.map(([reason, number]) => h("li", {}, badge(String(number), "busy"), ` ${reason.replaceAll("_", " ")}`)));
 }
 
+// The number of taskgroups that wait.
+export const waitingOf = (pending = {}) => Object.values(pending).reduce((sum, number) => sum + number, 0);
+
 // The resources of a queue. `guarantee`, `most`, `used`, `deserved`, `total`: amounts by resource, or nothing if they are
 // unknown. `total`: of the whole cluster.
 export function amounts(queue) {

@@ -2,7 +2,7 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { age, badge, command, counted, h, quoted, renew, table } from "../../dom.js";
+import { age, badge, command, counted, h, quoted, renew } from "../../dom.js";
 import { buttons } from "../../parts/changing/taskgroups.js";
 import { dialog } from "../../parts/changing/dialog.js";
 import { agentPlan } from "../../parts/changing/plans.js";
@@ -10,10 +10,12 @@ import { STATES, stateOf } from "../../parts/map/draw.js";
 import { attribute } from "../../parts/map/layout.js";
 import { capacity, meter } from "../../parts/meter.js";
 import { events, taskgroups } from "../../parts/rows.js";
+import { table } from "../../tables.js";
 
 const GATHER = 300;
 const EVERY = 5000;
 const MOST = 500;
+const BLOCKED = [{ head: "Taskgroup", cell: ({ taskgroup }) => taskgroup }, { head: "Reason", cell: ({ reason }) => h("span", { class: "why" }, reason) }];
 const TONES = ["good", "neutral", "busy", "bad"];
 
 export function agent(place, { store, mayChange, mayManage, rights }, name) {
@@ -57,7 +59,7 @@ export function agent(place, { store, mayChange, mayManage, rights }, name) {
       top,
       h("h1", {}, found.hostname || found.key, " ", badge(STATES[state], TONES[state]), found.drain && found.drain !== "draining" ? [" ", badge(found.drain, found.drain === "failed" ? "bad" : "good")] : null),
       h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))),
-      mayManage ? h("div", { class: "buttons" }, stopped ? button("Uncordon", uncordon) : button("Cordon", cordon), found.drain === "draining" ? null : button("Drain", drain)) : null,
+      mayManage ? h("div", { class: "buttons acts" }, stopped ? button("Uncordon", uncordon) : button("Cordon", cordon), found.drain === "draining" ? null : button("Drain", drain)) : null,
       h(
         "div",
         { class: "card meters" },
@@ -105,10 +107,14 @@ export function agent(place, { store, mayChange, mayManage, rights }, name) {
       meter(`since ${age(found.since)} · at most ${found.atOnce} at a time${limit}`, [[done, "allocated"]], words),
       found.message ? h("p", {}, found.message) : null,
       found.daemonsets ? h("p", { class: "quiet" }, `${counted(found.daemonsets, "taskgroup")} of daemonsets ${after(found)}.`) : null,
-      found.blocked.length ? table("Taskgroups that must stay for now", ["Taskgroup", "Reason"], found.blocked.map(({ taskgroup, reason }) => [taskgroup, reason]), "") : null,
+      found.blocked.length ? table("Taskgroups that must stay for now", BLOCKED, found.blocked, "") : null,
     ];
   }
 
+  update.again = () => {
+    shown = null;
+    update();
+  };
   update.leave = () => {
     left = true;
     clearTimeout(timer);

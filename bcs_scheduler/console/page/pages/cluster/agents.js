@@ -1,27 +1,27 @@
 // The cluster: a map with every agent as a tile, and the same agents as a table.
 
 import { agentName, here, keep, to } from "../../address.js";
-import { command, counted, fill, h, renew, table } from "../../dom.js";
-import { calm, select, text, tick } from "../../parts/forms.js";
+import { badge, command, counted, fill, h, renew } from "../../dom.js";
+import { calm, select, text, tick, words } from "../../parts/forms.js";
 import { allocation, STATES, stateOf, used } from "../../parts/map/draw.js";
 import { attribute, groupings, layout } from "../../parts/map/layout.js";
 import { MapView } from "../../parts/map/view.js";
 import { amount, capacity } from "../../parts/meter.js";
 import { Usage } from "../../parts/usage.js";
+import { order, table } from "../../tables.js";
 
 const ROWS = 100;
 const FEW = 300;
 const PAUSE = 1000;
 const SHOW = [["most", "Fullest resource"], ["cpu", "CPU"], ["mem", "Memory"], ["disk", "Disk"]];
 const TONES = ["good", "neutral", "busy", "bad"];
-const CALLED = { name: "Name", state: "State", allocated: "Allocated", taskgroups: "Taskgroups" };
 
 export function agents(place, { store, rights }) {
   if (rights.namespaces !== null) {
     place.append(h("h1", {}, "Cluster"), h("p", {}, "Agents are shown to viewers of all namespaces."));
     return () => {};
   }
-  const set = { by: null, show: "most", search: "", sort: "name", use: "", ...here().filters };
+  const set = { by: null, show: "most", search: "", use: "", ...here().filters };
   if (!SHOW.some(([key]) => key === set.show)) set.show = "most";
   const map = new MapView({ choose: told, open: (tile) => (location.hash = to.agent(agentName(tile.agent))) });
   const bar = h("div", { class: "fields" });
@@ -146,24 +146,20 @@ export function agents(place, { store, rights }) {
     const test = search(set.search);
     const all = store.all("agent");
     shown = test ? all.filter(test) : all;
-    const order = new Intl.Collator("en", { numeric: true }).compare;
     const name = (agent) => agent.hostname || agent.key;
-    const keys = { state: (agent) => -stateOf(agent), allocated: (agent) => -allocation(agent, set.show), taskgroups: (agent) => -agent.taskgroups };
-    const key = keys[set.sort];
-    shown.sort((a, b) => (key ? key(a) - key(b) : 0) || order(name(a), name(b)));
-    const words = test ? `${shown.length} of ${counted(all.length, "agent")}` : counted(all.length, "agent");
+    shown.sort((a, b) => order(name(a), name(b)));
+    const number = test ? `${shown.length} of ${counted(all.length, "agent")}` : counted(all.length, "agent");
     const kept = shown.length > ROWS ? `, the table has the first ${ROWS}` : "";
     const states = STATES.map((state, i) => [state, all.filter((agent) => stateOf(agent) === i).length]).filter(([state, number]) => number && state !== "in use");
-    count.textContent = `${words}${kept}${states.map(([state, number]) => ` · ${number} ${state}`).join("")}`;
-    const heads = Object.entries(CALLED).map(([id, label]) => h("button", { type: "button", class: "plain", "data-key": `sort ${id}`, "aria-pressed": String(set.sort === id), onclick: () => change("sort")(id) }, label));
-    const cells = shown.slice(0, ROWS).map((agent) => [
-      h("a", { href: to.agent(agentName(agent)), "data-key": agent.id || agent.key }, name(agent)),
-      h("span", { class: `badge ${TONES[stateOf(agent)]}` }, STATES[stateOf(agent)]),
-      `${Math.round(100 * allocation(agent, set.show))} %`,
-      String(agent.taskgroups),
-      `${amount(agent.cpuused)} of ${amount(agent.cputotal)} cores, ${amount(agent.memused)} of ${amount(agent.memtotal)} MB`,
-    ]);
-    renew(list, table("Agents", [...heads, "Resources"], cells, "There are no agents here."));
+    count.textContent = `${number}${kept}${states.map(([state, number]) => ` · ${number} ${state}`).join("")}`;
+    const columns = [
+      { head: "Name", cell: (agent) => h("a", { href: to.agent(agentName(agent)), "data-key": agent.id || agent.key }, name(agent)), by: name },
+      { head: "State", cell: (agent) => badge(STATES[stateOf(agent)], TONES[stateOf(agent)]), by: stateOf, down: true },
+      { head: "Allocated", cell: (agent) => `${Math.round(100 * allocation(agent, set.show))} %`, by: (agent) => allocation(agent, set.show), down: true },
+      { head: "Taskgroups", cell: (agent) => String(agent.taskgroups), by: (agent) => agent.taskgroups, down: true },
+      { head: "Resources", cell: (agent) => `${amount(agent.cpuused)} of ${amount(agent.cputotal)} cores, ${amount(agent.memused)} of ${amount(agent.memtotal)} MB`, by: (agent) => agent.cputotal, down: true },
+    ];
+    renew(list, table("Agents", columns, shown, "There are no agents here.", { id: "", most: ROWS }));
   }
 
   const live = () => measure();
@@ -178,14 +174,13 @@ export function agents(place, { store, rights }) {
   return update;
 }
 
-function search(words) {
-  const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!wanted.length) return null;
+function search(given) {
+  if (!given.trim()) return null;
+  const fits = words(given);
   return (agent) => {
     const attributes = agent.attributes.map(({ name }) => `${name}=${attribute(agent, name)}`).join(" ");
     const taints = Object.entries(agent.taints).map(([name, value]) => `${name}=${value}`).join(" ");
-    const text = `${agent.hostname} ${agent.ip} ${agent.key} ${agent.id} ${STATES[stateOf(agent)]} ${attributes} ${taints}`.toLowerCase();
-    return wanted.every((word) => text.includes(word));
+    return fits(`${agent.hostname} ${agent.ip} ${agent.key} ${agent.id} ${STATES[stateOf(agent)]} ${attributes} ${taints}`);
   };
 }
 

@@ -3,10 +3,11 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { command, counted, h, renew, table } from "../../dom.js";
+import { command, counted, h, renew } from "../../dom.js";
 import { calm } from "../../parts/forms.js";
-import { amounts, indented, pendingBy } from "../../parts/queues.js";
+import { amounts, indented, pendingBy, waitingOf } from "../../parts/queues.js";
 import { treeTables } from "../../parts/queuetrees.js";
+import { order, table } from "../../tables.js";
 
 const EVERY = 5000;
 const PAUSE = 500;
@@ -41,20 +42,25 @@ export function queues(place, { store, rights }) {
     const ordered = tree(store.all("queue"));
     const hidden = parts.length > 0 && parts.every((one) => one.policy === "hierarchical");
     count.textContent = counted((hidden ? 0 : ordered.length) + leaves.length, "queue");
-    const rows = ordered.map(({ queue, depth, label }) => {
-      const { name } = queue.metadata;
-      const found = usage.get(name);
-      return [
-        indented(label, name, depth),
-        String(queue.spec.weight ?? 1),
-        String(queue.status.taskgroups ?? 0),
-        amounts({ guarantee: queue.spec.guarantee, most: queue.spec.capability, used: found?.used ?? queue.status.used, deserved: found?.deserved, total: found?.total }),
-        pendingBy(found?.pending),
-        (queue.status.namespaces ?? []).join(", ") || (name === "default" ? "all others" : ""),
-      ];
-    });
+    const name = ({ queue }) => queue.metadata.name;
+    const figures = (one) => usage.get(name(one));
+    const used = (one) => figures(one)?.used ?? one.queue.status.used;
+    const namespaces = (one) => (one.queue.status.namespaces ?? []).join(", ") || (name(one) === "default" ? "all others" : "");
+    const columns = [
+      { head: "Queue", cell: (one, flat) => (flat ? indented(name(one), name(one), 0) : indented(one.label, name(one), one.depth)), by: name },
+      { head: "Weight", cell: ({ queue }) => String(queue.spec.weight ?? 1), by: ({ queue }) => queue.spec.weight ?? 1, down: true },
+      { head: "Taskgroups", cell: ({ queue }) => String(queue.status.taskgroups ?? 0), by: ({ queue }) => queue.status.taskgroups ?? 0, down: true },
+      {
+        head: "Guaranteed, used, maximum",
+        cell: (one) => amounts({ guarantee: one.queue.spec.guarantee, most: one.queue.spec.capability, used: used(one), deserved: figures(one)?.deserved, total: figures(one)?.total }),
+        by: (one) => used(one)?.cpus ?? 0,
+        down: true,
+      },
+      { head: "Waiting", cell: (one) => pendingBy(figures(one)?.pending), by: (one) => waitingOf(figures(one)?.pending), down: true },
+      { head: "Namespaces", cell: (one) => h("span", { class: "long" }, namespaces(one)), by: namespaces },
+    ];
     renew(trees, treeTables(parts, leaves));
-    renew(list, hidden ? null : [leaves.length ? h("h2", {}, "Queues of the other partitions") : null, table("Queues", ["Queue", "Weight", "Taskgroups", "Guaranteed, used, maximum", "Waiting", "Namespaces"], rows, "There are no queues.")]);
+    renew(list, hidden ? null : [leaves.length ? h("h2", {}, "Queues of the other partitions") : null, table("Queues", columns, ordered, "There are no queues.")]);
     drawWaiting(ordered);
   }
 
@@ -64,14 +70,15 @@ export function queues(place, { store, rights }) {
       .all("transaction")
       .filter((one) => one.status === "INIT" && one.remaining > 0)
       .sort((a, b) => Date.parse(a.createTime) - Date.parse(b.createTime));
-    const rows = found.slice(0, WAITING).map((one) => [
-      reasons.get(one.transactionID)?.queue || (byRules() ? "" : homes.get(one.namespace) ?? "default"),
-      h("a", { href: to.application(one.namespace, one.objectName), "data-key": one.transactionID }, `${one.namespace}/${one.objectName}`),
-      one.type,
-      `${one.remaining} of ${one.target}`,
-      h("span", { class: "why" }, reasons.get(one.transactionID)?.why ?? ""),
-    ]);
-    renew(waiting, found.length > WAITING ? h("p", { class: "quiet" }, `The oldest ${WAITING} of ${found.length}.`) : null, table("Operations that wait", ["Queue", "Object", "Type", "Remaining", "Waits for"], rows, "No operation waits."));
+    const queue = (one) => reasons.get(one.transactionID)?.queue || (byRules() ? "" : homes.get(one.namespace) ?? "default");
+    const columns = [
+      { head: "Queue", cell: queue },
+      { head: "Object", cell: (one) => h("a", { href: to.application(one.namespace, one.objectName), "data-key": one.transactionID }, `${one.namespace}/${one.objectName}`) },
+      { head: "Type", cell: (one) => one.type },
+      { head: "Remaining", cell: (one) => `${one.remaining} of ${one.target}`, by: (one) => one.remaining, down: true },
+      { head: "Waits for", cell: (one) => h("span", { class: "why" }, reasons.get(one.transactionID)?.why ?? "") },
+    ];
+    renew(waiting, found.length > WAITING ? h("p", { class: "quiet" }, `The oldest ${WAITING} of ${found.length}.`) : null, table("Operations that wait", columns, found.slice(0, WAITING), "No operation waits."));
     ask(found.slice(0, 20));
   }
 
@@ -111,7 +118,6 @@ export function tree(found) {
     if (!children.has(parent)) children.set(parent, []);
     children.get(parent).push(queue);
   }
-  const order = new Intl.Collator("en", { numeric: true }).compare;
   const ordered = [];
   const seen = new Set();
   const walk = (parent, depth) => {

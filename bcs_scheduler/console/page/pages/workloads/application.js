@@ -8,7 +8,7 @@ import { buttons as actions } from "../../parts/changing/taskgroups.js";
 import { endpoints } from "../../parts/application/endpoints.js";
 import { logs } from "../../parts/application/logs.js";
 import { events as history, reading, taskgroups, unread } from "../../parts/rows.js";
-import { moment, versions } from "../../parts/application/versions.js";
+import { stored as storedAt, versions } from "../../parts/application/versions.js";
 import { whatIf } from "../../parts/application/whatif.js";
 
 const GATHER = 400;
@@ -51,9 +51,9 @@ export function application(place, { store, rights, mayChange }, namespace, name
     renew(
       top,
       h("h1", {}, name, " ", badge(app.Status)),
-      h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · definition of ${moment(app.Version)} · ${age(app.Created)} old`),
+      h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · definition of ${storedAt(app.Version)} · ${age(app.Created)} old`),
       app.Message ? h("p", {}, app.Message) : null,
-      mayChange(namespace) && app.kind !== "daemonset" && !app.Deployment ? h("div", { class: "buttons" }, buttons) : null,
+      mayChange(namespace) && app.kind !== "daemonset" && !app.Deployment ? h("div", { class: "buttons acts" }, buttons) : null,
       app.Deployment ? h("p", { class: "quiet" }, "The deployment ", h("a", { href: to.deployment(namespace, app.Deployment), "data-key": "deployment" }, app.Deployment), " changes this application.") : null,
       command(`bcs describe app ${quoted(name)} -n ${quoted(namespace)}`),
     );
@@ -81,6 +81,10 @@ export function application(place, { store, rights, mayChange }, namespace, name
     if (told) renew(events, h("h2", {}, "Events"), history(told), h("p", {}, h("a", { href: to.events({ namespace, owner: name }), "data-key": "all events" }, "All events of this application")));
   }
 
+  update.again = () => {
+    shown = null;
+    update();
+  };
   update.leave = () => {
     left = true;
     stored.stop();

@@ -1,37 +1,50 @@
 // The list of applications, with a search for names and statuses.
 
-import { part } from "../../api.js";
-import { age, badge, counted, h, renew, table } from "../../dom.js";
+import { here, keep, to } from "../../address.js";
+import { age, badge, command, counted, h, renew } from "../../dom.js";
+import { calm, text, words } from "../../parts/forms.js";
+import { order, table } from "../../tables.js";
 
 const SHOWN = 500;
+const PAUSE = 500;
+const COLUMNS = [
+  { head: "Name", cell: (app) => h("a", { href: to.application(app.ObjectMeta.namespace, app.Name), "data-key": named(app) }, app.Name), by: (app) => app.Name },
+  { head: "Namespace", cell: (app) => app.ObjectMeta.namespace, by: (app) => app.ObjectMeta.namespace },
+  { head: "Status", cell: (app) => badge(app.Status), by: (app) => app.Status },
+  { head: "Running", cell: (app) => `${app.RunningInstances} of ${app.DefineInstances}`, by: (app) => app.RunningInstances, down: true },
+  { head: "Age", cell: (app) => age(app.Created), by: (app) => -app.Created },
+  { head: "Reason", cell: (app) => h("span", { class: "why" }, app.Reason), by: (app) => app.Reason },
+];
+
+const named = (app) => `${app.ObjectMeta.namespace}/${app.Name}`;
 
 export function applications(place, { store }) {
-  const search = h("input", { id: "search", type: "search", placeholder: "name, namespace or status", autocomplete: "off" });
+  const set = { search: "", ...here().filters };
   const list = h("div", {});
   const count = h("p", { class: "quiet", role: "status" });
-  place.append(h("h1", {}, "Applications"), h("div", { class: "search" }, h("label", { for: "search" }, "Search"), search), count, list);
-  search.addEventListener("input", () => update());
+  const field = text("search", "Find", set.search, (value) => {
+    set.search = value;
+    keep({ search: value });
+    draw();
+  }, "name, namespace or status");
+  place.append(h("h1", {}, "Applications"), h("div", { class: "fields" }, field), count, list, command("bcs get applications -A"));
 
-  function update() {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+  function draw() {
+    const fits = words(set.search);
     const found = store
       .all("application")
-      .filter((app) => words.every((word) => `${app.ObjectMeta.namespace}/${app.Name} ${app.Status}`.toLowerCase().includes(word)))
-      .sort((a, b) => compare(a.ObjectMeta.namespace, b.ObjectMeta.namespace) || compare(a.Name, b.Name));
+      .filter((app) => fits(`${named(app)} ${app.Status}`))
+      .sort((a, b) => order(a.ObjectMeta.namespace, b.ObjectMeta.namespace) || order(a.Name, b.Name));
     count.textContent = found.length > SHOWN ? `${counted(found.length, "application")}, the first ${SHOWN} are shown` : counted(found.length, "application");
-    const rows = found.slice(0, SHOWN).map((app) => [
-      h("a", { href: `#/applications/${part(app.ObjectMeta.namespace)}/${part(app.Name)}`, "data-key": `${app.ObjectMeta.namespace}/${app.Name}` }, app.Name),
-      app.ObjectMeta.namespace,
-      badge(app.Status),
-      `${app.RunningInstances} of ${app.DefineInstances}`,
-      age(app.Created),
-      h("span", { class: "why" }, app.Message),
-    ]);
-    renew(list, table("Applications", ["Name", "Namespace", "Status", "Running", "Age", "Message"], rows, "There are no applications here."));
+    renew(list, table("Applications", COLUMNS, found, "There are no applications here.", { id: "", most: SHOWN }));
   }
+  const later = calm(draw, PAUSE);
+  let first = true;
+  const update = () => {
+    if (first) draw();
+    else later();
+    first = false;
+  };
+  update.leave = later.stop;
   return update;
-}
-
-function compare(a, b) {
-  return a.localeCompare(b, "en", { numeric: true });
 }

@@ -2,9 +2,10 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { age, badge, command, h, quoted, renew, table } from "../../dom.js";
+import { age, badge, command, h, quoted, renew } from "../../dom.js";
 import { events, reading, taskgroups, unread } from "../../parts/rows.js";
 import { buttons as actions } from "../../parts/changing/taskgroups.js";
+import { table } from "../../tables.js";
 import * as steer from "../../parts/changing/steering.js";
 
 const GATHER = 300;
@@ -47,7 +48,7 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       h("p", { class: "quiet" }, `${namespace} · ${found.counts.ready} of ${found.instances} ready · revision ${found.revision} · ${age(found.createTime)} old`),
       found.message ? h("p", {}, found.message) : null,
       found.pausing ? h("p", {}, "The update pauses after its present step.") : null,
-      mayChange(namespace) && found.status !== "Deleting" ? h("div", { class: "buttons" }, buttons) : null,
+      mayChange(namespace) && found.status !== "Deleting" ? h("div", { class: "buttons acts" }, buttons) : null,
       command(updating ? `bcs rollout status ${quoted(name)} -n ${quoted(namespace)}` : `bcs describe deployment ${quoted(name)} -n ${quoted(namespace)}`),
     );
     renew(rollout, ...progress(found, updating));
@@ -64,10 +65,14 @@ export function deployment(place, { store, mayChange }, namespace, name) {
     if (left || !shown) return;
     if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store, actions: mayChange(namespace) ? actions : null }));
     else unread(groups);
-    if (revisions) renew(history, h("h2", {}, "Revisions"), revisionRows(revisions));
+    if (revisions) renew(history, h("h2", {}, "Revisions"), table("Revisions", REVISIONS, [...revisions].reverse(), "There are no revisions."));
     if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ namespace, owner: name }) }, "All events of this deployment")));
   }
 
+  update.again = () => {
+    shown = null;
+    update();
+  };
   update.leave = () => {
     left = true;
     clearTimeout(timer);
@@ -144,7 +149,10 @@ function legend(updating) {
   return h("ul", { class: "legend" }, updating ? item("old", "old") : null, item("ready", updating ? "new and ready" : "ready"), item("new", updating ? "new, not ready" : "not ready"), item("least", "least number available"));
 }
 
-function revisionRows(found) {
-  const rows = [...found].reverse().map((one) => [String(one.revision), one.current ? badge("wanted", "good") : "", String(one.instances), age(one.createTime), h("span", { class: "why" }, one.why)]);
-  return table("Revisions", ["Revision", "", "Taskgroups", "Age", "Reason"], rows, "There are no revisions.");
-}
+const REVISIONS = [
+  { head: "Revision", cell: (one) => String(one.revision), by: (one) => one.revision, down: true },
+  { head: "State", cell: (one) => (one.current ? badge("wanted", "good") : "") },
+  { head: "Taskgroups", cell: (one) => String(one.instances), by: (one) => one.instances, down: true },
+  { head: "Age", cell: (one) => age(one.createTime), by: (one) => -Date.parse(one.createTime) },
+  { head: "Reason", cell: (one) => h("span", { class: "why" }, one.why) },
+];

@@ -1,11 +1,23 @@
 // The list of deployments: the rolling updates in progress first.
 
 import { here, keep, to } from "../../address.js";
-import { age, badge, command, counted, h, renew, table } from "../../dom.js";
-import { calm, text } from "../../parts/forms.js";
+import { age, badge, command, counted, h, renew } from "../../dom.js";
+import { calm, text, words } from "../../parts/forms.js";
+import { reasonOf } from "../../parts/reasons.js";
+import { order, table } from "../../tables.js";
 
 const SHOWN = 500;
 const PAUSE = 500;
+const COLUMNS = [
+  { head: "Name", cell: (one) => h("a", { href: to.deployment(one.namespace, one.name), "data-key": `${one.namespace}/${one.name}` }, one.name), by: (one) => one.name },
+  { head: "Namespace", cell: (one) => one.namespace, by: (one) => one.namespace },
+  { head: "Status", cell: (one) => badge(one.status), by: (one) => one.status },
+  { head: "Ready", cell: (one) => `${one.counts.ready} of ${one.instances}`, by: (one) => one.counts.ready, down: true },
+  { head: "Updated", cell: (one) => (one.is_in_rolling ? `${one.progress.done} of ${one.progress.total}` : ""), by: (one) => (one.is_in_rolling ? one.progress.done : ""), down: true },
+  { head: "Revision", cell: (one) => String(one.revision), by: (one) => one.revision, down: true },
+  { head: "Age", cell: (one) => age(one.createTime), by: (one) => -Date.parse(one.createTime) },
+  { head: "Reason", cell: (one) => h("span", { class: "why" }, reasonOf(one)), by: reasonOf },
+];
 
 export function deployments(place, { store }) {
   const set = { search: "", ...here().filters };
@@ -19,24 +31,13 @@ export function deployments(place, { store }) {
   place.append(h("h1", {}, "Deployments"), h("div", { class: "fields" }, field), count, list, command("bcs get deployments -A"));
 
   function draw() {
-    const words = set.search.toLowerCase().split(/\s+/).filter(Boolean);
-    const order = new Intl.Collator("en", { numeric: true }).compare;
+    const fits = words(set.search);
     const found = store
       .all("deployment")
-      .filter((one) => words.every((word) => `${one.namespace}/${one.name} ${one.status}`.toLowerCase().includes(word)))
+      .filter((one) => fits(`${one.namespace}/${one.name} ${one.status}`))
       .sort((a, b) => b.is_in_rolling - a.is_in_rolling || order(a.namespace, b.namespace) || order(a.name, b.name));
     count.textContent = found.length > SHOWN ? `${counted(found.length, "deployment")}, the first ${SHOWN} are shown` : counted(found.length, "deployment");
-    const rows = found.slice(0, SHOWN).map((one) => [
-      h("a", { href: to.deployment(one.namespace, one.name), "data-key": `${one.namespace}/${one.name}` }, one.name),
-      one.namespace,
-      badge(one.status),
-      `${one.counts.ready} of ${one.instances}`,
-      one.is_in_rolling ? `${one.progress.done} of ${one.progress.total}` : "",
-      String(one.revision),
-      age(one.createTime),
-      h("span", { class: "why" }, one.message),
-    ]);
-    renew(list, table("Deployments", ["Name", "Namespace", "Status", "Ready", "Updated", "Revision", "Age", "Message"], rows, "There are no deployments here."));
+    renew(list, table("Deployments", COLUMNS, found, "There are no deployments here.", { id: "", most: SHOWN }));
   }
   const later = calm(draw, PAUSE);
   let first = true;

@@ -38,8 +38,8 @@ function middle(x, y) {
   return found;
 }
 
-// Changed lines with some lines around them.
-export function diff(before, after) {
+// Changed lines with some lines around them. `words`: name of the region.
+export function diff(before, after, words = "Changes of the document") {
   const found = lines(text(before), text(after));
   const near = found.map(() => false);
   found.forEach(([kind], i) => {
@@ -51,7 +51,7 @@ export function diff(before, after) {
     if (near[i]) rows.push(h("span", { class: `line ${kind}` }, `${{ same: " ", gone: "-", new: "+" }[kind]} ${line}\n`));
     else if (near[i - 1]) rows.push(h("span", { class: "line quiet" }, "  …\n"));
   });
-  return h("pre", { class: "diff", tabindex: "0", role: "region", "aria-label": "Changes of the document" }, rows);
+  return h("pre", { class: "diff", tabindex: "0", role: "region", "aria-label": words }, rows);
 }
 
 const text = (document) => JSON.stringify(document, null, 2);

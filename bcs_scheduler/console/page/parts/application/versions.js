@@ -1,14 +1,20 @@
 // The versions of an application, and what differs between two of them.
 
 import { get, part } from "../../api.js";
-import { fill, h } from "../../dom.js";
+import { age, fill, h, moment } from "../../dom.js";
 import { diff } from "./diff.js";
 import { select } from "../forms.js";
 
 // When a version was stored: names of versions are Unix nanoseconds.
-export const moment = (id) => (/^\d{19}$/.test(id) ? new Date(Number(id.slice(0, 13))).toLocaleString("en-CA", { hour12: false }) : id);
+export const stored = (id) => (/^\d{19}$/.test(id) ? moment(Number(id.slice(0, 13))) : id);
 
-const label = (id) => (moment(id) === id ? id : `${moment(id)} (${id})`);
+export const label = (id) => (stored(id) === id ? id : `${stored(id)} (${age(Number(id.slice(0, 10)))} ago)`);
+
+// The document of a version of an application; its definition if there was no document. `base`: path of the application.
+export async function documentOf(base, id) {
+  const version = await get(`${base}/versions/${part(id)}`);
+  return version.raw_json ? JSON.parse(version.raw_json) : version;
+}
 
 export function versions(base) {
   const element = h("section", {});
@@ -17,9 +23,8 @@ export function versions(base) {
   let [known, from, to, left] = ["", "", "", false];
 
   async function document(id) {
-    if (!documents.has(id)) documents.set(id, await get(`${base}/versions/${part(id)}`));
-    const version = documents.get(id);
-    return version.raw_json ? JSON.parse(version.raw_json) : version;
+    if (!documents.has(id)) documents.set(id, await documentOf(base, id));
+    return documents.get(id);
   }
 
   async function compare() {

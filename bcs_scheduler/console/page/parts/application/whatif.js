@@ -22,7 +22,7 @@ const COMMANDS = {
 export function whatIf(namespace, name) {
   const base = `/namespaces/${part(namespace)}/applications/${part(name)}`;
   const answer = h("div", { "aria-live": "polite" });
-  const again = h("div", { class: "buttons" });
+  const again = h("div", { class: "buttons acts" });
   const box = h("details", { class: "card" }, h("summary", {}, "Changes that would help, and the expected time"), answer, again);
   const element = h("section", { hidden: true }, h("h2", {}, "What if"), box);
   let [owner, turn, left] = ["", 0, false];

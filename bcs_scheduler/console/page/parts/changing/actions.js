@@ -2,7 +2,9 @@
 
 import { get, part } from "../../api.js";
 import { h, quoted } from "../../dom.js";
+import { documentOf, label } from "../application/versions.js";
 import { dialog } from "./dialog.js";
+import { returns } from "./returns.js";
 
 const path = (namespace, name) => `/namespaces/${part(namespace)}/applications/${part(name)}`;
 
@@ -20,15 +22,16 @@ export function scale(app) {
 
 export async function rollBack(app) {
   const { namespace, name } = target(app);
-  const versions = await get(`${path(namespace, name)}/versions`);
+  const base = path(namespace, name);
+  const versions = await get(`${base}/versions`);
   const earlier = versions.filter((version) => version !== app.Version).reverse();
-  const field = h("select", { id: "version" }, earlier.map((version) => h("option", { value: version }, version)));
+  const choice = returns("Version", earlier.map((id) => [id, label(id)]), app.Version, (id) => documentOf(base, id));
   dialog({
     title: `Roll back ${name}`,
     changed: `${namespace}/${name}`,
-    fields: earlier.length ? [h("label", { for: "version" }, "Version"), field] : [h("p", {}, "There is no earlier version.")],
-    request: () => ["PUT", `${path(namespace, name)}/rollback?version=${part(field.value)}`],
-    command: () => `bcs rollback app/${quoted(name)} --to ${quoted(field.value)} -n ${quoted(namespace)}`,
+    fields: choice.fields,
+    request: () => ["PUT", `${base}/rollback?version=${part(choice.chosen())}`],
+    command: () => `bcs rollback app/${quoted(name)} --to ${quoted(choice.chosen())} -n ${quoted(namespace)}`,
     possible: earlier.length > 0,
   });
 }

@@ -10,8 +10,8 @@ import { plan } from "./plans.js";
 export function dialog({ title, fields, request, command: words, changed = "", possible = true, planned = (answer) => plan(answer, changed), act: label = "Apply" }) {
   const shownPlan = h("div", { class: "plan", role: "status", "aria-live": "polite" });
   const shown = h("div", {});
-  const act = h("button", { type: "submit", class: "primary", disabled: true }, label);
-  const look = h("button", { type: "button", disabled: !possible }, "Show the plan");
+  const act = h("button", { type: "button", class: "primary acts", disabled: true }, label);
+  const look = h("button", { type: "button", class: "acts", disabled: !possible }, "Show the plan");
   const close = h("button", { type: "button" }, "Cancel");
   const form = h(
     "form",
@@ -21,8 +21,10 @@ export function dialog({ title, fields, request, command: words, changed = "", p
     h("p", { class: "quiet" }, "The same on the command line:"),
     shown,
     shownPlan,
+    h("p", { class: "problem without" }, "The scheduler is away. Nothing can be changed until it answers."),
     h("div", { class: "buttons" }, close, look, act),
   );
+  let turn = 0;
   const box = h("dialog", { "aria-labelledby": "dialog-title" }, form);
   const send = (dry) => {
     const [method, address, body] = request();
@@ -31,27 +33,25 @@ export function dialog({ title, fields, request, command: words, changed = "", p
   const tell = () => fill(shown, command(words()));
   const fail = (error) => fill(shownPlan, h("p", { class: "problem", role: "alert" }, error.message));
   form.addEventListener("input", () => {
+    turn += 1;
     act.disabled = true;
     fill(shownPlan);
     tell();
   });
-  look.addEventListener("click", async () => {
+  async function show() {
     if (!form.reportValidity()) return;
-    look.disabled = true;
+    const mine = (turn += 1);
     try {
-      fill(shownPlan, planned(await send(true)));
+      const parts = planned(await send(true));
+      if (mine !== turn) return;
+      fill(shownPlan, parts);
       act.disabled = false;
+      if ([look, document.body, box].includes(document.activeElement)) act.focus();
     } catch (error) {
-      fail(error);
+      if (mine === turn) fail(error);
     }
-    look.disabled = false;
-  });
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (act.disabled) {
-      look.click();
-      return;
-    }
+  }
+  async function change() {
     act.disabled = true;
     try {
       await send(false);
@@ -59,10 +59,23 @@ export function dialog({ title, fields, request, command: words, changed = "", p
     } catch (error) {
       fail(error);
     }
+  }
+  look.addEventListener("click", show);
+  act.addEventListener("click", change);
+  // Enter shows the plan, and then makes the change that the plan is about. In a long text, Enter begins a line, and Enter
+  // with Ctrl does this.
+  form.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    if (event.target.matches("textarea") ? !(event.ctrlKey || event.metaKey) : event.target.matches("button, a")) return;
+    event.preventDefault();
+    if (!event.repeat) (act.disabled ? look : act).click();
   });
+  form.addEventListener("submit", (event) => event.preventDefault());
   close.addEventListener("click", () => box.close());
   box.addEventListener("close", () => box.remove());
   document.body.append(box);
   if (possible) tell();
   box.showModal();
+  // A dialog without fields: its button has the focus, and not the one that copies the command.
+  if (!form.querySelector("input, select, textarea")) look.focus();
 }

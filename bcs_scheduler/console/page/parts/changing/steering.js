@@ -1,9 +1,10 @@
 // Dialogs that steer a deployment: pause, resume, undo, roll back, scale, replace.
 
 import { get, part } from "../../api.js";
-import { counted, h, quoted } from "../../dom.js";
+import { age, counted, h, moment, quoted } from "../../dom.js";
 import { dialog } from "./dialog.js";
 import { plan } from "./plans.js";
+import { returns } from "./returns.js";
 
 const path = ({ namespace, name }) => `/namespaces/${part(namespace)}/deployments/${part(name)}`;
 const at = ({ namespace }) => `-n ${quoted(namespace)}`;
@@ -41,16 +42,22 @@ export function scale(found) {
 }
 
 export async function rollBack(found) {
-  const revisions = (await get(`${path(found)}/revisions`)).filter((one) => !one.current).reverse();
-  const label = (one) => `${one.revision}: ${counted(one.instances, "taskgroup")}${one.why ? `, ${one.why}` : ""}`;
-  const field = h("select", { id: "revision" }, revisions.map((one) => h("option", { value: one.revision }, label(one))));
+  const revisions = await get(`${path(found)}/revisions`);
+  const present = revisions.find((one) => one.current);
+  const label = (one) => `${one.revision}: ${moment(one.createTime)} (${age(one.createTime)} ago), ${counted(one.instances, "taskgroup")}${one.why ? `, ${one.why}` : ""}`;
+  const choices = revisions.filter((one) => one !== present).reverse().map((one) => [String(one.revision), label(one)]);
+  const read = async (id) => {
+    const { document, definition } = await get(`${path(found)}/revisions/${part(id)}`);
+    return document ?? definition;
+  };
+  const choice = returns("Revision", choices, String(present?.revision ?? found.revision), read);
   dialog({
     title: `Roll back ${found.name}`,
     changed: named(found),
-    fields: revisions.length ? [h("label", { for: "revision" }, "Revision"), field] : [h("p", {}, "There is no earlier revision.")],
-    request: () => ["PUT", `${path(found)}/rollback?revision=${part(field.value)}`],
-    command: () => `bcs rollback deployment/${quoted(found.name)} --to ${quoted(field.value)} ${at(found)}`,
-    possible: revisions.length > 0,
+    fields: choice.fields,
+    request: () => ["PUT", `${path(found)}/rollback?revision=${part(choice.chosen())}`],
+    command: () => `bcs rollback deployment/${quoted(found.name)} --to ${quoted(choice.chosen())} ${at(found)}`,
+    possible: choices.length > 0,
   });
 }
 

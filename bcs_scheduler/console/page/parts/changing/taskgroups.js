@@ -37,5 +37,5 @@ function restart(group) {
 export function buttons(group) {
   const button = (text, act) =>
     h("button", { type: "button", class: "small", "data-key": `${text} ${group.ID}`, "aria-label": `${text} ${group.Name}`, onclick: () => act(group) }, text);
-  return h("span", { class: "inline" }, button("Reschedule", reschedule), group.Status === "Running" ? button("Restart", restart) : null);
+  return h("span", { class: "inline acts" }, button("Reschedule", reschedule), group.Status === "Running" ? button("Restart", restart) : null);
 }
