@@ -4,14 +4,13 @@ import { agentName, to } from "../address.js";
 import { figures, get, part } from "../api.js";
 import { badge, counted, h, renew } from "../dom.js";
 import { chart } from "../parts/chart.js";
-import { reasonOf } from "../parts/reasons.js";
+import { halted, reasonOf } from "../parts/deployments.js";
 
 const EVERY = 10000;
 const SELDOM = 60000;
 const SHOWN = 50;
 const LATE = 10000;
 const EXPLAINED = 10;
-const HALTED = new Set(["UpdatePaused", "UpdateSuspend"]);
 
 export function overview(place, { store, rights }) {
   const list = h("div", {});
@@ -123,7 +122,7 @@ export function problems(store) {
     }
   }
   for (const deployment of store.all("deployment")) {
-    if (!HALTED.has(deployment.status)) continue;
+    if (!halted(deployment)) continue;
     const name = `${deployment.metadata.namespace}/${deployment.metadata.name}`;
     const address = to.deployment(deployment.metadata.namespace, deployment.metadata.name);
     found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, address, why: reasonOf(deployment) });

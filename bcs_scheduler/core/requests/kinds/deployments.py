@@ -359,11 +359,12 @@ def _resize(turn: TurnContext, present: Deployment, instances: int) -> Data:
     application = turn.state.applications[present.application_key]
     version = turn.state.version(application.key, application.version)
     resource_request.refuse_too_few_addresses(version, instances)
+    sizing = [one for one in turn.state.active_of(application.key).values() if kind_of(turn.state, one).sizes]
+    if sizing and application.instances == present.instances == instances:
+        return {**deployment_checks.answer_of(turn, present), "unchanged": True}
     if application.instances != instances:
-        for running in list(turn.state.active_of(application.key).values()):
-            if kind_of(turn.state, running).sizes:
-                words = f"deployment {present.key} is scaled to {instances}"
-                turn.engine.end(turn.context, running, "CANCEL", words)
+        for running in sizing:
+            turn.engine.end(turn.context, running, "CANCEL", f"deployment {present.key} is scaled to {instances}")
         application = turn.state.applications[application.key]
     transaction = scale.create(turn.context, application, instances)
     changed = update_records.put(turn, present, instances=instances)

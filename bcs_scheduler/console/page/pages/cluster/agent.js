@@ -3,7 +3,7 @@
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
 import { age, badge, command, counted, h, quoted, renew } from "../../dom.js";
-import { buttons } from "../../parts/changing/taskgroups.js";
+import { buttonsFor } from "../../parts/changing/taskgroups.js";
 import { dialog } from "../../parts/changing/dialog.js";
 import { agentPlan } from "../../parts/changing/plans.js";
 import { STATES, stateOf } from "../../parts/map/draw.js";
@@ -54,12 +54,16 @@ export function agent(place, { store, mayChange, mayManage, rights }, name) {
     ].filter(([, value]) => value);
     const used = use?.agent?.used;
     const button = (text, act) => h("button", { type: "button", "data-key": text, onclick: () => act(found) }, text);
-    const stopped = found.disabled || found.drain;
+    // An agent that is away takes no taskgroups; its settings can be lifted.
+    const choices = [
+      found.disabled || found.drain ? button("Uncordon", uncordon) : found.active && button("Cordon", cordon),
+      found.active && found.drain !== "draining" && button("Drain", drain),
+    ];
     renew(
       top,
       h("h1", {}, found.hostname || found.key, " ", badge(STATES[state], TONES[state]), found.drain && found.drain !== "draining" ? [" ", badge(found.drain, found.drain === "failed" ? "bad" : "good")] : null),
       h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))),
-      mayManage ? h("div", { class: "buttons acts" }, stopped ? button("Uncordon", uncordon) : button("Cordon", cordon), found.drain === "draining" ? null : button("Drain", drain)) : null,
+      mayManage ? h("div", { class: "buttons acts" }, choices) : null,
       h(
         "div",
         { class: "card meters" },
@@ -95,7 +99,7 @@ export function agent(place, { store, mayChange, mayManage, rights }, name) {
     if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use.groups, actions: actions(found), empty: "No taskgroup runs here." }));
   }
 
-  const actions = (found) => (found.some((group) => mayChange(group.RunAs)) ? buttons : null);
+  const actions = (found) => (found.some((group) => mayChange(group.RunAs)) ? buttonsFor(store) : null);
 
   function drained(found) {
     most = Math.max(most, found.left);

@@ -4,7 +4,7 @@ import { to } from "../../address.js";
 import { get, part } from "../../api.js";
 import { age, badge, command, counted, h, quoted, renew } from "../../dom.js";
 import { rollBack, scale, update as change } from "../../parts/changing/actions.js";
-import { buttons as actions } from "../../parts/changing/taskgroups.js";
+import { buttonsFor } from "../../parts/changing/taskgroups.js";
 import { endpoints } from "../../parts/application/endpoints.js";
 import { logs } from "../../parts/application/logs.js";
 import { events as history, reading, taskgroups, unread } from "../../parts/rows.js";
@@ -43,38 +43,42 @@ export function application(place, { store, rights, mayChange }, namespace, name
     if (app === shown) return;
     shown = app;
     parts.hidden = false;
-    const buttons = [
-      ["Scale", scale],
-      ["Update", change],
-      ["Roll back", rollBack],
-    ].map(([text, action]) => h("button", { type: "button", "data-key": text, onclick: act(action) }, text));
+    head(app);
+    if (!timer) timer = setTimeout(load, groups.firstChild ? GATHER : 0);
+    reading(groups);
+  }
+
+  // The buttons are those that the scheduler accepts now.
+  function head(app) {
+    const deleting = store.all("transaction").some((one) => one.type === "DELETE" && !one.finishTime && one.namespace === namespace && one.objectName === name);
+    const choices = app.kind === "daemonset" || app.Deployment || deleting ? [] : [["Scale", scale], ["Update", change], stored.several() && ["Roll back", rollBack]];
+    const buttons = choices.filter(Boolean).map(([text, action]) => h("button", { type: "button", "data-key": text, onclick: act(action) }, text));
     renew(
       top,
       h("h1", {}, name, " ", badge(app.Status)),
       h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · definition of ${storedAt(app.Version)} · ${age(app.Created)} old`),
       app.Message ? h("p", {}, app.Message) : null,
-      mayChange(namespace) && app.kind !== "daemonset" && !app.Deployment ? h("div", { class: "buttons acts" }, buttons) : null,
+      mayChange(namespace) && buttons.length ? h("div", { class: "buttons acts" }, buttons) : null,
       app.Deployment ? h("p", { class: "quiet" }, "The deployment ", h("a", { href: to.deployment(namespace, app.Deployment), "data-key": "deployment" }, app.Deployment), " changes this application.") : null,
       command(`bcs describe app ${quoted(name)} -n ${quoted(namespace)}`),
     );
-    if (!timer) timer = setTimeout(load, groups.firstChild ? GATHER : 0);
-    reading(groups);
   }
 
   async function load() {
     timer = 0;
     const ask = (path) => get(path).catch(() => null);
-    stored.load();
     const [explained, found, served, told] = await Promise.all([
       ask(`${base}/explain`),
       ask(`${base}/taskgroups?limit=${TASKGROUPS}`),
       ask(`/namespaces/${part(namespace)}/endpoints?limit=${ENDPOINTS}`),
       ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
+      stored.load(),
     ]);
     if (left || !shown) return;
+    head(shown);
     if (explained) renew(why, ...explanation(explained));
     if (explained) changes.show(shown, rights.scheduler.leads && shown.kind !== "daemonset" && explained.transactions.length > 0);
-    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store, actions: mayChange(namespace) ? actions : null }));
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store, actions: mayChange(namespace) ? buttonsFor(store) : null }));
     else unread(groups);
     if (found) output.show(found);
     if (served) renew(places, h("h2", {}, "Endpoints"), endpoints(served, name));

@@ -3,21 +3,21 @@
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
 import { age, badge, command, h, quoted, renew } from "../../dom.js";
+import { halted, updating } from "../../parts/deployments.js";
 import { events, reading, taskgroups, unread } from "../../parts/rows.js";
-import { buttons as actions } from "../../parts/changing/taskgroups.js";
+import { buttonsFor } from "../../parts/changing/taskgroups.js";
 import { table } from "../../tables.js";
 import * as steer from "../../parts/changing/steering.js";
 
 const GATHER = 300;
 const MOST = 200;
-const HALTED = new Set(["UpdatePaused", "UpdateSuspend"]);
 
 export function deployment(place, { store, mayChange }, namespace, name) {
   const [top, rollout, groups, history, told] = [0, 1, 2, 3, 4].map(() => h("section", {}));
   const problem = h("p", { class: "problem", role: "alert" });
   place.append(top, problem, rollout, groups, history, told);
   const base = `/namespaces/${part(namespace)}/deployments/${part(name)}`;
-  let [shown, timer, left] = [null, 0, false];
+  let [shown, timer, left, several] = [null, 0, false, false];
 
   const act = (action) => () => Promise.resolve(action(shown)).catch((error) => (problem.textContent = error.message));
 
@@ -36,11 +36,13 @@ export function deployment(place, { store, mayChange }, namespace, name) {
     reading(groups);
   }
 
+  // The buttons are those that the scheduler accepts in the present status.
   function head(found) {
-    const updating = found.is_in_rolling || HALTED.has(found.status);
-    const choices = updating
-      ? [HALTED.has(found.status) || found.pausing ? ["Resume", steer.resume] : ["Pause", steer.pause], found.rolling_back ? null : ["Undo", steer.undo]]
-      : [["Update", steer.update], ["Scale", steer.scale], ["Roll back", steer.rollBack], ["Replace", steer.replace]];
+    const rolls = updating(found);
+    const choices = {
+      Deploying: [["Update", steer.update], ["Scale", steer.scale]],
+      Running: [["Update", steer.update], ["Scale", steer.scale], several && ["Roll back", steer.rollBack], ["Replace", steer.replace]],
+    }[found.status] ?? (rolls ? [halted(found) || found.pausing ? ["Resume", steer.resume] : ["Pause", steer.pause], !found.rollingBack && ["Undo", steer.undo]] : []);
     const buttons = choices.filter(Boolean).map(([text, action]) => h("button", { type: "button", "data-key": text, onclick: act(action) }, text));
     renew(
       top,
@@ -48,10 +50,10 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       h("p", { class: "quiet" }, `${namespace} · ${found.counts.ready} of ${found.instances} ready · revision ${found.revision} · ${age(found.createTime)} old`),
       found.message ? h("p", {}, found.message) : null,
       found.pausing ? h("p", {}, "The update pauses after its present step.") : null,
-      mayChange(namespace) && found.status !== "Deleting" ? h("div", { class: "buttons acts" }, buttons) : null,
-      command(updating ? `bcs rollout status ${quoted(name)} -n ${quoted(namespace)}` : `bcs describe deployment ${quoted(name)} -n ${quoted(namespace)}`),
+      mayChange(namespace) && buttons.length ? h("div", { class: "buttons acts" }, buttons) : null,
+      command(rolls ? `bcs rollout status ${quoted(name)} -n ${quoted(namespace)}` : `bcs describe deployment ${quoted(name)} -n ${quoted(namespace)}`),
     );
-    renew(rollout, ...progress(found, updating));
+    renew(rollout, ...progress(found, rolls));
   }
 
   async function load() {
@@ -63,8 +65,12 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
     ]);
     if (left || !shown) return;
-    if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store, actions: mayChange(namespace) ? actions : null }));
+    if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store, actions: mayChange(namespace) ? buttonsFor(store) : null }));
     else unread(groups);
+    if (revisions && several !== revisions.length > 1) {
+      several = revisions.length > 1;
+      head(shown);
+    }
     if (revisions) renew(history, h("h2", {}, "Revisions"), table("Revisions", REVISIONS, [...revisions].reverse(), "There are no revisions."));
     if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ namespace, owner: name }) }, "All events of this deployment")));
   }
@@ -80,7 +86,7 @@ export function deployment(place, { store, mayChange }, namespace, name) {
   return update;
 }
 
-function progress(found, updating) {
+function progress(found, rolls) {
   const { counts, instances } = found;
   const { maxUnavailable, maxSurge, rollingOrder, minReadySeconds, canary } = found.strategy.rollingupdate;
   const least = Math.max(0, instances - maxUnavailable);
@@ -89,18 +95,18 @@ function progress(found, updating) {
   const spare = counts.available - least;
   const sides = [found.application, found.application_ext, ...(found.retiring ?? [])].filter(Boolean);
   const tiles = [
-    ["Old", updating ? counts.old : 0],
-    ["New", updating ? counts.new : counts.present],
-    ["New and ready", updating ? counts.newReady : counts.ready],
+    ["Old", rolls ? counts.old : 0],
+    ["New", rolls ? counts.new : counts.present],
+    ["New and ready", rolls ? counts.newReady : counts.ready],
     ["Ready", `${counts.ready} of ${instances}`],
     ["Available", `${counts.available}, at least ${least}`],
     ["Present", `${counts.present}, at most ${most}`],
   ];
-  const parts = updating
+  const parts = rolls
     ? bars([["old", counts.old], ["ready", counts.newReady], ["new", counts.new - counts.newReady]], width)
     : bars([["ready", counts.ready], ["new", counts.present - counts.ready]], width);
-  const words = updating
-    ? `step ${found.progress.step}: ${found.progress.done} of ${found.progress.total} updated${found.rolling_back ? ", undone" : ""}`
+  const words = rolls
+    ? `step ${found.progress.step}: ${found.progress.done} of ${found.progress.total} updated${found.rollingBack ? ", undone" : ""}`
     : `${counts.ready} of ${instances} ready`;
   const settings = [
     `order ${rollingOrder}`,
@@ -110,10 +116,10 @@ function progress(found, updating) {
     canary ? `canary of ${canary.instances}` : "",
   ].filter(Boolean);
   return [
-    h("h2", {}, updating ? (found.rolling_back ? "Update, going back" : `Update to revision ${found.revision}`) : "State"),
-    h("div", { class: "card rollout" }, h("div", { class: "between" }, h("span", {}, words), h("span", { class: "figure" }, `disruption budget: ${Math.max(0, spare)} left`)), stacked(parts, least / width, `${words}; old ${counts.old}, new ${counts.new}, ready ${counts.ready}`), legend(updating), h("p", { class: "quiet small" }, settings.join(" · "))),
+    h("h2", {}, rolls ? (found.rollingBack ? "Update, going back" : `Update to revision ${found.revision}`) : "State"),
+    h("div", { class: "card rollout" }, h("div", { class: "between" }, h("span", {}, words), h("span", { class: "figure" }, `disruption budget: ${Math.max(0, spare)} left`)), stacked(parts, least / width, `${words}; old ${counts.old}, new ${counts.new}, ready ${counts.ready}`), legend(rolls), h("p", { class: "quiet small" }, settings.join(" · "))),
     h("div", { class: "tiles narrow" }, tiles.map(([title, value]) => h("div", { class: "card tile" }, h("span", { class: "quiet" }, title), h("strong", {}, String(value))))),
-    updating && sides.length > 1
+    rolls && sides.length > 1
       ? h("p", { class: "quiet" }, "Applications: ", ...sides.flatMap((side, i) => [i ? ", " : "", h("a", { href: to.application(found.namespace, side.name), "data-key": side.name }, side.name), ` (${side.CurrentRollingInstances} to ${side.curr_target_instances})`]))
       : null,
     h("ul", { class: "conditions" }, found.conditions.map((one) => h("li", {}, badge(one.type, { True: "good", False: "bad" }[one.status] ?? "busy"), " ", one.status, one.message ? `: ${one.message}` : ""))),
@@ -144,9 +150,9 @@ function stacked(parts, mark, words) {
   return track;
 }
 
-function legend(updating) {
+function legend(rolls) {
   const item = (kind, words) => h("li", {}, h("span", { class: `swatch side-${kind}`, "aria-hidden": "true" }), words);
-  return h("ul", { class: "legend" }, updating ? item("old", "old") : null, item("ready", updating ? "new and ready" : "ready"), item("new", updating ? "new, not ready" : "not ready"), item("least", "least number available"));
+  return h("ul", { class: "legend" }, rolls ? item("old", "old") : null, item("ready", rolls ? "new and ready" : "ready"), item("new", rolls ? "new, not ready" : "not ready"), item("least", "least number available"));
 }
 
 const REVISIONS = [

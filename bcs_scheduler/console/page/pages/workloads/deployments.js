@@ -2,8 +2,8 @@
 
 import { here, keep, to } from "../../address.js";
 import { age, badge, command, counted, h, renew } from "../../dom.js";
+import { reasonOf, updating } from "../../parts/deployments.js";
 import { calm, text, words } from "../../parts/forms.js";
-import { reasonOf } from "../../parts/reasons.js";
 import { order, table } from "../../tables.js";
 
 const SHOWN = 500;
@@ -13,7 +13,7 @@ const COLUMNS = [
   { head: "Namespace", cell: (one) => one.namespace, by: (one) => one.namespace },
   { head: "Status", cell: (one) => badge(one.status), by: (one) => one.status },
   { head: "Ready", cell: (one) => `${one.counts.ready} of ${one.instances}`, by: (one) => one.counts.ready, down: true },
-  { head: "Updated", cell: (one) => (one.is_in_rolling ? `${one.progress.done} of ${one.progress.total}` : ""), by: (one) => (one.is_in_rolling ? one.progress.done : ""), down: true },
+  { head: "Updated", cell: (one) => (updating(one) ? `${one.progress.done} of ${one.progress.total}` : ""), by: (one) => (updating(one) ? one.progress.done : ""), down: true },
   { head: "Revision", cell: (one) => String(one.revision), by: (one) => one.revision, down: true },
   { head: "Age", cell: (one) => age(one.createTime), by: (one) => -Date.parse(one.createTime) },
   { head: "Reason", cell: (one) => h("span", { class: "why" }, reasonOf(one)), by: reasonOf },
@@ -35,7 +35,7 @@ export function deployments(place, { store }) {
     const found = store
       .all("deployment")
       .filter((one) => fits(`${one.namespace}/${one.name} ${one.status}`))
-      .sort((a, b) => b.is_in_rolling - a.is_in_rolling || order(a.namespace, b.namespace) || order(a.name, b.name));
+      .sort((a, b) => updating(b) - updating(a) || order(a.namespace, b.namespace) || order(a.name, b.name));
     count.textContent = found.length > SHOWN ? `${counted(found.length, "deployment")}, the first ${SHOWN} are shown` : counted(found.length, "deployment");
     renew(list, table("Deployments", COLUMNS, found, "There are no deployments here.", { id: "", most: SHOWN }));
   }

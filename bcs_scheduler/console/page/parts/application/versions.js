@@ -60,5 +60,5 @@ export function versions(base) {
     compare();
   }
 
-  return { element, load, stop: () => (left = true) };
+  return { element, load, several: () => known.includes(","), stop: () => (left = true) };
 }

@@ -33,9 +33,22 @@ function restart(group) {
   });
 }
 
-// The buttons of a taskgroup, for callers who may change it.
-export function buttons(group) {
-  const button = (text, act) =>
+// A function that gives the buttons of a taskgroup: those that the scheduler accepts in its present state.
+export function buttonsFor(store) {
+  const replaced = new Set(store.all("transaction").filter((one) => one.taskgroup && !one.inner && !one.finishTime).map((one) => one.taskgroup));
+  const button = (group, text, act) =>
     h("button", { type: "button", class: "small", "data-key": `${text} ${group.ID}`, "aria-label": `${text} ${group.Name}`, onclick: () => act(group) }, text);
-  return h("span", { class: "inline acts" }, button("Reschedule", reschedule), group.Status === "Running" ? button("Restart", restart) : null);
+  return (group) => {
+    // One operation at a time works on an application, and ends and begins taskgroups of its own choice.
+    const status = store.one("application", `${group.RunAs}/${group.AppID}`)?.Status;
+    const operating = status === "Operating";
+    // Messages go to the executor of the scheduler only.
+    const listens = group.Status === "Running" && group.Executor === "bcs" && !operating && status !== "RollingUpdate";
+    const ends = Boolean(group.KillingSince) || group.EndCause === "RollingUpdate";
+    const found = [
+      operating || ends || replaced.has(group.ID) ? null : button(group, "Reschedule", reschedule),
+      listens && !ends ? button(group, "Restart", restart) : null,
+    ].filter(Boolean);
+    return found.length ? h("span", { class: "inline acts" }, found) : "";
+  };
 }
