@@ -9,6 +9,7 @@ from offers.matching.explain import PROMISED
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.advice import advise
+from store.mentions import private
 from store.records import TaskGroup
 from transactions.kinds import daemonset
 from transactions.rules.gangs import WAITS
@@ -66,7 +67,8 @@ REFUSALS: Mapping[str, str] = {
 
 
 def held_back(found: HeldBack) -> str:
-    """Returns the message for a demand that its queue holds back, with the amounts of the queue."""
+    """Returns the message for a demand that its queue holds back. The amounts of the queue, which include the work of
+    other namespaces, are for callers who see all namespaces."""
     has, deserves = (
         ", ".join(f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in amounts) or "nothing"
         for amounts in (found.allocated, found.deserved)
@@ -77,14 +79,14 @@ def held_back(found: HeldBack) -> str:
         why = "is at its limit (capability, guarantees of other queues, or the deserved share with the argument strict)"
     else:
         why = "has its deserved share, and the policy keeps the room for other queues"
-    return f"queue {found.queue} {why}; allocated: {has}; deserved: {deserves}"
+    return f"queue {found.queue} {why}{private(f'; allocated: {has}; deserved: {deserves}')}"
 
 
 def _hierarchical(found: HeldBack, has: str, most: str) -> str:
     whose = found.whose or "a user"
     match found.hold:
         case Hold.QUEUE_MAXIMUM:
-            return f"queue {found.queue} has no room below its maximum; used: {has}; maximum: {most}"
+            return f"queue {found.queue} has no room below its maximum{private(f'; used: {has}; maximum: {most}')}"
         case Hold.QUEUE_APPLICATIONS:
             return f"queue {found.queue} runs as many applications as it may: {found.applications}"
         case Hold.LIMIT_APPLICATIONS:

@@ -45,7 +45,10 @@ class Busy(Exception):
     """Commands cannot be taken now (store unreachable, inbox full, stepping down). The message says why."""
 
 
-class Gateway(Protocol):
+class Facts(Protocol):
+    """Answers that routes may use as they are: the state, which `Call.state` restricts, and facts of the cluster that
+    only callers of all namespaces may ask for."""
+
     def role(self) -> Role: ...
 
     def leader_url(self) -> str | None:
@@ -57,14 +60,6 @@ class Gateway(Protocol):
 
     def age(self) -> float | None:
         """Seconds by which `state` may be behind the store; None on the master, and if there is no state."""
-
-    def submit(self, command: Request) -> Future[Reply]:
-        """Hands a command to the core. The future ends when the change is durable (or refused). Raises NotLeading or
-        Busy at once. The command's `token` and `cause` are filled in by the gateway (cause is kept if given)."""
-
-    def withdraw(self, future: Future[Reply]) -> bool:
-        """Takes back a command by the future that `submit` gave. True: the core has not begun it and never will. False:
-        it has begun or ended, and the future will be done."""
 
     def hub(self) -> Hub:
         """The hub of the present term, which gives durable changes to watchers. Raises NotLeading."""
@@ -96,10 +91,6 @@ class Gateway(Protocol):
     def mesos_master(self) -> str:
         """host:port of the Mesos master this scheduler has subscribed with; empty if there is none, and on a slave."""
 
-    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
-        """Explains why the transaction's open taskgroups could not be placed in the last pass; None if no diagnosis
-        exists."""
-
     def checks(self) -> list[Check]:
         """Readiness: store, leadership, Mesos, ..."""
 
@@ -109,3 +100,20 @@ class Gateway(Protocol):
 
     def metrics(self) -> bytes:
         """Prometheus text."""
+
+
+class Gateway(Facts, Protocol):
+    """The whole connection between the API and the core. Routes get `Facts` only; answers of the core come to them
+    through `Call.reply` and `Call.diagnosis`, which leave out objects that the caller may not see."""
+
+    def submit(self, command: Request) -> Future[Reply]:
+        """Hands a command to the core. The future ends when the change is durable (or refused). Raises NotLeading or
+        Busy at once. The command's `token` and `cause` are filled in by the gateway (cause is kept if given)."""
+
+    def withdraw(self, future: Future[Reply]) -> bool:
+        """Takes back a command by the future that `submit` gave. True: the core has not begun it and never will. False:
+        it has begun or ended, and the future will be done."""
+
+    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
+        """Explains why the transaction's open taskgroups could not be placed in the last pass; None if no diagnosis
+        exists."""

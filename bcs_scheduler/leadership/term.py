@@ -31,6 +31,7 @@ from bcs_scheduler.loop.turn_timer import COMMANDS, OFFERS, TurnPace, is_crowded
 from bcs_scheduler.publishing.status import Status as PublishingStatus
 from store import threads
 from store.base import Store
+from store.mentions import plain
 from store.records import Event, Record
 from store.state import State
 from transactions.text import duration
@@ -373,7 +374,7 @@ class Term:
         if not notable and not self._detailed:
             return
         write = getattr(self._event_logger, line.level if notable else "debug")
-        write(f"event.{line.reason}", kind=line.kind, key=line.key, detail=line.message, cause=line.cause)
+        write(f"event.{line.reason}", kind=line.kind, key=line.key, detail=plain(line.message), cause=line.cause)
         if notable:
             self._metrics.logged(line)
 

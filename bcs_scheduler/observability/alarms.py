@@ -27,6 +27,7 @@ from bcs_scheduler.net.http_post import PostFailed, post
 from bcs_scheduler.wire.times import rfc3339
 from store import threads
 from store.ids import TaskGroupId
+from store.mentions import plain
 from store.records import Event
 
 log = structlog.get_logger(__name__)
@@ -232,7 +233,7 @@ class Alarms:
                 resource_type=event.object,
                 resource_name=name_of(event),
                 reason=event.reason,
-                message=event.message,
+                message=plain(event.message),
                 level=event.level,
                 transaction=event.transaction,
                 event=event.number,

@@ -120,8 +120,8 @@ def answer(gateway: CoreGateway, path: str, text: str, caller: Caller = ANYBODY,
     """The envelope, as it would be sent."""
     operation = OPERATIONS[path]
     query = read_query(pairs(text), operation.query)
-    call = Call(gateway, ApiSettings(), within, query, caller=caller)
-    envelope: dict[str, Any] = json.loads(bytes(respond(operation.handler(call)).body))  # type: ignore[arg-type]
+    call = Call(gateway, gateway, ApiSettings(), within, query, caller=caller)
+    envelope: dict[str, Any] = json.loads(bytes(respond(operation.handler(call), call.caller).body))  # type: ignore[arg-type]
     return envelope
 
 
@@ -197,13 +197,13 @@ def test_pages_together_are_the_list(both: tuple[CoreGateway, CoreGateway], name
     query = read_query(pairs(filters), operation.query)
     if "applications" in path and "taskgroups" not in path:
         query["pods"] = False
-    whole: Any = operation.handler(Call(small, ApiSettings(), within, query, caller=caller))
+    whole: Any = operation.handler(Call(small, small, ApiSettings(), within, query, caller=caller))
     everything = json.loads(pages_of(whole))["data"]
     assert token == "" and found == everything and len(found) > 1
 
 
 def pages_of(listing: Any) -> bytes:
-    response = respond(listing)
+    response = respond(listing, ANYBODY)
     if not hasattr(response, "body_iterator"):
         return bytes(response.body)
 
@@ -253,7 +253,7 @@ def test_usage_costs_with_what_is_asked_for(
     async def spent(gateway: CoreGateway) -> float:
         query = read_query(pairs(text), operation.query)
         began = process_time()
-        answered: Any = await operation.handler(Call(gateway, ApiSettings(), within, query))  # type: ignore[misc]
+        answered: Any = await operation.handler(Call(gateway, gateway, ApiSettings(), within, query))  # type: ignore[misc]
         shown = list(answered.items) if isinstance(answered, Listing) else answered.data
         assert len(shown) == wanted
         return process_time() - began

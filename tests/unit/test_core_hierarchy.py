@@ -23,6 +23,7 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTre
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
+from store.mentions import plain
 from store.records import Namespace, PriorityClass, Queue, Transaction
 from store.records.definition import Amounts as Resources
 from store.records.definition import Container, UnreachablePolicy
@@ -142,7 +143,8 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     assert len(leaving) == 2
     for group in leaving:
         lab.report(group, "KILLED")
-    assert lab.core.state.applications["batch/web"].message.endswith("evicted for online/web (queue root.work.online)")
+    message = plain(lab.core.state.applications["batch/web"].message)
+    assert message.endswith("evicted for online/web (queue root.work.online)")
     arrive(lab, *(group.agent_id for group in leaving))
     run(lab)
     assert len(groups(lab, "online")) == 2
@@ -457,6 +459,8 @@ def test_room_that_is_offered_before_the_report_of_the_end_makes_no_agent_larger
 def test_critical_work_is_preempted_after_all_other_work() -> None:
     lab = Lab(options())
     lab.turn(PutPriorityClass(priority_class=PriorityClass(name="system-node-critical", value=0)))
+    allowed = Namespace(name="batch", priority_classes=("system-node-critical",))
+    lab.turn(requests.PutNamespace(namespace=allowed))
     for name, named in (("plain", ""), ("vital", "system-node-critical")):
         origin: Any = "class" if named else ""
         create(lab, "batch", 3, name, max_unavailable=3, priority_class=named, priority_from=origin)

@@ -13,6 +13,7 @@ from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import DEFAULT, default_policy, policy_of
+from store.mentions import plain
 from store.records import Limits, Namespace, Queue, ReschedulePayload
 from store.records.definition import Amounts
 from tests.unit.lab import Lab, version
@@ -236,7 +237,7 @@ def test_a_queue_takes_back_its_share_within_the_disruption_budget(bound: int, v
     lab.wait(5.0)
     leaving = evicted(lab)
     assert len(leaving) == victims
-    assert {(group.namespace, group.kill_reason) for group in leaving} == {("reports", "evicted for shop/web")}
+    assert {(group.namespace, plain(group.kill_reason)) for group in leaving} == {("reports", "evicted for shop/web")}
     for group in leaving:
         lab.report(group, "KILLED")
     offers = tuple(lab.make_offer(group.agent_id, cpus=WHOLE) for group in leaving)

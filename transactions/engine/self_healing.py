@@ -9,6 +9,7 @@ from itertools import islice
 import msgspec
 
 from store.ids import namespace_of
+from store.mentions import mention, private
 from store.reasons import APPLICATION_TURNED
 from store.records import Application, ApplicationStatus, ReschedulePayload, TaskGroup, Transaction
 from transactions import groups
@@ -129,7 +130,12 @@ def _beneficiaries(ctx: Context, key: str) -> str:
         for payload in payloads
         if isinstance(payload, ReschedulePayload) and payload.beneficiary
     }
-    sides = [f"{name} (queue {queue})" for name, queue in found.items()]
+    own = namespace_of(key)
+    sides = []
+    for name, queue in found.items():
+        of = f" (queue {queue})"
+        whose = mention("application", [name], within=own)
+        sides.append(f"{whose}{of if namespace_of(name) == own else private(of)}")
     return f"; evicted for {', '.join(sides)}" if sides else ""
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from store.mentions import mention
 from store.reasons import EventReason
 from store.records import Application, OrphanedTask, ReschedulePayload, TaskGroup, Transaction, Version
 from store.records.running import LAST_FAILURE
@@ -71,7 +72,8 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Trans
     maximum. `queue`: name of the queue that gets the room. Raises Refused (not_found, conflict), and changes nothing,
     if the disruption budget or another operation forbids the eviction."""
     application = _movable(ctx, group)
-    whose = beneficiary or "the maximum of its queue"
+    named = mention("application", [beneficiary], within=group.namespace)
+    whose = named if beneficiary else "the maximum of its queue"
     terms = Terms(
         target=1,
         life=ctx.options.periods.inner_reschedule,

@@ -43,8 +43,9 @@ from bcs_scheduler.api.sessions.relay import NoMetrics, SessionMetrics
 from bcs_scheduler.api.streams.sse import EventStream, EventStreamResponse
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.leadership.gateway import Gateway
-from bcs_scheduler.security.caller import Caller
+from bcs_scheduler.security.caller import NOBODY, Caller
 from bcs_scheduler.wire.problems import FieldWarning, Problems
+from store.mentions import MARK, revealed
 
 log = structlog.get_logger("bcs_scheduler.api")
 STATE_AGE = "X-Bcs-State-Age"
@@ -164,14 +165,15 @@ class _App:
             admitted = True
             response = await _answer(operation, request, self._gateway, self._settings, cause, caller, self._admission)
             if isinstance(response, EventStreamResponse):
+                response.sees = caller.sees
                 response.allowed = partial(gate.still_allows, request, required, caller)
             if request.state.original:
                 response.status_code = 200 if response.status_code == 202 else response.status_code
         except ApiError as error:
             reason = error.reason
-            response = _failed(error, request)
+            response = _failed(error, request, caller)
             if request.state.original and reason == Reason.NOT_FOUND and original.ignores_missing(operation):
-                reason, response = None, respond(Answer())
+                reason, response = None, respond(Answer(), caller or NOBODY)
             if not admitted and _has_body(request):
                 response.headers["Connection"] = "close"  # the body of a refused caller is not read
         except Exception:
@@ -229,6 +231,7 @@ async def _answer(
     problems = Problems(query.get("fieldValidation", "Warn"))
     call = Call(
         gateway,
+        gateway,
         settings,
         request.path_params,
         query,
@@ -241,10 +244,10 @@ async def _answer(
         lambda other, own: _carried_out(other, own, admission),
     )
     if watcher is not None:
-        return respond(await watcher(call))
+        return respond(await watcher(call), caller)
     if inspect.iscoroutinefunction(operation.handler):
-        return respond(await _carried_out(operation, call, admission), problems.warnings())
-    return await run_in_threadpool(lambda: respond(operation.handler(call)))  # type: ignore[arg-type]
+        return respond(await _carried_out(operation, call, admission), caller, problems.warnings())
+    return await run_in_threadpool(lambda: respond(operation.handler(call), caller))  # type: ignore[arg-type]
 
 
 async def _carried_out(operation: Operation, call: Call, admission: Admission) -> Answered:
@@ -278,12 +281,13 @@ CHUNK = 500
 """Elements of a long list that are made and sent at once: some milliseconds of work between other threads' turns."""
 
 
-def listed(listing: Listing) -> Response:
+def listed(listing: Listing, caller: Caller) -> Response:
     """Short lists in one piece, as all other answers."""
     first = list(islice(listing.items, CHUNK))
     if len(first) < CHUNK:
-        return respond(Answer(first))
-    return StreamingResponse(_pieces(first, listing.items), headers={"Content-Type": errors.MEDIA_TYPE})
+        return respond(Answer(first), caller)
+    pieces = (revealed(piece, caller.sees) for piece in _pieces(first, listing.items))
+    return StreamingResponse(pieces, headers={"Content-Type": errors.MEDIA_TYPE})
 
 
 def _pieces(first: list[Any], rest: Iterator[Any]) -> Iterator[bytes]:
@@ -296,7 +300,7 @@ def _pieces(first: list[Any], rest: Iterator[Any]) -> Iterator[bytes]:
     yield b"]" + tail
 
 
-def respond(answer: Answered, warnings: Sequence[FieldWarning] = ()) -> Response:
+def respond(answer: Answered, caller: Caller, warnings: Sequence[FieldWarning] = ()) -> Response:
     if isinstance(answer, EventStream):
         return EventStreamResponse(answer)
     if isinstance(answer, Streamed):
@@ -305,16 +309,20 @@ def respond(answer: Answered, warnings: Sequence[FieldWarning] = ()) -> Response
     if isinstance(answer, Plain):
         return Response(answer.content, answer.status, answer.headers, media_type=answer.media_type)
     if isinstance(answer, Listing):
-        return listed(answer)
+        return listed(answer, caller)
     envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}
     if answer.resume:
         envelope["continue"] = answer.resume
     if warnings:
         envelope["warnings"] = warnings
-    return Response(_encoder.encode(envelope), answer.status, headers={"Content-Type": errors.MEDIA_TYPE})
+    content = _encoder.encode(envelope)
+    if MARK in content:
+        content = revealed(content, caller.sees)
+    return Response(content, answer.status, headers={"Content-Type": errors.MEDIA_TYPE})
 
 
-def _failed(error: ApiError, request: HTTPConnection) -> Response:
+def _failed(error: ApiError, request: HTTPConnection, caller: Caller | None = None) -> Response:
+    """`caller` None: it is not known, and gets no names of other namespaces."""
     headers = {**error.headers, "Content-Type": errors.MEDIA_TYPE}
     if error.reason == errors.NOT_LEADING:
         query = f"?{request.url.query}" if request.url.query else ""
@@ -322,7 +330,8 @@ def _failed(error: ApiError, request: HTTPConnection) -> Response:
         headers["Location"] = headers["Location"].rstrip("/") + path + query
     if error.failure.status == 503:
         headers.setdefault("Retry-After", "1")
-    return Response(_encoder.encode(error.envelope()), error.failure.status, headers=headers)
+    content = revealed(_encoder.encode(error.envelope()), (caller or NOBODY).sees)
+    return Response(content, error.failure.status, headers=headers)
 
 
 def _no_operation(method: str, path: str, allowed: set[str]) -> ApiError:

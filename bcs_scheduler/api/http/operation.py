@@ -10,15 +10,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
+import msgspec
+
 from bcs_scheduler.api.http import errors
+from bcs_scheduler.api.reading.foreign import answer_for, diagnosis_for
 from bcs_scheduler.api.reading.visible import VisibleState
 from bcs_scheduler.api.streams.sse import EventStream
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.leadership.gateway import Busy, Gateway, NotLeading
+from bcs_scheduler.leadership.gateway import Busy, Facts, Gateway, NotLeading
 from bcs_scheduler.security.caller import ANYBODY, Caller
 from bcs_scheduler.wire.problems import Problems
+from offers.model import Diagnosis
 from store.records import Executor
 from store.state.reader import StateReader
 from transactions.base import Overhead
@@ -109,7 +113,10 @@ Answered = Answer | Listing | Plain | Streamed | EventStream
 class Call:
     """One request, read and checked as its operation declares."""
 
-    gateway: Gateway
+    gateway: Facts
+    """Everything but answers of the core, which `reply` and `diagnosis` give."""
+    core: Gateway
+    """For `reply` and `diagnosis`, which leave out objects that the caller may not see; routes do not use it."""
     settings: ApiSettings
     path: Mapping[str, str]
     query: Mapping[str, Any]
@@ -128,6 +135,11 @@ class Call:
     """True for a client of the original (bcs_scheduler.api.http.original)."""
     carry_out: Callable[[Operation, Call], Awaitable[Answered]] | None = None
     """Carries another operation out with a call of its own, with admission. None: there is none."""
+
+    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
+        """The reason why taskgroups of a transaction have no places, without figures that the caller may not see; None:
+        none is known."""
+        return diagnosis_for(self.caller, self.core.diagnosis(transaction_id))
 
     def state(self) -> StateReader:
         """The part of the current state that the caller may see. Raises ApiError (503) if there is none.
@@ -156,19 +168,22 @@ class Call:
         return accepted(await self.reply(command))
 
     async def reply(self, command: Request) -> Reply:
-        """The core's successful reply; ApiError if there is none."""
+        """The core's successful reply, without objects that the caller may not see; ApiError if there is none."""
         try:
-            reply = await self._answer(self.gateway.submit(command))
+            reply = await self._answer(self.core.submit(command))
         except NotLeading as elsewhere:
             raise not_leading(elsewhere.leader) from elsewhere
         except Busy as busy:
             raise errors.ApiError(Reason.UNAVAILABLE, str(busy)) from busy
         if reply.error:
             raise errors.refused(reply)
-        if isinstance(reply.data, dict):
-            for words in reply.data.pop("warnings", ()):
+        data = reply.data
+        if type(data) is dict and "warnings" in data:
+            for words in data.pop("warnings"):
                 self.problems.note(words)
-        return reply
+        if self.caller.namespaces is None:
+            return reply
+        return msgspec.structs.replace(reply, data=answer_for(self.caller, data))
 
     async def _answer(self, future: Future[Reply]) -> Reply:
         """The reply to a command that has been handed over.
@@ -179,7 +194,7 @@ class Call:
         limit = self.settings.command_timeout
         if await _done(future, limit):
             return future.result()
-        if self.gateway.withdraw(future):
+        if self.core.withdraw(future):
             words = (
                 f"the scheduler is busy: the request waited {duration(limit)} and was withdrawn; nothing was changed"
             )

@@ -84,7 +84,9 @@ class Endpoint:
             raise not_leading(self._gateway.leader_url())
         if self._open >= self._settings.sessions:
             raise ApiError(Reason.UNAVAILABLE, f"{self._open} sessions are open, which is the maximum; try again later")
-        call = Call(self._gateway, self._settings, connection.path_params, query, cause=cause, caller=caller)
+        call = Call(
+            self._gateway, self._gateway, self._settings, connection.path_params, query, cause=cause, caller=caller
+        )
         return opener_of(operation, call)
 
     def _why(

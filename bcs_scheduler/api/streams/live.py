@@ -201,8 +201,9 @@ def follow(call: Call, lives: Sequence[Live], application: str = "") -> EventStr
     # All parts come from one term, also if the term ends meanwhile.
     followed = hub(call)
     watch = watch_in(followed, TOUCHED, None, _Concerns(scope))
-    opening = _opening(call.gateway, followed, scope, known)
-    frames = Frames(call.gateway, scope, followed.touches.epoch)
+    # The frames are shared by readers who may see different namespaces: they have texts with mentions, no diagnoses.
+    opening = _opening(call.core, followed, scope, known)
+    frames = Frames(call.core, scope, followed.touches.epoch)
     return EventStream(watch, frames, opening, call.query.get("timeoutSeconds"))
 
 

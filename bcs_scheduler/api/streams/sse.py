@@ -22,6 +22,7 @@ from bcs_scheduler.api.http.serving.protocol import ABORT, WRITE
 from bcs_scheduler.leadership.watching.hub import Watch
 from bcs_scheduler.leadership.watching.items import EVENTS, Item, WatchEnded
 from bcs_scheduler.tasks import background
+from store.mentions import Sees, revealed
 from transactions.text import duration
 
 log = structlog.get_logger("bcs_scheduler.api")
@@ -68,6 +69,8 @@ class EventStreamResponse(Response):
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"  # proxies such as nginx would collect frames
         self._stream = stream
+        self.sees: Sees = lambda _namespace: False
+        """The namespaces that the reader may see."""
         self.allowed: Callable[[], bool] = lambda: True
         """Called every HEARTBEAT seconds: the reader's token may have been revoked."""
 
@@ -94,7 +97,7 @@ class EventStreamResponse(Response):
         stream = self._stream
         await _write(send, b"retry: %d\n\n" % RETRY_MS)
         for chunk in stream.opening:
-            await _write(send, chunk)
+            await _write(send, revealed(chunk, self.sees))
             await asyncio.sleep(0)  # others have their turn, however long the opening is
             if leaving.done():
                 return
@@ -111,7 +114,7 @@ class EventStreamResponse(Response):
                     if not self.allowed():
                         raise WatchEnded("revoked", "the token no longer has the required right")
                 items = await stream.watch.take(left)
-                content = b"".join([item.encoded(stream.encode) for item in items])
+                content = revealed(b"".join([item.encoded(stream.encode) for item in items]), self.sees)
                 if content or not items:
                     content = content or _heartbeat(stream.watch)
                     if not write(content):

@@ -118,6 +118,8 @@ def _plan(data: Any) -> Iterable[str]:
         yield f"- taskgroup {taskgroup_name(str(taskgroup))}"
     for taskgroup in plan.get("evict") or ():
         yield f"- taskgroup {taskgroup_name(str(taskgroup))} of other work is evicted to make room"
+    if hidden := plan.get("evictHidden"):
+        yield f"- {counted(hidden, 'taskgroup')} of other namespaces evicted to make room"
     part = plan.get("partition")
     if part:
         yield f"  the policy {part['policy']} decides about the roles {', '.join(part['roles'])}"

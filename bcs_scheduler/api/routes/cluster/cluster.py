@@ -26,7 +26,7 @@ from bcs_scheduler.api.views.cluster.agents import (
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.losses import ResumeReplacements
 from bcs_scheduler.core.interface.unknown import DecideUnknown, Decision, UnknownTaskGroup
-from bcs_scheduler.leadership.gateway import Gateway, NotLeading
+from bcs_scheduler.leadership.gateway import Facts, NotLeading
 from bcs_scheduler.wire.times import rfc3339
 from offers.model import Offer
 from store.ids import TaskGroupId
@@ -52,7 +52,7 @@ class _Ranked(NamedTuple):
     offers: list[Offer]
 
 
-_rankings: WeakKeyDictionary[Gateway, _Ranked] = WeakKeyDictionary()
+_rankings: WeakKeyDictionary[Facts, _Ranked] = WeakKeyDictionary()
 
 
 class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,7 +251,7 @@ def list_offers(call: Call) -> Answered:
     return page_or_all(walk, call.query, lambda offer: show_offer(state, offer))
 
 
-def _ranked(gateway: Gateway) -> list[Offer]:
+def _ranked(gateway: Facts) -> list[Offer]:
     """The offers of at most RANKED_FOR seconds ago."""
     now, known = time.monotonic(), _rankings.get(gateway)
     if known is None or now - known.at > RANKED_FOR:

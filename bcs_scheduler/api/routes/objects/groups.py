@@ -31,7 +31,7 @@ def list_pod_groups(call: Call) -> Answer:
     keys = list(state.indexes.keys_in("podgroup", call.path["ns"]))
     known = [one for key in keys if (one := state.pod_groups.get(key)) is not None]
     found = [one for one in known if selected(one.labels, requirements)]
-    diagnose = call.gateway.diagnosis
+    diagnose = call.diagnosis
     return page(found, lambda one: (one.name,), call.query, lambda one: show_pod_group(state, one, diagnose))
 
 
@@ -39,7 +39,7 @@ def list_pod_groups(call: Call) -> Answer:
 def get_pod_group(call: Call) -> Answer:
     state = call.state()
     found = find(state.pod_groups, "pod group", call.path["ns"], call.path["name"])
-    return Answer(show_pod_group(state, found, call.gateway.diagnosis))
+    return Answer(show_pod_group(state, found, call.diagnosis))
 
 
 @table.write(

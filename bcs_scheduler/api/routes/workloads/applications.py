@@ -139,7 +139,7 @@ def list_of_kind(call: Call, kind: str | None) -> Answered:
     state, pods = call.state(), call.query.get("pods", "limit" not in call.query)
 
     def show(application: Application) -> ApplicationView:
-        return show_application(state, application, call.gateway.diagnosis, pods=pods)
+        return show_application(state, application, call.diagnosis, pods=pods)
 
     return listed(call, "application", show, None if kind is None else lambda application: application.type == kind)
 
@@ -148,7 +148,7 @@ def list_of_kind(call: Call, kind: str | None) -> Answered:
 def get_application(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return Answer(show_application(state, application, call.gateway.diagnosis))
+    return Answer(show_application(state, application, call.diagnosis))
 
 
 @table.read(
@@ -159,7 +159,7 @@ def get_application(call: Call) -> Answer:
 def explain_one(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return Answer(explain_application(state, application, call.gateway.diagnosis, call.gateway.now()))
+    return Answer(explain_application(state, application, call.diagnosis, call.gateway.now()))
 
 
 @table.read(

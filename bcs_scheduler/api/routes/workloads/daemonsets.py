@@ -66,12 +66,12 @@ def _found(call: Call) -> tuple[StateReader, Daemonset]:
 @lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS), answer=list[DaemonsetView])
 def list_daemonsets(call: Call) -> Answered:
     state = call.state()
-    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset, call.gateway.diagnosis))
+    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset, call.diagnosis))
 
 
 @table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)
 def get_daemonset(call: Call) -> Answer:
-    return Answer(show_daemonset(*_found(call), call.gateway.diagnosis))
+    return Answer(show_daemonset(*_found(call), call.diagnosis))
 
 
 @table.read(
@@ -103,7 +103,7 @@ def explain_daemonset(call: Call) -> Answer:
     application = state.applications.get(daemonset.key)
     if application is None:
         raise not_found("daemonset", daemonset.key)
-    found = explain_application(state, application, call.gateway.diagnosis, call.gateway.now())
+    found = explain_application(state, application, call.diagnosis, call.gateway.now())
     first = f"daemonset is {daemonset.status}: {daemonset.message}"
     return Answer(
         msgspec.structs.replace(found, status=daemonset.status, message=daemonset.message, text=[first, *found.text])

@@ -107,7 +107,7 @@ LIVE = Live(
 )
 def list_deployments(call: Call) -> Answered:
     state, at = call.state(), call.gateway.now()
-    return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, call.gateway.diagnosis, at))
+    return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, call.diagnosis, at))
 
 
 @table.read(
@@ -124,7 +124,7 @@ async def get_deployment(call: Call) -> Answer:
         return find_deployment(call.state(), call.path["ns"], call.path["name"])
 
     def show(deployment: Deployment) -> DeploymentView:
-        return show_deployment(call.state(), deployment, call.gateway.diagnosis, call.gateway.now())
+        return show_deployment(call.state(), deployment, call.diagnosis, call.gateway.now())
 
     def news(view: DeploymentView) -> bool:
         return view.resource_version != call.query.get("resourceVersion")

@@ -81,10 +81,12 @@ class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class Plan(msgspec.Struct, kw_only=True):
     """The effect of all documents together, in their order. `evict`: ids of taskgroups that the policy would end for
-    them. `placed`, `unplaced`: taskgroups of all documents."""
+    them; `evictHidden`: the number of further ones, of other namespaces. `placed`, `unplaced`: taskgroups of all
+    documents."""
 
     documents: list[PlannedDocument]
     evict: list[str]
+    evict_hidden: int | msgspec.UnsetType = msgspec.field(name="evictHidden", default=msgspec.UNSET)
     placed: int
     unplaced: int
 
@@ -193,14 +195,15 @@ async def plan_documents(call: Call) -> Answer:
         if request is not None:
             requests.append((entry, request))
     evict: list[str] = []
+    hidden: int | msgspec.UnsetType = msgspec.UNSET
     if requests:
         asked = PlanRequests(requests=tuple(request for _, request in requests), cause=call.cause)
         data = (await call.reply(asked)).data
         for (entry, _), answer in zip(requests, data["requests"], strict=True):
             _fill(entry, answer)
-        evict = data["evict"]
+        evict, hidden = data["evict"], data.get("evictHidden", msgspec.UNSET)
     placed, unplaced = (sum(len(one.place) for one in found), sum(one.unplaced for one in found))
-    return Answer(Plan(documents=found, evict=evict, placed=placed, unplaced=unplaced))
+    return Answer(Plan(documents=found, evict=evict, evict_hidden=hidden, placed=placed, unplaced=unplaced))
 
 
 def _identity(body: Any) -> _Identity | None:
@@ -249,10 +252,10 @@ async def _read(
         query = {"dryRun": True}
         if any(param.name == "onConflict" for param in operation.query):
             query["onConflict"] = call.query.get("onConflict", "supersede")
-        gateway: Any = _Keeper(call.gateway)
+        gateway: Any = _Keeper(call.core)
         assert call.carry_out is not None
         await call.carry_out(
-            operation, replace(call, gateway=gateway, path=path, query=query, body=body, problems=problems)
+            operation, replace(call, core=gateway, path=path, query=query, body=body, problems=problems)
         )
     except _Kept as kept:
         entry.outcome = "changed" if exists else "created"

@@ -42,7 +42,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taskgroup in cores or MB), `dropConstraint` (`constraint`), `addAgents` (`count`, `size`, `attributes`),
     `drainAgent` (`agents` and the ids of their `taskgroups`; the agent is then uncordoned), `preemptTaskgroups`
     (`taskgroups`), or `raiseQueueLimit` (`queue`, `limits`). `partition`: of that queue, if several partitions of roles
-    have a tree of queues; else empty."""
+    have a tree of queues; else empty. `taskgroupsHidden`: further taskgroups, of other namespaces. `limits` is empty
+    for callers who may not see all namespaces."""
 
     kind: str
     agents: list[str] | None = None
@@ -54,6 +55,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: NewSize | None = None
     attributes: dict[str, str | float] | None = None
     taskgroups: list[str] | None = None
+    taskgroups_hidden: int = msgspec.field(name="taskgroupsHidden", default=0)
     queue: str = ""
     partition: str = ""
     limits: list[RaisedLimit] | None = None
@@ -75,13 +77,16 @@ class Moved(msgspec.Struct, frozen=True, kw_only=True):
 
 class Solution(msgspec.Struct, frozen=True, kw_only=True):
     """A set of changes with which all examined taskgroups have places. `moves`: taskgroups that drains move. `evict`:
-    ids of taskgroups that the policy would end. `text` repeats the changes."""
+    ids of taskgroups that the policy would end. `movesHidden`, `evictHidden`: the number of further ones, of other
+    namespaces. `text` repeats the changes."""
 
     changes: list[Change]
     placed: int
     agents: list[Used]
     moves: list[Moved] = []
     evict: list[str] = []
+    moves_hidden: int = msgspec.field(name="movesHidden", default=0)
+    evict_hidden: int = msgspec.field(name="evictHidden", default=0)
     text: str = ""
 
 
@@ -149,6 +154,11 @@ def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
     return lines
 
 
+def listed(parts: list[str]) -> str:
+    """``a, b and c``"""
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
 def _agents(used: list[Used]) -> str:
     names = [one.hostname for one in used[:3]]
     more = len(used) - len(names)
@@ -168,19 +178,25 @@ def _words(change: Change) -> str:
         case "dropConstraint":
             return f"drop {change.constraint}"
         case "drainAgent":
-            moved = counted(len(change.taskgroups or []), "taskgroup")
+            moved = counted(len(change.taskgroups or []) + change.taskgroups_hidden, "taskgroup")
             return f"drain agent {', '.join(change.agents or [])} ({moved}) and uncordon the agent"
         case "preemptTaskgroups":
             ended = list(map(taskgroup_name, change.taskgroups or []))
-            more = f" and {len(ended) - 3} more" if len(ended) > 3 else ""
-            return f"end {counted(len(ended), 'less important taskgroup')} ({', '.join(ended[:3])}{more})"
+            total = len(ended) + change.taskgroups_hidden
+            names = ended[:3]
+            if len(ended) > 3:
+                names.append(f"{len(ended) - 3} more")
+            if change.taskgroups_hidden:
+                names.append(f"{change.taskgroups_hidden} of other namespaces")
+            return f"end {counted(total, 'less important taskgroup')} ({listed(names)})"
         case "raiseQueueLimit":
             parts = (
                 f"{one.resource} from {one.before:g} to {one.to:g} {UNITS.get(one.resource, '')}".rstrip()
                 for one in change.limits or []
             )
             of = f" of partition {change.partition}" if change.partition else ""
-            return f"raise the limit of queue {change.queue}{of}: {', '.join(parts)}"
+            raised = ", ".join(parts)
+            return f"raise the limit of queue {change.queue}{of}{f': {raised}' if raised else ''}"
     size = change.size
     if size is None:
         return change.kind

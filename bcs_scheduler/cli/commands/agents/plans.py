@@ -26,6 +26,8 @@ def _lines(plan: Json) -> Iterator[str]:
         yield f"> taskgroup {taskgroup_name(str(move['taskgroup']))} to {move['hostname']}{waits}"
     for group in plan.get("evict") or ():
         yield f"- taskgroup {taskgroup_name(str(group))} of other work is evicted to make room"
+    if hidden := plan.get("evictHidden"):
+        yield f"- {counted(hidden, 'taskgroup')} of other namespaces evicted to make room"
     for group in plan.get("stay") or ():
         yield f"! taskgroup {taskgroup_name(str(group['taskgroup']))} stays: {group['reason']}"
     for lost in plan.get("pending") or ():

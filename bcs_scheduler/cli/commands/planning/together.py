@@ -57,6 +57,8 @@ def planned_together(session: Session, documents: Sequence[Document]) -> Planned
     if session.change_format == "text":
         for taskgroup in plan["evict"]:
             session.say(f"- taskgroup {taskgroup_name(str(taskgroup))} of other work is evicted to make room")
+        if hidden := plan.get("evictHidden"):
+            session.say(f"- {counted(hidden, 'taskgroup')} of other namespaces evicted to make room")
         session.say(_summary(plan))
     return Planned(failures, separate)
 

@@ -32,6 +32,7 @@ from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
 from offers.policy.session.model import Nomination
 from offers.policy.session.session import decide
 from store.ids import namespace_of, object_key
+from store.mentions import mention, private
 from transactions.base import Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
@@ -376,7 +377,8 @@ class SessionPass(PlacementPass):
                 reschedule.evict(turn.context, group, eviction.beneficiary, sides[1])
             except Refused as refused:
                 if eviction.beneficiary:
-                    turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
+                    words = f"a taskgroup stays that was to make room{private(f': {refused.message}')}"
+                    turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", words)
             else:
                 ended[eviction.beneficiary].append(object_key(group.namespace, group.name))
                 action = "preempt" if sides[0] == sides[1] else "reclaim"
@@ -384,7 +386,8 @@ class SessionPass(PlacementPass):
         for beneficiary, victims in ended.items():
             if not beneficiary:
                 continue
-            words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {', '.join(victims[:NAMED])}"
+            named = mention("taskgroup", victims[:NAMED], within=namespace_of(beneficiary))
+            words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {named}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
             turn.record_event("application", beneficiary, "ApplicationPreempting", words + more)
 
