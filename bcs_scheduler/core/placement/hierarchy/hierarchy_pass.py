@@ -69,7 +69,7 @@ class HierarchyPass(SessionPass):
         super().__init__(turn, default_policy(), launcher, covers, snapshots)
         self._part = part
         self.trees = Trees(turn, partition, part.hierarchy_document, covers, part.title)
-        turn.queues.trees[self.trees.name], self.takes_back = self.trees, self.trees.takes_back
+        turn.queues.trees[self.trees.name], self.takes_back = self.trees, self._takes_back
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
         self._followed_at = 0.0
@@ -88,6 +88,8 @@ class HierarchyPass(SessionPass):
         """The figures have changes left to follow."""
         self._looked_at = 0
         """Number of agents and tasks that the trees have looked at since the latest pause was set."""
+        self._unknown: set[str] = set()
+        """Demands with promised room of whose applications a tree knew nothing: it has followed once for each."""
 
     def recover(self) -> None:
         """Makes the file of the settings the first revision of the stored tree."""
@@ -141,6 +143,17 @@ class HierarchyPass(SessionPass):
     def promised(self) -> Collection[str]:
         """See `PlacementPass.promised`."""
         return self.trees.promised()
+
+    def _takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
+        """Like `Trees.takes_back`. A tree that does not know the application follows in this turn, and the demand is
+        considered again: the promise lasts only a few seconds."""
+        if not self.trees.knows(demand):
+            self._unknown &= self._turn.engine.promised.keys()
+            if demand.id not in self._unknown:
+                self._unknown.add(demand.id)
+                self._outdated, self._followed_at = True, 0.0
+            return False
+        return self.trees.takes_back(demand, replaced)
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """Demands that still wait are explained at the end of a decision."""

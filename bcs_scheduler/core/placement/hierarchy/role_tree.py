@@ -374,6 +374,10 @@ class RoleTree:
         self.attempts.restore()
         self.attempts.left.clear()
 
+    def knows(self, name: str) -> bool:
+        """True if an application has a queue, or no queue takes it."""
+        return name in self.tree.applications or name in self.unplaced
+
     def takes_back(self, name: str, replaced: str, request: Amounts) -> bool:
         """True if queues and limits admit the request of an application in the place of a taskgroup whose launch did
         not happen, given by id. If the tree no longer counts this taskgroup, it admits one until it follows again."""

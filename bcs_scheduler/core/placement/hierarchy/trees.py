@@ -96,6 +96,11 @@ class Trees:
         self._document = ""
         self.load()
 
+    def knows(self, demand: Demand[Slot]) -> bool:
+        """True if the tree of its role has taken the application over: it has a queue, or no queue takes it."""
+        tree_of = self.roles.get(demand.role)
+        return tree_of is not None and tree_of.knows(demand.application)
+
     def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
         """Like `RoleTree.takes_back`; False for a role without a tree."""
         tree_of = self.roles.get(demand.role)
