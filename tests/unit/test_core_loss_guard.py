@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.cluster.loss_guard import LEAST_AGENTS, WINDOW
@@ -183,3 +184,29 @@ def test_a_new_leader_finds_the_halt_and_what_was_accepted() -> None:
     assert third.state.framework.halt is None, "the loss was accepted"
     assert all(third.state.taskgroups[group.id].unreachable_since for group in lost)
     assert third.state.framework.losses_accepted_at > START
+
+
+def test_a_loss_that_an_undone_change_brings_back_keeps_its_time() -> None:
+    """A dry run replaces taskgroups whose loss an operator has accepted: they are lost as before when it is undone."""
+    world = Losing()
+    lost = world.lose(range(LARGE))
+    world.rest()
+    core = Core(world.core.state.records(), world.options, world.now + 5)
+    core.turn([cluster_manager.Connected(framework_id="framework", cluster="cluster")], world.now + 6)
+    core.turn([losses.ResumeReplacements(token=1)], world.now + 7)
+    assert core.state.framework.halt is None
+    work, before = core.turn_context.uow, [core.state.taskgroups[group.id] for group in lost]
+    found = [msgspec.structs.replace(group, unreachable_since=0.0, status="Running") for group in before]
+    with work.held():
+        for group in found:
+            work.put(group)
+    for second in range(8, 20):
+        core.turn([], world.now + second)
+    assert [core.state.taskgroups[group.id] for group in lost] == before
+    assert core.state.framework.halt is None
+    # Taskgroups that are lost once more are another loss.
+    for records in (found, before):
+        for group in records:
+            work.put(group)
+        core.turn([], world.now + 20)
+    assert core.state.framework.halt is not None

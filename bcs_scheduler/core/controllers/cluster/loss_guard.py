@@ -9,7 +9,7 @@ to the end of a halt never cause another one.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.losses import ResumeReplacements
+from bcs_scheduler.core.structures.work_queue import WorkQueue
 from store.advice import advise
 from store.reasons import EventReason
 from store.records import LossHalt, Record, TaskGroup, Transaction
@@ -37,6 +38,14 @@ class _Loss(NamedTuple):
     """Unix seconds."""
 
 
+class _Left(NamedTuple):
+    """A lost taskgroup that is lost no more. `group`: the last record of the loss. `loss`: None if the loss did not
+    count as recent."""
+
+    group: TaskGroup
+    loss: _Loss | None
+
+
 class LossGuard:
     """Follows losses, and holds back the slots that replace lost taskgroups while there is a halt. Also a
     `transactions.base.Gate`. The cost of a loss does not depend on other objects."""
@@ -49,8 +58,12 @@ class LossGuard:
         """All lost taskgroups that still have no replacement, and whether they have ended."""
         self._ended = 0
         """Number of lost taskgroups that have ended."""
-        self._recent: OrderedDict[str, _Loss] = OrderedDict()
+        self._recent: dict[str, _Loss] = {}
         """The lost taskgroups whose loss is within WINDOW, and after the last halt."""
+        self._times = WorkQueue()
+        """When these were lost."""
+        self._left: dict[str, _Left] = {}
+        """The taskgroups that have ceased to be lost since the last `notice`, by id: the change may be undone."""
         self._agents: Counter[str] = Counter()
         """Number of recent losses by agent."""
         self._changed = False
@@ -81,6 +94,7 @@ class LossGuard:
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:  # noqa: ARG002 (the state tells it of taskgroups)
         """Begins a halt if the losses since the last call are too large."""
+        self._left.clear()
         if self._changed:
             self._changed = False
             self._begin_if_large()
@@ -141,18 +155,29 @@ class LossGuard:
             self._lost[key] = now.ended
             self._ended += now.ended - (known or False)
             if known is None:
-                self._add(key, now.agent_id, self._turn.now)
-                self._changed = True
-        elif known is not None:
+                self._lose(now)
+        elif known is not None and was is not None:
             del self._lost[key]
             self._ended -= known
+            self._left[key] = _Left(was, self._recent.get(key))
             self._remove(key)
+
+    def _lose(self, group: TaskGroup) -> None:
+        """A loss that comes back, because the change that ended it was undone, keeps its time."""
+        left = self._left.pop(group.id, None)
+        if left is None or left.group is not group:
+            self._add(group.id, group.agent_id, self._turn.now)
+            self._changed = True
+        elif left.loss is not None:
+            self._add(group.id, left.loss.agent, left.loss.at)
 
     def _add(self, identity: str, agent: str, at: float) -> None:
         self._recent[identity] = _Loss(agent, at)
+        self._times.put(identity, at)
         self._agents[agent] += 1
 
     def _remove(self, identity: str) -> None:
+        self._times.drop(identity)
         loss = self._recent.pop(identity, None)
         if loss is not None:
             self._agents[loss.agent] -= 1
@@ -160,10 +185,7 @@ class LossGuard:
                 del self._agents[loss.agent]
 
     def _expire(self) -> None:
-        while self._recent:
-            identity, loss = next(iter(self._recent.items()))
-            if loss.at > self._turn.now - WINDOW:
-                return
+        while (identity := self._times.pop(self._turn.now - WINDOW)) is not None:
             self._remove(identity)
 
     # --- the halt ---------------------------------------------------------------------------------------------
@@ -194,6 +216,7 @@ class LossGuard:
         self._record("ReplacementsResumed", words)
         if not dry_run:
             self._recent.clear()
+            self._times.clear()
             self._agents.clear()
             self._look_again()
 
