@@ -355,7 +355,9 @@ def test_a_launch_that_did_not_leave_is_repeated_although_the_tree_has_forgotten
     lab = former.succeed()
     create(lab, "reports", 2)
     (group,) = groups(lab, "shop")
-    lab.turn(*(StatusUpdate(task_id=task.id, state=TaskState.GONE, agent_id="one", answer=True) for task in group.tasks))
+    lab.turn(
+        *(StatusUpdate(task_id=task.id, state=TaskState.GONE, agent_id="one", answer=True) for task in group.tasks)
+    )
     assert not groups(lab, "shop")
     arrive(lab, "two")
     assert len(groups(lab, "reports")) == 1
