@@ -345,28 +345,6 @@ def test_placements_that_are_not_launched_yet_are_no_victims(agent: str) -> None
     assert [group.agent_id for group in groups(lab, "online")] == ["agent-1", "agent-2", victim.agent_id]
 
 
-def test_a_launch_that_did_not_leave_is_repeated_although_the_tree_has_forgotten_its_application() -> None:
-    """The only taskgroup of an application has ended, so a decision about other work takes the application out of the
-    tree. The room of its agent comes afterwards."""
-    former = Lab(options())
-    create(former, "shop", 1)
-    arrive(former, "one")
-    assert len(groups(former, "shop")) == 1
-    lab = former.succeed()
-    create(lab, "reports", 2)
-    (group,) = groups(lab, "shop")
-    lab.turn(
-        *(StatusUpdate(task_id=task.id, state=TaskState.GONE, agent_id="one", answer=True) for task in group.tasks)
-    )
-    assert not groups(lab, "shop")
-    arrive(lab, "two")
-    assert len(groups(lab, "reports")) == 1
-    lab.wait(0.6)
-    lab.offer("one", cpus=WHOLE)
-    lab.wait(0.1)
-    assert [again.agent_id for again in groups(lab, "shop")] == ["one"]
-
-
 def test_a_new_leader_preempts_when_agents_are_offered() -> None:
     lab = full(max_unavailable=3)
     create(lab, "online", 1)

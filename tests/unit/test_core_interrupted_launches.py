@@ -18,6 +18,7 @@ from offers.model import Allocation, ResourceRequest
 from store.records import TaskGroup
 from store.records.definition import Port
 from store.state.validation import validate
+from tests.unit import test_core_hierarchy as hierarchy
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, asked_for_one_room, live
 from tests.unit.test_core_reservations import WHOLE, GangLab
@@ -403,3 +404,28 @@ def test_a_promised_unit_uses_the_room_of_one_placeholder(
     pool = pool_with_ended_holds()
     end_lending(pool, site, lend(pool, site, request_, replaces), used=True)
     assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
+
+
+def test_a_launch_that_did_not_leave_is_repeated_although_the_tree_has_forgotten_its_application() -> None:
+    """The only taskgroup of an application has ended, so a decision about other work takes the application out of the
+    tree. The room of its agent comes afterwards."""
+    former = Lab(hierarchy.options())
+    hierarchy.create(former, "shop", 1)
+    hierarchy.arrive(former, "one")
+    assert len(hierarchy.groups(former, "shop")) == 1
+    lab = former.succeed()
+    hierarchy.create(lab, "reports", 2)
+    (group,) = hierarchy.groups(lab, "shop")
+    lab.turn(
+        *(
+            cluster_manager.StatusUpdate(task_id=task.id, state=TaskState.GONE, agent_id="one", answer=True)
+            for task in group.tasks
+        )
+    )
+    assert not hierarchy.groups(lab, "shop")
+    hierarchy.arrive(lab, "two")
+    assert len(hierarchy.groups(lab, "reports")) == 1
+    lab.wait(0.6)
+    lab.offer("one", cpus=hierarchy.WHOLE)
+    lab.wait(0.1)
+    assert [again.agent_id for again in hierarchy.groups(lab, "shop")] == ["one"]
