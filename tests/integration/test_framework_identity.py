@@ -3,9 +3,12 @@ docs/operations.md tells an operator to do then."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +16,7 @@ from typing import Any
 import pytest
 import requests
 
+from bcs_scheduler.core.controllers.cluster.unknown_tasks import QUIET
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
@@ -60,6 +64,21 @@ class Site:
         line = [sys.executable, "-m", "bcs_scheduler.main", *arguments, f"--store={self.store}"]
         done = subprocess.run(line, capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout + done.stderr
+
+    def decide(self, scheduler: SchedulerProcess, *arguments: str) -> dict[str, Any]:
+        """The answer of a command of `bcs-scheduler framework` that asks the running leader."""
+        line = [sys.executable, "-m", "bcs_scheduler.main", "framework", *arguments, "-o", "json"]
+        done = subprocess.run([*line, f"--server={scheduler.url}"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        found = json.loads(done.stdout)
+        return dict(found[0] if isinstance(found, list) else found)
+
+    def replace_store(self, copy: Path | None) -> None:
+        """Puts a copy of the records in the place of the store; None: nothing. No scheduler runs."""
+        for file in self.file.parent.glob(self.file.name + "*"):
+            file.unlink()
+        if copy is not None:
+            shutil.copy(copy, self.file)
 
     def write(self, statement: str, *values: object) -> None:
         with sqlite3.connect(self.file) as connection:
@@ -207,3 +226,79 @@ def test_without_its_record_no_second_framework_is_registered(site: Site, damage
     scheduler.wait_running("web", 3)
     wait_for(lambda: len(site.running()) == 3, 30, "the third task")
     assert tasks < site.running(), "tasks that ran go on"
+
+
+# --- the store does not know its tasks ----------------------------------------------------------------------------
+
+
+def halts(site: Site, scheduler: SchedulerProcess, tasks: set[str]) -> None:
+    """The leader has found the unknown tasks, says so, and has ended none of them when the time is over after which a
+    few would be ended."""
+    found = wait_for(lambda: check(scheduler, "tasks"), SECONDS, "the halt")
+    assert (found["ok"], found["code"]) == (False, "unknown_tasks")
+    assert scheduler.session.get(scheduler.url + "/readyz", timeout=60).status_code == 503
+    metrics = scheduler.session.get(scheduler.url + "/metrics", timeout=60).text
+    assert "bkbcs_scheduler_unknown_tasks_halted 1.0" in metrics
+    began = time.monotonic()
+    wait_for(lambda: time.monotonic() > began + 3 * QUIET, SECONDS, "the end of the time for answers")
+    assert tasks <= site.running()
+
+
+@pytest.mark.parametrize("decision", ["adopt", "end"])
+def test_on_an_empty_store_tasks_wait_for_an_operator(site: Site, decision: str) -> None:
+    scheduler = site.start().wait_ready()
+    site.launch(scheduler, "OnFailure", "web", 4)
+    (framework,) = site.frameworks()
+    tasks = site.running()
+    scheduler.kill()
+    site.replace_store(None)
+    code, words = site.command("framework", "set", framework)
+    assert code == 0, words
+
+    scheduler = site.start()
+    halts(site, scheduler, tasks)
+    shown = site.decide(scheduler, "show")
+    assert (shown["halted"], shown["undecided"], shown["adopted"]) == (True, 4, 0)
+    assert {one["application"] for one in shown["taskgroups"]} == {"web"}
+    scheduler.call("POST", APPS, document("db", 1, ["sleep", "1000"]))
+
+    scheduler.kill()  # the halt outlives its leader
+    scheduler = site.start()
+    halts(site, scheduler, tasks)
+    assert scheduler.taskgroups("db") == [], "nothing is launched during the halt"
+    done = site.decide(scheduler, decision)
+    assert (done["taskgroups"], done["halted"]) == (4, False)
+    scheduler.wait_ready()
+    scheduler.wait_running("db", 1)
+    if decision == "adopt":
+        scheduler.kill()
+        scheduler = site.start().wait_ready()
+        assert tasks < site.running(), "adopted tasks stay under the next leader"
+        assert site.decide(scheduler, "show")["adopted"] == 4
+        assert site.decide(scheduler, "end", "--adopted", "default/web")["taskgroups"] == 4
+    wait_for(lambda: not tasks & site.running(), SECONDS, "the end of the tasks")
+    wait_for(lambda: site.decide(scheduler, "show")["taskgroups"] == [], SECONDS, "the end of the records")
+
+
+def test_on_a_store_restored_from_an_old_copy_newer_tasks_wait(site: Site, tmp_path: Path) -> None:
+    scheduler = site.start().wait_ready()
+    site.launch(scheduler, "OnFailure", "web", 1)
+    scheduler.stop()
+    copy = Path(shutil.copy(site.file, tmp_path / "copy.db"))
+    scheduler = site.start().wait_ready()
+    scheduler.call("PUT", f"{APPS}/web/scale/2")
+    scheduler.wait_running("web", 2)
+    tasks = site.running()
+    scheduler.stop()
+    newest = Path(shutil.copy(site.file, tmp_path / "newest.db"))
+    site.replace_store(copy)
+
+    scheduler = site.start()
+    halts(site, scheduler, tasks)
+    (unknown,) = site.decide(scheduler, "show")["taskgroups"]
+    assert unknown["newer"]
+    scheduler.stop()
+    site.replace_store(newest)  # the best repair: all tasks have their records again
+    scheduler = site.start().wait_ready()
+    scheduler.wait_running("web", 2)
+    assert site.running() == tasks

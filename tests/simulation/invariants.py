@@ -16,9 +16,10 @@ tests.simulation.orphans, those of what has ended and is kept (I32, I35) in test
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
 groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, those
 of reservations of groups (I69 to I72) in tests.simulation.groupreservations, that of
-large losses (I58) in tests.simulation.losses, those of trees of queues (I52 to I57, I73, I74) in
-tests.simulation.trees, those of moves (I59 to I63) in tests.simulation.moving, those of
-kept rooms (I64, I65) in tests.simulation.keptrooms. That statuses follow each other as their tables say (I33) is
+large losses and forgotten tasks (I58, I77) in tests.simulation.losses, those of trees of queues (I52 to I57, I73,
+I74) in tests.simulation.trees, those of moves (I59 to I63) in tests.simulation.moving, those of
+kept rooms (I64, I65) in tests.simulation.keptrooms, those of replaced stores (I75, I76, C14) in
+tests.simulation.restored. That statuses follow each other as their tables say (I33) is
 checked by the core itself (transactions.transitions). What must hold once faults have stopped is in
 tests.simulation.convergence.
 """

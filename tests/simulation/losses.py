@@ -1,7 +1,8 @@
-"""What must hold after a large loss.
+"""What must hold after a large loss, and when a few tasks run that the store has forgotten.
 
 I58  while a large loss stops replacements, no restart by policy replaces a lost taskgroup; a taskgroup that was never
      launched is not lost
+I77  no leader takes a taskgroup that its store has launched for one that is newer than the store
 """
 
 from __future__ import annotations
@@ -31,10 +32,17 @@ class Losses:
         for change in changes:
             if isinstance(change.record, Framework):
                 after = change.record.halt
+                self._nothing_is_newer(change.record)
         if before is None and after is not None:
             self._world.count("halts of replacements")
         if before is not None and after is not None:
             self._nothing_replaced(changes, after)
+
+    def _nothing_is_newer(self, framework: Framework) -> None:
+        if framework.unknown is not None:
+            self._world.count("halts for unknown tasks")
+            if framework.unknown.newer:
+                raise Violation("I77", f"{framework.unknown} although the store is no copy", framework.id)
 
     def _nothing_replaced(self, changes: Sequence[Change], halt: LossHalt) -> None:
         placed = {

@@ -9,7 +9,7 @@ of the simulation fit in.
 
 from __future__ import annotations
 
-from store.records import TaskGroup
+from store.records import Framework, TaskGroup
 from tests.simulation.agents import Agent
 from tests.simulation.keptrooms import is_held, wanted_by
 from tests.simulation.mesos import Master
@@ -52,11 +52,14 @@ class Orphans:
         """Agent and words by taskgroup."""
         durable, master = self._store.durable, self._master
         found: dict[str, tuple[Agent, str]] = {}
+        framework = durable.get(("framework", "framework"))
+        halted = isinstance(framework, Framework) and framework.unknown is not None
         for agent in master.registered.values():
             if agent.reachable and not agent.dead:
                 for group in agent.live_groups():
                     record = durable.get(("taskgroup", group.id))
-                    if not isinstance(record, TaskGroup) or record.ended:
+                    # Tasks that are unknown during a halt wait for an operator.
+                    if (record is None and not halted) or (isinstance(record, TaskGroup) and record.ended):
                         found[group.id] = (agent, "runs unwanted on")
         for record in durable.values():
             if isinstance(record, TaskGroup) and not record.ended:

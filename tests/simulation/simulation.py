@@ -163,6 +163,8 @@ class Simulation:
     def _operate(self) -> None:
         """Users reach a leader, sometimes one that does not know yet that it has been deposed."""
         leaders = [node for node in self.nodes if node.term is not None]
+        if leaders:
+            self.users.decide(leaders[-1].receive)
         if leaders and self.moves and self.world.chance(0.3):
             self.users.ask_for(moving.change, lambda command: self._send(self.world.pick(leaders), command))
         elif leaders and self.groups and self.world.chance(0.15):

@@ -8,7 +8,7 @@ process fails too, as the runtime sees to it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from store.base import Change, Term
@@ -145,6 +145,17 @@ class Store:
             else:
                 self.durable[name] = change.record
         return True
+
+    def replace(self, records: Mapping[tuple[str, str], Record]) -> None:
+        """An operator puts other records in the place of these while no process uses the store."""
+        self.durable.clear()
+        self.durable.update(records)
+        self._written.clear()
+        self._followed.clear()
+
+    def forget_times(self) -> None:
+        """The records were written again by hand: the store has no older time of a write than the present."""
+        self._marked = self.world.now
 
     def follow(self, name: tuple[str, str]) -> Change:
         """What a follower finds at kind and key now: the record, encoded and decoded; None if there is none."""

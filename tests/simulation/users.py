@@ -10,7 +10,8 @@ import msgspec
 
 from bcs_scheduler.core.interface import effects
 from bcs_scheduler.core.interface import requests as orders
-from store.records import AgentSetting, Record, TaskGroup, Transaction, Version
+from bcs_scheduler.core.interface.unknown import DecideUnknown
+from store.records import AgentSetting, Framework, Record, TaskGroup, Transaction, Version
 from store.records.definition import (
     Amounts,
     Constraint,
@@ -97,10 +98,19 @@ class Users:
 
     def repair(self, send: Callable[[orders.Request], None]) -> None:
         """Puts back a configmap or secret that is missing, and ends what stands still."""
+        self.decide(send)
         if not self.open:
             self._tokens += 1
             queues = self.queues.repair(self._tokens) if self.queues is not None else None
             self._send(queues or self._operators.repair(self._tokens) or self.owners.repair(self._tokens), send)
+
+    def decide(self, send: Callable[[orders.Request], None]) -> None:
+        """Ends the tasks that the store has forgotten, if they halt the leader."""
+        framework = self._durable.get(("framework", "framework"))
+        asked = any(isinstance(command, DecideUnknown) for command in self.open.values())
+        if isinstance(framework, Framework) and framework.unknown is not None and not asked:
+            self._tokens += 1
+            self._send(DecideUnknown(token=self._tokens, cause=f"user-{self._tokens}", decision="end"), send)
 
     def _send(self, command: orders.Request | None, send: Callable[[orders.Request], None]) -> None:
         if command is not None:

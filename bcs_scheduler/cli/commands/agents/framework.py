@@ -10,7 +10,6 @@ from bcs_scheduler.cli.options import (
     connection_options,
     dry_run_option,
     examples,
-    output_option,
     pass_session,
     reporting,
 )
@@ -20,17 +19,17 @@ APPLICATIONS = click.argument("applications", nargs=-1, metavar="[NAMESPACE/APPL
 
 
 @click.command(epilog=examples("bcs framework show", "bcs framework show -o json"))
-@output_option
+@click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), default="text", help="Output format.")
 @connection_options
 @pass_session
-def show(session: Session, output: str | None) -> None:
+def show(session: Session, output: str) -> None:
     """Show the running taskgroups that the store does not know.
 
     Such taskgroups exist if the store is empty or was restored from an old copy. If they are many, or newer than the
     store, none of them is ended and nothing is launched until `adopt` or `end`.
     """
     found = session.client.unknown_tasks()
-    if output in ("json", "yaml"):
+    if output != "text":
         from bcs_scheduler.cli.output.data import print_data
 
         print_data(session.out, found, output)
@@ -85,7 +84,7 @@ def _decide(
     if found["halted"]:
         note += "; others still wait for a decision"
     note += "; dry run" if dry_run else ""
-    session.report("cluster", "unknown tasks", done, note, found, dryRun=dry_run)
+    session.report("cluster", "unknown tasks", done, note, dryRun=dry_run, **found)
 
 
 framework = WholeHelp("framework", help="Decide about running taskgroups that the store does not know.")
