@@ -227,6 +227,9 @@ class Terms(NamedTuple):
     """Seconds until it is due."""
     life: float = 0.0
     """Seconds from then on until it runs out of time; 0.0: as its kind says."""
+    waves: int = 1
+    """Number of times that the operation waits for the end of taskgroups, one after the other: each may take the
+    shutdown delay of the application."""
     note: str = "accepted"
     """First line of its history."""
 
@@ -299,6 +302,12 @@ class Context:
         return self.state.applications.get(transaction.application_key)
 
 
+def _longest_shutdown_delay(state: State, application: Application) -> float:
+    """Returns the greatest shutdown delay of the versions of the application, in seconds."""
+    versions = state.versions_of(application.key).values()
+    return max((version.kill_policy.shutdown_delay for version in versions), default=0.0)
+
+
 def begin(
     ctx: Context, kind: BasicKind, application: Application, terms: Terms, payload: Payload = NOTHING
 ) -> Transaction:
@@ -318,7 +327,9 @@ def begin(
         cause=ctx.cause,
         created_at=now if waited is None else waited.created_at,
         due_at=due,
-        deadline=due + (terms.life or kind.life(ctx.options.periods, inner=terms.inner)),
+        deadline=due
+        + (terms.life or kind.life(ctx.options.periods, inner=terms.inner))
+        + terms.waves * _longest_shutdown_delay(ctx.state, application),
         target=terms.target,
         version=terms.version,
         inner=terms.inner,

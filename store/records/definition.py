@@ -171,9 +171,11 @@ class RestartPolicy(Part, frozen=True, kw_only=True):
 
 
 class KillPolicy(Part, frozen=True, kw_only=True):
-    """Rules for the end of tasks. `grace_period`: seconds between SIGTERM and SIGKILL."""
+    """Rules for the end of tasks. `grace_period`: seconds between SIGTERM and SIGKILL. `shutdown_delay`: seconds
+    between the end of the membership in endpoints and SIGTERM."""
 
     grace_period: float = 1.0
+    shutdown_delay: float = 0.0
 
 
 class UnreachablePolicy(Part, frozen=True, kw_only=True):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -22,13 +26,11 @@ from tests.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 SERVER = """
-import http.server, os, signal, threading, time
+import http.server, os, signal
 
 class Page(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    last = time.monotonic()
     def do_GET(self):
-        Page.last = time.monotonic()
         text = os.environ["VERSION"].encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
@@ -41,30 +43,19 @@ class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
 
 server = Server((os.environ["HOST"], int(os.environ["PORT_http"])), Page)
-
-def end(*_):
-    # Requests are served until the load balancer has another configuration, and then until none comes for a while.
-    threading.Thread(target=linger).start()
-
-def balanced():
-    if "BALANCER" not in os.environ:
-        return False
-    with open(os.environ["BALANCER"]) as configuration:
-        return ":" + os.environ["PORT_http"] + " " in configuration.read()
-
-def linger():
-    while balanced() or time.monotonic() < Page.last + 3.0:
-        time.sleep(0.1)
-    server.shutdown()
-
-signal.signal(signal.SIGTERM, end)
+# As most programs: a SIGTERM ends it at once.
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
 server.serve_forever()
 """
+LATE = 6.0
+"""Seconds by which the load balancer hears late of changes."""
+DELAY = 20
+"""The shutdown delay of the deployment in seconds: LATE, and the time of a reload on a busy machine."""
+REQUESTS = 20_000
 
 
-def deployment(version: str, name: str = "shop", instances: int = 3, balancer: Path | None = None) -> dict[str, Any]:
-    """`balancer`: the configuration of the load balancer that the servers look at before they end."""
-    environment = {"VERSION": version, "HOST": "${bcs.hostip}", **({"BALANCER": str(balancer)} if balancer else {})}
+def deployment(version: str, name: str = "shop", instances: int = 3) -> dict[str, Any]:
+    environment = {"VERSION": version, "HOST": "${bcs.hostip}"}
     container = {
         "command": sys.executable,
         "args": ["-c", SERVER],
@@ -87,7 +78,7 @@ def deployment(version: str, name: str = "shop", instances: int = 3, balancer: P
         "apiVersion": "v4",
         "kind": "deployment",
         "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
-        "killPolicy": {"gracePeriod": 120},
+        "killPolicy": {"gracePeriod": 5, "shutdownDelaySeconds": DELAY},
         "spec": {
             "instance": instances,
             "strategy": {"type": "RollingUpdate", "rollingupdate": rolling},
@@ -109,6 +100,59 @@ def service_for(name: str, port: int, **where: str) -> dict[str, Any]:
             "ports": [{"name": "http", "protocol": "http", "servicePort": port, **where}],
         },
     }
+
+
+class LateNews:
+    """A way to the scheduler on which answers arrive `late` seconds late, so that the load balancer learns late of each
+    change of an endpoint."""
+
+    def __init__(self, target: str) -> None:
+        parts = urlsplit(target)
+        assert parts.hostname is not None and parts.port is not None
+        self._target = (parts.hostname, parts.port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.late = 0.0
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        self._start(self._accept)
+
+    @staticmethod
+    def _start(work: Callable[[], None]) -> None:
+        threading.Thread(target=work, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+                server = socket.create_connection(self._target)
+            except OSError:
+                return
+            for source, sink, late in ((client, server, False), (server, client, True)):
+                waiting: queue.Queue[tuple[float, bytes]] = queue.Queue()
+                self._start(partial(self._read, source, waiting, late))
+                self._start(partial(self._write, sink, waiting))
+
+    def _read(self, source: socket.socket, waiting: queue.Queue[tuple[float, bytes]], late: bool) -> None:
+        data = b"more"
+        while data:
+            try:
+                data = source.recv(65_536)
+            except OSError:
+                data = b""
+            waiting.put((time.monotonic() + (self.late if late else 0.0), data))
+
+    @staticmethod
+    def _write(sink: socket.socket, waiting: queue.Queue[tuple[float, bytes]]) -> None:
+        data = b"more"
+        while data:
+            due, data = waiting.get()
+            threading.Event().wait(max(0.0, due - time.monotonic()))
+            try:
+                sink.sendall(data) if data else sink.shutdown(socket.SHUT_WR)
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._listener.close()
 
 
 class Customers:
@@ -136,7 +180,7 @@ class Customers:
                 self.answers[f"{answer.status_code} {answer.text[:10].strip()}"] += 1
             except requests.RequestException as error:
                 self.failures.append(f"{time.monotonic():.3f} {error}")
-            self._ended.wait(0.03)
+            self._ended.wait(0.02)
 
     def leave(self) -> None:
         self._ended.set()
@@ -194,9 +238,10 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerPro
 
 @pytest.mark.slow
 def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, tmp_path: Path) -> None:
+    """The news of endpoints reach the load balancer late, and programs end at once when they are told to: without the
+    shutdown delay, the load balancer has no living server for seconds."""
     port = free_port()
-    configuration = tmp_path / "haproxy.cfg"
-    scheduler.call("POST", "/namespaces/default/deployments", deployment("v1", balancer=configuration))
+    scheduler.call("POST", "/namespaces/default/deployments", deployment("v1"))
     service = service_for("shop", port)
     scheduler.call("POST", "/namespaces/default/services", service)
 
@@ -206,33 +251,37 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
 
     wait_for(lambda: ready(3), 60, "three that are ready")
     url = f"http://127.0.0.1:{port}/"
-    balancer = HAProxy(tmp_path, scheduler.url)
+    news = LateNews(scheduler.url)
+    balancer = HAProxy(tmp_path, news.url)
     try:
         wait_for(lambda: _answers(url), 30, "the load balancer")
         service["metadata"]["labels"] = {"BCSBALANCE": "leastconn"}
         scheduler.call("PUT", "/namespaces/default/services", service)
         wait_for(lambda: "balance leastconn" in balancer.configuration, 30, "a configuration that follows")
-        customers = Customers(url)
+        news.late = LATE
+        customers = Customers(url, kept=6, fresh=6)
         wait_for(lambda: customers.answers["200 v1"] > 200, 30, "customers that are served")
-        scheduler.call("PUT", "/namespaces/default/deployments", deployment("v2", balancer=configuration))
+        scheduler.call("PUT", "/namespaces/default/deployments", deployment("v2"))
 
         def only_new() -> bool:
             found = scheduler.call("GET", "/namespaces/default/endpoints/shop")
             applications = {member["application"] for member in found["eps"]}
             return ready(3) and len(applications) == 1 and requests.get(url, timeout=30).text == "v2"
 
-        wait_for(only_new, 240, lambda: f"the new version everywhere: {customers.answers} {customers.failures[:3]}")
+        wait_for(only_new, 300, lambda: f"the new version everywhere: {customers.answers} {customers.failures[:3]}")
         served = customers.answers["200 v2"]
-        wait_for(lambda: customers.answers["200 v2"] > served + 200, 30, "customers of the new version")
+        wait_for(lambda: customers.answers["200 v2"] > served + 200, 60, "customers of the new version")
+        wait_for(lambda: customers.answers.total() > REQUESTS, 600, lambda: f"more requests: {customers.answers}")
         customers.leave()
         log = (tmp_path / "haproxy.log").read_text(errors="replace")
         assert not customers.failures, (customers.failures[:5], log[-3000:])
         assert set(customers.answers) == {"200 v1", "200 v2"}, (customers.answers, log[-3000:])
         endpoint = scheduler.call("GET", "/namespaces/default/endpoints/shop")
         wanted = sorted(member["targetRef"]["name"] for member in endpoint["eps"])
-        wait_for(lambda: sorted(balancer.servers) == wanted, 30, "a configuration with those who are there")
+        wait_for(lambda: sorted(balancer.servers) == wanted, 60, "a configuration with those who are there")
     finally:
         balancer.stop()
+        news.close()
 
 
 def test_services_share_a_port_the_more_specific_first(scheduler: SchedulerProcess, tmp_path: Path) -> None:

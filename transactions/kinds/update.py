@@ -85,7 +85,13 @@ def resize(
 def _begin(
     ctx: Context, application: Application, running: tuple[Transaction, ...], target: int, bound: int, note: str
 ) -> Transaction:
-    terms = Terms(target=target, version=application.version, delay=ctx.options.periods.update_delay, note=note)
+    terms = Terms(
+        target=target,
+        version=application.version,
+        delay=ctx.options.periods.update_delay,
+        waves=-(-target // bound) or 1,
+        note=note,
+    )
     transaction = base.begin(ctx, UPDATE, application, terms, UpdatePayload(max_unavailable=bound))
     conflicts.supersede(ctx, running, transaction)
     ctx.uow.put(base.mark_operating(ctx, application, transaction, "application in updating"))

@@ -89,7 +89,10 @@ def to_version(document: ApplicationDocument, instances: int) -> Version:
             max_times=restart.maxtimes,
             host_retain=float(restart.host_retain_time),
         ),
-        kill_policy=KillPolicy(grace_period=float(max(1, document.kill_policy.grace_period))),
+        kill_policy=KillPolicy(
+            grace_period=float(max(1, document.kill_policy.grace_period)),
+            shutdown_delay=float(document.kill_policy.shutdown_delay_seconds),
+        ),
         unreachable_policy=UnreachablePolicy(replace_after=float(document.unreachable_policy.replace_after_seconds)),
         constraints=unions,
         tolerations=tolerations,

@@ -60,6 +60,7 @@ class ResourceView(View, frozen=True, kw_only=True):
 
 class KillPolicyView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     grace_period: float
+    shutdown_delay_seconds: float
 
 
 class RestartPolicyView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -55,7 +55,11 @@ class RestartPolicyDocument(Document, frozen=True, kw_only=True):
 
 
 class KillPolicyDocument(Document, frozen=True, kw_only=True):
+    """`gracePeriod`: seconds between SIGTERM and SIGKILL. `shutdownDelaySeconds`: seconds for which a taskgroup that is
+    going to be ended still runs after it has left the endpoints of its services."""
+
     grace_period: Annotated[int, Meta(ge=0, le=DAY)] = 1
+    shutdown_delay_seconds: Annotated[int, Meta(ge=0, le=3600)] = 0
 
 
 class UnreachablePolicyDocument(Document, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from store.state.reader import StateReader
 from transactions import explain, text
 from transactions.progress import progress
 from transactions.rules.application_types import lasting
-from transactions.rules.taskgroups import health, relaunch
+from transactions.rules.taskgroups import endings, health, relaunch
 from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
 from transactions.text import counted, duration
 
@@ -299,6 +299,10 @@ def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transactio
         return f"restarts in {duration(reschedule.due_at - now)} (restart {group.restarts + 1}): {group.message}"
     if group.unreachable_since:
         return _unreachable(group, version, now)
+    left = group.killing_since + endings.shutdown_delay(group, version) - now
+    if group.killing_since and not group.ended and left > 0:
+        reason = group.kill_reason or "no longer wanted"
+        return f"has left its services and is told to stop in {duration(left)} (shutdown delay): {reason}"
     if group.killing_since and not group.ended:
         return f"is being ended for {duration(now - group.killing_since)}: {group.kill_reason or 'no longer wanted'}"
     if reschedule is not None:

@@ -365,7 +365,7 @@ def most_failures(container: Container) -> int:
 
 
 def show_kill_policy(policy: KillPolicy) -> KillPolicyView:
-    return KillPolicyView(grace_period=policy.grace_period)
+    return KillPolicyView(grace_period=policy.grace_period, shutdown_delay_seconds=policy.shutdown_delay)
 
 
 def show_restart_policy(policy: RestartPolicy) -> RestartPolicyView:

@@ -1,5 +1,10 @@
 """Ends taskgroups that are marked as unwanted. KILLs are repeated, because a KILL may be lost on the way to a busy
-agent, and an executor may hang."""
+agent, and an executor may hang.
+
+A taskgroup leaves the endpoints of its services when it is marked. Load balancers learn of this later, so its version
+may ask for a delay until the first KILL (`KillPolicy.shutdown_delay`), which counts from the mark in its record: a new
+leader continues it.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +14,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.cluster_manager import End
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from store.records import TaskGroup
+from transactions.rules.taskgroups.endings import shutdown_delay
 
 PATIENCE = 2
 """KILLs in a row that may have no effect. After them the agent is asked to shut down the executor, and the agent
@@ -81,6 +87,11 @@ class TaskKiller:
     def _kill(self, group: TaskGroup) -> None:
         turn, sent = self._turn, self._sent.get(group.id, 0)
         version = turn.state.version(group.application_key, group.version)
+        begin = group.killing_since + shutdown_delay(group, version)
+        if turn.now < begin:
+            self._sent[group.id] = 0
+            self._due.put(group.id, begin)
+            return
         grace = max(1.0, version.kill_policy.grace_period) if version is not None else 1.0
         self._sent[group.id] = 0 if group.unreachable_since else sent + 1
         self._due.put(group.id, turn.now + grace + self._pause(group.id))
