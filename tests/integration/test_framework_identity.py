@@ -68,7 +68,7 @@ class Site:
     def decide(self, scheduler: SchedulerProcess, *arguments: str) -> dict[str, Any]:
         """The answer of a command of `bcs-scheduler framework` that asks the running leader."""
         line = [sys.executable, "-m", "bcs_scheduler.main", "framework", *arguments, "-o", "json"]
-        done = subprocess.run([*line, f"--server={scheduler.url}"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([*line, f"--server={scheduler.url}"], capture_output=True, text=True, timeout=180)
         assert done.returncode == 0, done.stderr
         found = json.loads(done.stdout)
         return dict(found[0] if isinstance(found, list) else found)

@@ -29,7 +29,7 @@ def describe(cause: EndCause, detail: str = "") -> str:
 
 
 def shutdown_delay(group: TaskGroup, version: Version | None) -> float:
-    """Returns the seconds from the decision to end a taskgroup until it is told to stop. 0.0 for a taskgroup that no
+    """Returns the seconds from the decision to end a taskgroup until its first KILL. 0.0 for a taskgroup that no
     client can have used, or of which a task has ended. `version`: of the taskgroup; None: it is gone."""
     if version is None or not group.started or group.end_cause == "TaskEnded":
         return 0.0
