@@ -32,6 +32,7 @@ AdviceCode = Literal[
     "set_context",
     "list_contexts",
     "resume_replacements",
+    "decide_unknown",
     "update_or_scale",
     "cancel_update",
     "resume_or_cancel",
@@ -95,6 +96,9 @@ ADVICE: Mapping[AdviceCode, Advice] = {
     "set_context": Advice("`bcs config set-context {name} --server {server}` makes one"),
     "list_contexts": Advice("`bcs config get-contexts` lists them"),
     "resume_replacements": Advice("or until `bcs resume`"),
+    "decide_unknown": Advice(
+        "`bcs framework show` lists them, `bcs framework adopt` lets them run, `bcs framework end` ends them"
+    ),
     "update_or_scale": Advice("wait for that, or update or scale it", ("bcs scale deployment/{name} 1",)),
     "cancel_update": Advice("wait for the end, or cancel the update", (CANCEL,)),
     "resume_or_cancel": Advice("resume or cancel it", (RESUME, CANCEL)),

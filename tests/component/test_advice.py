@@ -32,6 +32,7 @@ from tests.unit.test_core_daemonsets_stuck import update as updated
 from tests.unit.test_core_loss_guard import LARGE, Losing
 from tests.unit.test_core_queue import launching
 from tests.unit.test_core_rollout_superseding import suspended
+from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from transactions.base import Options, Periods
 
 
@@ -352,6 +353,16 @@ def _(world: World) -> Given:
     losing.lose(range(LARGE))
     world.show(losing.core)
     world.said += losing.told[-1][1]
+    return Given()
+
+
+@situation("decide_unknown")
+def _(world: World) -> Given:
+    lab = on_an_empty_store()
+    lab.create(1)
+    lab.wait(1)
+    world.show(lab.core)
+    world.bcs("explain", "app/web")
     return Given()
 
 

@@ -7,6 +7,7 @@ import time
 from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.leadership.standby import READING, STALE, Standby
 from bcs_scheduler.leadership.term import STALL, Term
+from store.advice import advise
 from store.base import Store
 from transactions.text import counted, duration
 
@@ -67,7 +68,7 @@ def unknown_tasks(term: Term | None) -> list[Check]:
     newer = f", {halt.newer} of them newer than the store" if halt.newer else ""
     words = (
         f"{counted(halt.taskgroups, 'taskgroup')} of {halt.total} that the store does not know{newer}: none is ended "
-        "and nothing is launched; bcs-scheduler framework show lists them, framework adopt or framework end decides"
+        f"and nothing is launched until an operator decides; {advise('decide_unknown')}"
     )
     return [Check("tasks", False, words, "unknown_tasks")]
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from store.advice import advise
 from store.records import TaskGroup
 from transactions.rules.taskgroups import relaunch
 
 HALTED = "for the end of a large loss: lost taskgroups are not replaced now (bcs resume)"
 """Message of a replacement that a large loss stops."""
 
-UNDECIDED = "for a decision about tasks that the store does not know (bcs-scheduler framework adopt, end)"
+UNDECIDED = f"for a decision about running taskgroups that the store does not know: {advise('decide_unknown')}"
 """Message of a launch that unknown tasks stop."""
 HALTS = frozenset({HALTED, UNDECIDED})
 

@@ -37,7 +37,7 @@ def show(session: Session, output: str) -> None:
     if found["halted"]:
         session.say(
             f"halted since {found['since']}: the store does not know {found['undecided']} running taskgroups. None of "
-            "them is ended and nothing is launched until `framework adopt` or `framework end`."
+            "them is ended and nothing is launched until `adopt` or `end`."
         )
     else:
         session.say("not halted: no running taskgroup waits for a decision.")

@@ -25,6 +25,7 @@ from bcs_scheduler.core.controllers.cluster.reconciler import FIRST_ASK, Reconci
 from bcs_scheduler.core.interface.cluster_manager import StatusUpdate
 from bcs_scheduler.core.interface.unknown import DecideUnknown, UnknownTaskGroup
 from bcs_scheduler.core.term_start import SLACK, is_from_gap
+from store.advice import advise
 from store.ids import TaskGroupId, taskgroup_of
 from store.reasons import EventReason
 from store.records import OrphanedTask, Transaction, UnknownHalt
@@ -146,8 +147,7 @@ class UnknownTasks:
         why = " and is newer than the store" if self._newer else ""
         words = (
             f"{counted(count, 'taskgroup')} of {total} that the store does not know {'runs' if count == 1 else 'run'}"
-            f"{why}: none is ended and nothing is launched until an operator decides "
-            "(bcs-scheduler framework show, adopt, end)"
+            f"{why}: none is ended and nothing is launched until an operator decides; {advise('decide_unknown')}"
         )
         self._record("UnknownTasksFound", words)
         self._look_again()
