@@ -229,7 +229,7 @@ class Terms(NamedTuple):
     """Seconds from then on until it runs out of time; 0.0: as its kind says."""
     waves: int = 1
     """Number of times that the operation waits for the end of taskgroups, one after the other: each may take the
-    shutdown delay of the application."""
+    shutdown delay of the application. 0: it ends none."""
     note: str = "accepted"
     """First line of its history."""
 
@@ -302,7 +302,7 @@ class Context:
         return self.state.applications.get(transaction.application_key)
 
 
-def _longest_shutdown_delay(state: State, application: Application) -> float:
+def longest_shutdown_delay(state: State, application: Application) -> float:
     """Returns the greatest shutdown delay of the versions of the application, in seconds."""
     versions = state.versions_of(application.key).values()
     return max((version.kill_policy.shutdown_delay for version in versions), default=0.0)
@@ -329,7 +329,7 @@ def begin(
         due_at=due,
         deadline=due
         + (terms.life or kind.life(ctx.options.periods, inner=terms.inner))
-        + terms.waves * _longest_shutdown_delay(ctx.state, application),
+        + terms.waves * longest_shutdown_delay(ctx.state, application),
         target=terms.target,
         version=terms.version,
         inner=terms.inner,

@@ -73,7 +73,7 @@ def deployment(version: str, name: str = "shop", instances: int = 3) -> dict[str
         ],
         "resources": {"limits": {"cpu": "0.05", "memory": "64", "storage": "1"}},
     }
-    rolling = {"maxUnavailable": 1, "maxSurge": 1, "rollingOrder": "CreateFirst"}
+    rolling = {"maxUnavailable": 0, "maxSurge": instances, "rollingOrder": "CreateFirst"}
     return {
         "apiVersion": "v4",
         "kind": "deployment",

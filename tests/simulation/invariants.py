@@ -7,7 +7,7 @@
     I5   updates keep within max_unavailable              I13  what is recorded as ended does not run
     I6   effects leave after their records are durable    I14  ended is final
     I7   constraints hold at placement                    I15  Mesos is never asked for what it must refuse
-    I8   every command is answered exactly once
+    I8   every command is answered exactly once           I78  kills wait for the shutdown delay
 
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
 daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
@@ -31,8 +31,8 @@ from collections.abc import Sequence
 from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.options import CoreOptions
 from store.base import Change
-from store.ids import taskgroup_of
-from store.records import Application, DeletePayload, Record, TaskGroup, Transaction, UpdatePayload
+from store.ids import part_key, taskgroup_of
+from store.records import Application, DeletePayload, Record, TaskGroup, Transaction, UpdatePayload, Version
 from store.state import State
 from store.state.unit_of_work import Unit
 from store.state.validation import validate
@@ -267,6 +267,21 @@ class Invariants:
                 self.acknowledged_is_durable(term, effect)
             case effects.Reply():
                 self.accepted_is_durable(effect)
+            case cluster_manager.End():
+                self.delays_are_kept(term, effect)
+
+    def delays_are_kept(self, term: Term, end: cluster_manager.End) -> None:
+        """I78: a taskgroup that has started is killed when its shutdown delay is over, not earlier; unless a task of it
+        has ended, or its record is gone."""
+        group = term.mirror.get(("taskgroup", end.taskgroup))
+        if not isinstance(group, TaskGroup) or not group.started or not group.killing_since:
+            return
+        version = term.mirror.get(("version", part_key(group.application_key, group.version)))
+        delay = version.kill_policy.shutdown_delay if isinstance(version, Version) else 0.0
+        early = group.killing_since + delay - term.now
+        if delay and group.end_cause != "TaskEnded" and early > 0.001:
+            raise Violation("I78", f"{group.id} is killed {early:.1f} s too early", group.id)
+        self.world.counts["kills after a delay"] += delay > 0
 
     def launches_are_durable(self, accept: cluster_manager.LaunchOnAgent) -> None:
         """I6: an ACCEPT leaves only after its taskgroups are durable, with agent and ports."""

@@ -14,7 +14,7 @@ import pytest
 
 from bcs_scheduler.core import scheduler
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.cluster import loss_guard, message_sender
+from bcs_scheduler.core.controllers.cluster import loss_guard, message_sender, task_killer
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
@@ -314,7 +314,13 @@ def _replace_all_that_is_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LossGuard, "admitted", lambda self, transaction, step: step)
 
 
+def _kill_without_delay(patch: pytest.MonkeyPatch) -> None:
+    """Taskgroups are killed when their end is decided."""
+    patch.setattr(task_killer, "shutdown_delay", lambda group, version: 0.0)
+
+
 MUTANTS = (
+    Mutant("kill without delay", _kill_without_delay, ("I78",), range(5, 47, 7)),
     Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(3, 23)),
     Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(27, 67)),
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(26, 109, 2)),

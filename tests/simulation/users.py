@@ -39,6 +39,11 @@ EVERY = 23
 R = TypeVar("R", bound=Record)
 
 
+def shutdown_delay(seed: int) -> float:
+    """The shutdown delay of all taskgroups of users in a world, in seconds. No chance is drawn for it."""
+    return 4.0 if seed % 7 == 5 else 0.0
+
+
 @dataclass(slots=True)
 class Promise:
     """What a user may rely on about one application; None = not known (an answer was lost, or it is being deleted)."""
@@ -236,7 +241,7 @@ class Users:
                 max_times=world.pick((0, 0, 0, 2)),
                 host_retain=world.pick((0.0, 0.0, 10.0)),
             ),
-            kill_policy=KillPolicy(grace_period=world.pick((1.0, 3.0))),
+            kill_policy=KillPolicy(grace_period=world.pick((1.0, 3.0)), shutdown_delay=shutdown_delay(world.seed)),
             unreachable_policy=UnreachablePolicy(replace_after=world.pick((0.0, 10.0, 10.0, 40.0, -1.0))),
             constraints=self._constraints(),
             tolerations=(Toleration(key="dedicated", value="db"),) if world.chance(0.3) else (),

@@ -71,6 +71,7 @@ def begin_if_missing(ctx: Context, application: Application) -> None:
         version=application.version,
         inner=True,
         delay=_delay(ctx, application),
+        waves=0,
         note=f"{missing} of {counted(application.instances, 'taskgroup')} missing, launched as soon as there is room",
     )
     base.begin(ctx, FILL, application, terms)

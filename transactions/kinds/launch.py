@@ -38,7 +38,7 @@ def create(
         user_groups=user_groups,
         created_at=ctx.now,
     )
-    terms = Terms(target=version.instances, version=version.name, note="application in launching")
+    terms = Terms(target=version.instances, version=version.name, waves=0, note="application in launching")
     transaction = base.begin(ctx, LAUNCH, application, terms)
     ctx.uow.put(version)
     return ctx.uow.put(base.mark_operating(ctx, application, transaction, "application in launching")), transaction

@@ -58,7 +58,7 @@ def grow(ctx: Context, application: Application, target: int, life: float) -> Tr
     """Begins the adding half of a step of a rolling update: the application gets `target` taskgroups, without those
     that leave. `life`: seconds until the deadline."""
     note = f"rolling update: {application.key} grows to {counted(target, 'taskgroup')}"
-    terms = Terms(target=target, version=application.version, inner=True, life=life, note=note)
+    terms = Terms(target=target, version=application.version, inner=True, life=life, waves=0, note=note)
     transaction = base.begin(ctx, GROW, application, terms)
     ctx.uow.put(msgspec.structs.replace(application, instances=target, updated_at=ctx.now))
     return transaction

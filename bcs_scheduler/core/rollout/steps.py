@@ -19,6 +19,7 @@ from store.advice import advise
 from store.ids import object_key
 from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup
 from store.records.workloads import StepPhase
+from transactions.base import longest_shutdown_delay
 from transactions.kinds import scale
 from transactions.rules import rolling
 from transactions.rules.rolling import PhaseTransaction, RolloutState
@@ -109,7 +110,9 @@ def _removing(turn: TurnContext, deployment: Deployment, found: RolloutState) ->
     scarce = rolling.disruption_budget(turn.state, found.shrinking.application) <= 0
     if needed and scarce and removing is not None and removing.created_at < turn.now:
         return _keep_needed(turn, deployment, found, needed)
-    life = turn.options.transactions.periods.rolling_down
+    applications = found.shrinking.applications
+    delay = max((longest_shutdown_delay(turn.state, each) for each in applications), default=0.0)
+    life = turn.options.transactions.periods.rolling_down + delay
     deadline = deployment.step_since + life
     if turn.now < deadline:
         # Victims chosen in this turn may be needed because of other changes in the same turn.

@@ -302,7 +302,7 @@ def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transactio
     left = group.killing_since + endings.shutdown_delay(group, version) - now
     if group.killing_since and not group.ended and left > 0:
         reason = group.kill_reason or "no longer wanted"
-        return f"has left its services and is told to stop in {duration(left)} (shutdown delay): {reason}"
+        return f"has left its services and stops in {duration(left)} (shutdown delay): {reason}"
     if group.killing_since and not group.ended:
         return f"is being ended for {duration(now - group.killing_since)}: {group.kill_reason or 'no longer wanted'}"
     if reschedule is not None:
