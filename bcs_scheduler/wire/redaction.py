@@ -7,7 +7,7 @@ are not confidential and are shown.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 REFERENCE = "secret::"
@@ -41,6 +41,71 @@ def hide_passwords(given: Mapping[str, Any]) -> dict[str, Any]:
             if http.get("headers"):
                 http["headers"] = hide_headers(http["headers"])
     return document
+
+
+def keep_passwords(given: Any, stored: Mapping[str, Any]) -> Any:
+    """A document of any shape, in which the mark of a hidden value is replaced by the value of the stored document of
+    the same object. A value is kept only for the same receiver: a password for the same image, URI and user, a header
+    for the same program. Other marks stay, and are refused as passwords."""
+    if not _has_marks(given):
+        return given
+    document = copy.deepcopy(given)
+    stored_tasks = {str(task.get("name")): task for task in _tasks(stored)}
+    by_place = list(_tasks(stored))
+    for place, task in enumerate(_tasks(document)):
+        before = stored_tasks.get(str(task.get("name"))) if task.get("name") else None
+        if before is None and not task.get("name") and place < len(by_place):
+            before = by_place[place]
+        if before is not None:
+            _keep_in_task(task, before)
+    return document
+
+
+def _has_marks(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_marks, value.values()))
+    return any(map(_has_marks, value)) if isinstance(value, list) else bool(value == HIDDEN)
+
+
+def _tasks(document: Any) -> Iterator[dict[str, Any]]:
+    """Containers and processes of a document of any shape."""
+    pod = document
+    for key in ("spec", "template", "spec"):
+        pod = pod.get(key) if isinstance(pod, dict) else None
+    for key in ("containers", "processes"):
+        yield from _objects(pod.get(key) if isinstance(pod, dict) else None)
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    return (item for item in value if isinstance(item, dict)) if isinstance(value, list) else iter(())
+
+
+def _keep_in_task(task: dict[str, Any], before: Mapping[str, Any]) -> None:
+    if task.get("imagePullPasswd") == HIDDEN and _same(task, before, "image", "imagePullUser"):
+        task["imagePullPasswd"] = before.get("imagePullPasswd") or HIDDEN
+    known = list(_objects(before.get("uris")))
+    for uri in _objects(task.get("uris")):
+        if uri.get("pwd") == HIDDEN:
+            kept = (one.get("pwd") for one in known if _same(uri, one, "value", "user"))
+            uri["pwd"] = next(filter(None, kept), HIDDEN)
+    if not _same(task, before, "image", "command", "args", "uris", "procName", "startCmd", "workPath"):
+        return
+    for check, former in zip(_objects(task.get("healthChecks")), _objects(before.get("healthChecks")), strict=False):
+        headers, kept_headers = (_headers(one) for one in (check, former))
+        for name, value in headers.items():
+            if value == HIDDEN and _same(check, former, "type"):
+                headers[name] = kept_headers.get(name, HIDDEN)
+
+
+def _headers(check: Mapping[str, Any]) -> dict[str, Any]:
+    http = check.get("http")
+    headers = http.get("headers") if isinstance(http, dict) else None
+    return headers if isinstance(headers, dict) else {}
+
+
+def _same(one: Mapping[str, Any], other: Mapping[str, Any], *keys: str) -> bool:
+    """Equal fields, apart from those that are empty or missing."""
+    return all((one.get(key) or None) == (other.get(key) or None) for key in keys)
 
 
 def _hide_in(owner: dict[str, Any], field: str) -> None:

@@ -1,4 +1,4 @@
-"""YAML texts as plain data with the types of JSON. Texts that readers could take differently are refused.
+"""YAML texts as plain data with the types of JSON, and back. Texts that readers could take differently are refused.
 
 Refused are a key that is given twice in one mapping, a value that contains itself, aliases that stand for more than
 `MOST_VALUES` values, tags without a counterpart in JSON, and texts that are nested too deeply. A time stamp remains
@@ -32,6 +32,12 @@ def documents_of(text: str) -> list[Any]:
         raise BadYaml(str(error)[:200]) from None
 
 
+def text_of(data: Any, *, sort_keys: bool = False) -> str:
+    """Plain data as YAML, without anchors: a value that occurs twice is written twice."""
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=sort_keys, allow_unicode=True)
+    return text
+
+
 def document_of(text: str) -> Any:
     """The only document of a text; None if the text is empty. Raises BadYaml."""
     found = documents_of(text)
@@ -44,6 +50,11 @@ def _reason(error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
     place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
     return place + str(getattr(error, "problem", None) or error).replace("\n", " ")
+
+
+class _Dumper(yaml.SafeDumper):
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 class _Loader(yaml.SafeLoader):

@@ -154,13 +154,16 @@ def test_no_read_shows_what_is_confidential(gateway: CoreGateway, api: Api) -> N
         assert expected in found, expected
 
 
-def test_definitions_show_marks_that_are_refused_when_they_come_back(api: Api) -> None:
+def test_definitions_show_marks_that_stand_for_the_stored_values_of_the_same_object(api: Api) -> None:
     definition = api.data("/definition/application/shop/web")
     container = definition["spec"]["template"]["spec"]["containers"][0]
     assert (container["imagePullUser"], container["imagePullPasswd"]) == ("puller", HIDDEN)
     assert container["uris"][0]["pwd"] == HIDDEN
     assert container["healthChecks"][0]["http"]["headers"] == {"Authorization": HIDDEN, "X-Plain": "shown"}
-    response = api.call("PUT", WEB, json=definition)
+    kept = api.call("PUT", WEB, json=definition)
+    assert kept.status_code == 200 and kept.json()["data"]["unchanged"], kept.text
+    definition["metadata"]["name"] = "other"
+    response = api.call("POST", "/namespaces/shop/applications", json=definition)
     assert response.status_code == 422
     at = "$.spec.template.spec.containers[0]"
     assert {problem["path"] for problem in response.json()["data"]["problems"]} == {

@@ -96,7 +96,7 @@ def test_an_image_is_run_in_the_terminal_of_the_user(terminal: TypingTerminal, d
     code, shown = terminal.ended(SECONDS)
     assert "50 90" in shown and "in 0.shell." in shown
     assert code == 7, shown
-    assert dev.data("get", "app") == [] or all(app["Name"] != "shell" for app in dev.data("get", "app"))
+    assert dev.data("get", "app") == [] or all(app["metadata"]["name"] != "shell" for app in dev.data("get", "app"))
 
 
 def test_commands_are_executed_in_the_container(terminal: TypingTerminal, web: Dev) -> None:
@@ -245,7 +245,7 @@ def test_a_limit_of_bandwidth_reaches_the_network_of_the_engine(dev: Dev, contai
     spec = {"instance": 1, "template": {"spec": pod}}
     document = {"apiVersion": "v4", "kind": "application", "metadata": {"name": "limited"}, "spec": spec}
     assert dev.bcs("apply", "-f", "-", given=json.dumps(document).encode()).returncode == 0
-    waiting = wait_for(lambda: dev.data("get", "app", "limited").get("Reason"), SECONDS, "the reason")
+    waiting = wait_for(lambda: dev.data("get", "app", "limited")["status"].get("Reason"), SECONDS, "the reason")
     assert "bcs-egress-limit" in waiting
     for agent in dev.data("get", "agents"):
         dev.done("set", "agent", str(agent["hostname"]), "--attribute", f"bcs-egress-limit={network}")

@@ -56,8 +56,8 @@ def printed(dev: Dev, name: str = "front") -> set[bytes]:
     return {line.rpartition(b"| ")[2] for line in dev.done("logs", name).splitlines()}
 
 
-def shown(dev: Dev) -> dict[str, Any]:
-    found: dict[str, Any] = dev.data("get", "deployment", "front")
+def shown(dev: Dev, name: str = "front") -> dict[str, Any]:
+    found: dict[str, Any] = dev.data("get", "deployment", name)["status"]
     return found
 
 
@@ -220,7 +220,7 @@ def test_the_example_of_a_canary_waits_to_be_resumed(dev: Dev) -> None:
     dev.done("apply", "-f", "-", given=text.replace('"v1"', '"v2"').encode())
 
     def halted() -> bool:
-        return bool(dev.data("get", "deployment", "lobby")["status"] == "UpdatePaused")
+        return bool(shown(dev, "lobby")["status"] == "UpdatePaused")
 
     wait_for(halted, 60, "the halt for the canary")
     versions = sorted(page.split()[1] for page in pages(dev, "lobby"))
@@ -246,10 +246,14 @@ def test_the_example_of_processes_goes_step_by_step(dev: Dev) -> None:
     text = (EXAMPLES / "deployment-process.json").read_text()
     dev.done("apply", "-f", "-", "--wait", given=text.encode())
     dev.done("rollout", "restart", "beacons")
-    wait_for(lambda: dev.data("get", "deployment", "beacons")["status"] == "UpdatePaused", 60, "the halt after a step")
+    wait_for(
+        lambda: shown(dev, "beacons")["status"] == "UpdatePaused",
+        60,
+        "the halt after a step",
+    )
     dev.done("rollout", "resume", "beacons")
-    wait_for(lambda: dev.data("get", "deployment", "beacons")["status"] != "Update", 60, "the second step")
+    wait_for(lambda: shown(dev, "beacons")["status"] != "Update", 60, "the second step")
     assert dev.bcs("rollout", "resume", "beacons").returncode in (0, 6)
-    wait_for(lambda: dev.data("get", "deployment", "beacons")["status"] == "Running", 60, "the end of the update")
+    wait_for(lambda: shown(dev, "beacons")["status"] == "Running", 60, "the end of the update")
     assert {group["Kind"] for group in dev.data("get", "tg", "deployment/beacons")} == {"process"}
     dev.done("delete", "beacons", "--wait")

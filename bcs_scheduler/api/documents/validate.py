@@ -17,6 +17,7 @@ from bcs_scheduler.wire.documents.application import ApplicationDocument, Applic
 from bcs_scheduler.wire.documents.pod import PodSpec
 from bcs_scheduler.wire.problems import Problems, member
 from offers.policy.applications.metadata import parameters_of
+from store.ids import object_key
 from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER, GROUP_ANNOTATION
 
 KINDS = ("application", "process")
@@ -129,6 +130,16 @@ def with_namespace(raw: Any, namespace: str) -> Any:
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return raw
     return {**raw, "metadata": {**metadata, "namespace": namespace}}
+
+
+def named_in(raw: Any, namespace: str, name: str | None = None) -> str:
+    """Key of the object that a body of any shape names; empty if it names none. `namespace`, `name`: of the path; None
+    and empty: it has none."""
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    if not isinstance(metadata, dict):
+        metadata = {}
+    where, named = namespace or metadata.get("namespace"), name or metadata.get("name")
+    return object_key(where, named) if isinstance(where, str) and isinstance(named, str) else ""
 
 
 def known_version(raw: Any) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.wire.redaction import hide_passwords
+from bcs_scheduler.wire.redaction import hide_passwords, keep_passwords
 
 _KEY = secrets.token_bytes(32)
 """Key of this process, so that short content cannot be found by trial: a password is soon guessed from a plain
@@ -27,6 +27,12 @@ def fingerprint(data: str) -> tuple[str, int]:
     other ones in those of another."""
     content = b64decode(data)
     return hmac.new(_KEY, content, "sha256").hexdigest()[:DIGEST_LENGTH], len(content)
+
+
+def with_kept_passwords(body: Any, raw: str) -> Any:
+    """The body of an update, in which marks of hidden values stand for those of the stored document `raw`; empty =
+    there is none."""
+    return keep_passwords(body, msgspec.json.decode(raw)) if raw else body
 
 
 def hide_document(raw: str) -> dict[str, Any]:

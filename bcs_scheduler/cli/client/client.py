@@ -29,13 +29,14 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
 
     # --- applications -----------------------------------------------------------------------------------------
 
-    def applications(self, namespace: str | None, *, selector: str = "") -> list[Json]:
-        """All applications of a namespace; None = of all namespaces."""
+    def applications(self, namespace: str | None, *, selector: str = "", documents: bool = False) -> list[Json]:
+        """All applications of a namespace; None = of all namespaces. `documents`: each with its document."""
         path = "/applications" if namespace is None else path_of("namespaces", namespace, "applications")
-        return self._list(path, {"labelSelector": selector} if selector else {})
+        return self._list(path, {"labelSelector": selector or None, "documents": documents or None})
 
-    def application(self, namespace: str, name: str) -> Json:
-        return self._get(_application(namespace, name))
+    def application(self, namespace: str, name: str, *, documents: bool = False) -> Json:
+        """`documents`: with its document."""
+        return self._get(_application(namespace, name), {"documents": documents or None})
 
     def definition(self, namespace: str, name: str) -> Json:
         """The document of the newest version, as the user wrote it."""

@@ -190,16 +190,12 @@ def _document(file: str) -> Json:
 def _show_difference(session: Session, before: int, after: int, partition: str) -> None:
     import difflib
 
-    import yaml
-
     from bcs_scheduler.cli.commands.planning.diff import STYLES
     from bcs_scheduler.cli.output.terminal import Styled
+    from bcs_scheduler.wire.yamltext import text_of
 
     old, new = (
-        yaml.safe_dump(
-            session.client.tree_revision(number, partition)["spec"], sort_keys=False, allow_unicode=True
-        ).splitlines()
-        for number in (before, after)
+        text_of(session.client.tree_revision(number, partition)["spec"]).splitlines() for number in (before, after)
     )
     for line in difflib.unified_diff(old, new, f"revision {before}", f"revision {after}", lineterm=""):
         session.out.print(Styled(line, style=STYLES.get(line[:1], "")))

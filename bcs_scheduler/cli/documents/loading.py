@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.errors import Problem, UsageError
+from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS, OWNERS
+from bcs_scheduler.wire.normal import complete
 from bcs_scheduler.wire.yamltext import BadYaml, documents_of
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -23,6 +25,8 @@ class Loaded(NamedTuple):
 
     documents: list[Document]
     problems: list[UsageError]
+    left_out: list[str]
+    """Lines about objects that are not applied: others make them."""
 
 
 def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: bool = False) -> Loaded:
@@ -35,16 +39,65 @@ def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: boo
     problems: list[UsageError] = []
     files: list[str] = []
     bodies: list[tuple[str, Any]] = []
+    left_out: list[str] = []
     for path in paths:
         with _noted(problems):
             files += _files(path)
     for file in files:
         with _noted(problems):
             bodies += bodies_of(file)
-    for source, body in bodies:
+    for source, body in _objects(bodies, left_out):
         with _noted(problems):
-            documents.append(checked(source, body, namespace, namespace_given))
-    return Loaded(documents, problems)
+            reason = _made_by_others(body)
+            if reason:
+                left_out.append(f"{source}: {body.get('kind')}/{body['metadata'].get('name')} {reason}")
+            else:
+                documents.append(checked(source, body, namespace, namespace_given))
+    return Loaded(documents, problems, left_out)
+
+
+def _objects(bodies: Iterable[tuple[str, Any]], left_out: list[str]) -> Iterator[tuple[str, Any]]:
+    """The documents of lists in the forms that `bcs get` prints: a list of objects, and the objects of several kinds by
+    kind; and in the form of kubectl, an object of kind List."""
+    for source, body in bodies:
+        if isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list):
+            body = body["items"]
+        if isinstance(body, list) and body:
+            yield from ((f"{source} (object {number})", item) for number, item in enumerate(body, 1))
+        elif isinstance(body, dict) and _is_by_kind(body):
+            for kind, items in body.items():
+                if kind not in DOCUMENT_KINDS and not _are_of_kind(kind, items):
+                    left_out.append(f"{source}: {kind} have no documents")
+                    continue
+                yield from ((f"{source} ({kind} {number})", item) for number, item in enumerate(items, 1))
+        else:
+            yield source, body
+
+
+def _are_of_kind(kind: str, items: list[Any]) -> bool:
+    """Custom resources: the kind of the list is that of the documents."""
+    return all(isinstance(item, dict) and item.get("kind") == kind for item in items)
+
+
+def _is_by_kind(body: Json) -> bool:
+    return bool(body) and "kind" not in body and all(isinstance(items, list) for items in body.values())
+
+
+def _made_by_others(body: Any) -> str:
+    """Why a document is not applied, although it is printed as the others: its object belongs to another one, or is
+    there without settings, and the document gives it none. Empty if it is applied."""
+    metadata = body.get("metadata") if isinstance(body, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    owners, status = metadata.get(OWNERS), body.get("status")
+    first = owners[0] if isinstance(owners, list) and owners else None
+    if isinstance(first, dict):
+        return f"belongs to {first.get('kind')}/{first.get('name')}"
+    if not isinstance(status, dict) or status.get("recorded") is not False:
+        return ""
+    bare = {"kind": body.get("kind"), "metadata": {"name": metadata.get("name")}}
+    given = {key: value for key, value in body.items() if key != "status"}
+    return "has no settings" if complete(given)[0] == complete(bare)[0] else ""
 
 
 @contextmanager
@@ -135,6 +188,8 @@ def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Do
         raise UsageError(f"{source}: kind: {found}; known: {', '.join(KINDS)}")
     if kind == "Queue":  # the name of the kind in kube-batch and Volcano
         kind, body = "queue", {**body, "kind": "queue"}
+    if kind in KINDS:
+        body = {key: value for key, value in body.items() if key != "status"}
     if kind == "Command":
         return _checked_command(source, body, namespace, namespace_given)
     if kind == "crr":

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.kinds.base import ALIASES, Describe, Read
 from bcs_scheduler.cli.kinds.lazy import LazyTable
+from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS as DOCUMENT_KINDS
 from bcs_scheduler.cli.output.tables import Column
 from bcs_scheduler.cli.session import Session
 from store.advice import advise
@@ -81,8 +82,11 @@ def columns_of(kind: str) -> Sequence[Column]:
     return CUSTOM_COLUMNS
 
 
-def reader_of(kind: str) -> Read:
-    """The function that reads objects of a kind; an unknown kind is a registered kind of custom resources."""
+def reader_of(kind: str, *, documents: bool = False) -> Read:
+    """The function that reads objects of a kind; an unknown kind is a registered kind of custom resources. `documents`:
+    the answers include the documents."""
+    if documents and kind in READERS_OF_DOCUMENTS:
+        return READERS_OF_DOCUMENTS[kind]
     if kind in READERS:
         return READERS[kind]
     from bcs_scheduler.cli.kinds.objects.extensions import read_custom
@@ -133,22 +137,6 @@ DELETABLE = {
     "pg": "PodGroup", "kind": "crr", "crr": "crr", "agent": "agent", "node": "agent",
 }  # fmt: skip
 """Kinds that `bcs delete` accepts before names, with aliases."""
-
-
-DOCUMENT_KINDS = {
-    "namespaces": "namespace",
-    "queues": "queue",
-    "priorityclasses": "PriorityClass",
-    "podgroups": "PodGroup",
-    "kinds": "crr",
-    "configmaps": "configmap",
-    "services": "service",
-    "applications": "application",
-    "deployments": "deployment",
-    "daemonsets": "daemonset",
-    "webhooks": "admissionwebhook",
-}
-"""Kinds of `bcs get` whose objects are stored as documents that can be read and applied, with the kind of document."""
 
 
 def operations_of(kind: str) -> Operations:
@@ -264,6 +252,13 @@ READERS: Mapping[str, Read] = LazyTable(
         "messages": f"{COMMANDS}:read_messages",
     }
 )
+READERS_OF_DOCUMENTS: Mapping[str, Read] = LazyTable(
+    {
+        "applications": f"{APPLICATIONS}:read_applications_with_documents",
+        "daemonsets": f"{DAEMONSETS}:read_daemonsets_with_documents",
+    }
+)
+"""Readers for kinds whose answers have no documents unless these are asked for."""
 EXPLANATIONS: Mapping[str, Callable[[Session, str, str], Json]] = LazyTable(
     {
         "application": f"{APPLICATIONS}:explain_application",

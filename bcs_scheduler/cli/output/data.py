@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 def print_data(out: Terminal, data: Any, form: str) -> None:
     """Prints JSON (`form` json) or YAML (`form` yaml), never wrapped or coloured."""
     if form == "yaml":
-        import yaml
+        from bcs_scheduler.wire.yamltext import text_of
 
-        text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).rstrip("\n")
+        text = text_of(data).rstrip("\n")
     else:
         text = json.dumps(data, indent=2, ensure_ascii=False)
     out.file.write(text + "\n")

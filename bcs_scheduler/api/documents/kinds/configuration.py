@@ -5,6 +5,8 @@ from __future__ import annotations
 import binascii
 import re
 from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from bcs_scheduler.api.documents.parts.references import check_credentials, check_url
 from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
@@ -13,8 +15,10 @@ from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.application import KeptMetadata
 from bcs_scheduler.wire.documents.configuration import ConfigItemDocument, ConfigMapDocument, SecretDocument
 from bcs_scheduler.wire.problems import Problems, member
+from bcs_scheduler.wire.redaction import HIDDEN
 from store.records import ConfigItem, ConfigMap, Secret
 
+Item = TypeVar("Item")
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,253}\Z")
 
 
@@ -56,6 +60,31 @@ def read_secret(raw: object, namespace: str, name: str | None = None, problems: 
     return Secret(
         namespace=given.namespace, name=given.name, labels=given.labels, annotations=given.annotations, items=items
     )
+
+
+def with_kept_items(
+    raw: Any, stored: Mapping[str, Item], keep: Callable[[dict[str, Any], Item], dict[str, Any]]
+) -> Any:
+    """A document of any shape, in which `keep` has replaced the marks of hidden values by those of the stored items."""
+    datas = raw.get("datas") if isinstance(raw, dict) else None
+    if not isinstance(datas, dict):
+        return raw
+    kept = {
+        key: keep(item, stored[key]) if isinstance(item, dict) and key in stored else item
+        for key, item in datas.items()
+    }
+    return {**raw, "datas": kept}
+
+
+def kept_content(item: dict[str, Any], stored: str) -> dict[str, Any]:
+    """The item of a secret. `stored`: the present content of this key."""
+    return {**item, "content": stored} if item.get("content") == HIDDEN else item
+
+
+def kept_password(item: dict[str, Any], stored: ConfigItem) -> dict[str, Any]:
+    """The item of a configmap. A password is kept for the same address and user only."""
+    same = (item.get("content"), item.get("remoteUser") or "") == (stored.content, stored.user)
+    return {**item, "remotePasswd": stored.password} if item.get("remotePasswd") == HIDDEN and same else item
 
 
 def read_base64(written: str, path: str, problems: Problems) -> str:

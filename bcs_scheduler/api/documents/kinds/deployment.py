@@ -99,8 +99,12 @@ def as_application(document: DeploymentDocument) -> ApplicationDocument | None:
 
 def to_deployment(document: DeploymentDocument) -> Deployment:
     """`instances` 0 where the document leaves spec.instance out: the core knows the number that stands in for it. `raw`
-    has no number: the record has it, and a scale changes it there."""
-    numberless = msgspec.structs.replace(document, spec=msgspec.structs.replace(document.spec, instance=None))
+    has neither a number nor a time of creation: the record has them, and a scale changes the number there."""
+    numberless = msgspec.structs.replace(
+        document,
+        spec=msgspec.structs.replace(document.spec, instance=None),
+        metadata=msgspec.structs.replace(document.metadata, creation_timestamp=""),
+    )
     return Deployment(
         namespace=document.metadata.namespace,
         name=document.metadata.name,

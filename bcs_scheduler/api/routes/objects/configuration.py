@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.configuration import read_config_map, read_secret
-from bcs_scheduler.api.documents.validate import known_version
+from bcs_scheduler.api.documents.kinds.configuration import (
+    kept_content,
+    kept_password,
+    read_config_map,
+    read_secret,
+    with_kept_items,
+)
+from bcs_scheduler.api.documents.validate import known_version, named_in
 from bcs_scheduler.api.http.errors import Reasons
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Table
 from bcs_scheduler.api.reading.lists import find, listed, lists
@@ -47,7 +53,9 @@ async def replace_config_map(call: Call) -> Answer:
 
 
 async def _put_config_map(call: Call, *, create: bool) -> Answer:
-    record = read_config_map(call.body, call.path.get("ns", ""), problems=call.problems)
+    stored = None if create else call.state().config_maps.get(named_in(call.body, call.path.get("ns", "")))
+    body = with_kept_items(call.body, stored.items, kept_password) if stored is not None else call.body
+    record = read_config_map(body, call.path.get("ns", ""), problems=call.problems)
     command = PutConfigMap(
         config_map=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
     )
@@ -108,7 +116,9 @@ async def replace_secret(call: Call) -> Answer:
 
 
 async def _put_secret(call: Call, *, create: bool) -> Answer:
-    record = read_secret(call.body, call.path.get("ns", ""), problems=call.problems)
+    stored = None if create else call.state().secrets.get(named_in(call.body, call.path.get("ns", "")))
+    body = with_kept_items(call.body, stored.items, kept_content) if stored is not None else call.body
+    record = read_secret(body, call.path.get("ns", ""), problems=call.problems)
     command = PutSecret(
         secret=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
     )

@@ -10,11 +10,12 @@ import msgspec
 
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.engine import check_remote_variables, run_by_mesos
-from bcs_scheduler.api.documents.validate import KINDS, POD, Present, read_application
+from bcs_scheduler.api.documents.validate import KINDS, POD, Present, named_in, read_application
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import invalid, not_found
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
+from bcs_scheduler.api.reading.redaction import with_kept_passwords
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.views.running.explain import Explanation, explain_application
 from bcs_scheduler.api.views.running.whatif import WhatIf, show_what_if
@@ -76,6 +77,7 @@ PODS = Param(
     "Whether each application lists the ids of its taskgroups. Default: true without `limit`, as in the original; "
     "false with `limit`.",
 )
+DOCUMENTS = Param("documents", "bool", "Whether each object has its document, as of `/definition`.")
 CHANGES = Param("changes", "bool", "False: only the estimate `when`, without a search for changes.")
 KIND = Param("kind", "text", "Only objects of this kind.", choices=("application", "process", "daemonset"))
 
@@ -126,7 +128,7 @@ def find_application(state: StateReader, namespace: str, name: str) -> Applicati
     "/namespaces/{ns}/applications",
     "/applications",
     "applications",
-    query=(*LISTING, STATUS, KIND, PODS, *WATCHABLE),
+    query=(*LISTING, STATUS, KIND, PODS, DOCUMENTS, *WATCHABLE),
     answer=list[ApplicationView],
     watcher=watching(LIVE),
 )
@@ -138,17 +140,20 @@ def list_of_kind(call: Call, kind: str | None) -> Answered:
     """Lists the applications of this kind; None = of every kind."""
     state, pods = call.state(), call.query.get("pods", "limit" not in call.query)
 
+    documents = call.query.get("documents", False)
+
     def show(application: Application) -> ApplicationView:
-        return show_application(state, application, call.diagnosis, pods=pods)
+        return show_application(state, application, call.diagnosis, pods=pods, document=documents)
 
     return listed(call, "application", show, None if kind is None else lambda application: application.type == kind)
 
 
-@table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)
+@table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", query=(DOCUMENTS,), answer=ApplicationView)
 def get_application(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return Answer(show_application(state, application, call.diagnosis))
+    documents = call.query.get("documents", False)
+    return Answer(show_application(state, application, call.diagnosis, document=documents))
 
 
 @table.read(
@@ -204,28 +209,18 @@ async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
     )
 
 
-def named_in(call: Call, name: str | None) -> str:
-    """Key of the object that a body of any shape names; empty if it names none. `name`: of the path, if it has one."""
-    metadata = call.body.get("metadata") if isinstance(call.body, dict) else None
-    named = name or (metadata.get("name") if isinstance(metadata, dict) else None)
-    return object_key(call.path["ns"], named) if isinstance(named, str) else ""
-
-
-def _present(call: Call, name: str | None) -> Present | None:
-    """Numbers of the application that the body names; None if there is none."""
-    state = call.state()
-    stored = state.applications.get(named_in(call, name))
-    version = state.version(stored.key, stored.version) if stored is not None else None
-    return Present(stored.instances, version.min_available) if stored is not None and version is not None else None
-
-
 def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: bool) -> ApplicationDocument:
+    state, body, present = call.state(), call.body, None
+    stored = state.applications.get(named_in(call.body, call.path["ns"], name)) if not creating else None
+    version = state.version(stored.key, stored.version) if stored is not None else None
+    if stored is not None and version is not None:
+        present, body = Present(stored.instances, version.min_available), with_kept_passwords(body, version.raw)
     document = read_application(
-        call.body,
+        body,
         namespace=call.path["ns"],
         name=name,
         creating=creating,
-        present=None if creating else _present(call, name),
+        present=present,
         kinds=kinds,
         default_executor=call.settings.default_executor,
         problems=call.problems,

@@ -7,17 +7,19 @@ from typing import Any, get_args
 import msgspec
 
 from bcs_scheduler.api.documents.kinds.daemonset import as_application, read_daemonset, to_daemonset, to_definition
+from bcs_scheduler.api.documents.validate import named_in
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.routes.workloads.applications import check_remote
+from bcs_scheduler.api.reading.redaction import with_kept_passwords
+from bcs_scheduler.api.routes.workloads.applications import DOCUMENTS, check_remote
 from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
 from bcs_scheduler.api.views.running.explain import Explanation, explain_application
 from bcs_scheduler.api.views.workloads.daemonsets import DaemonsetAgent, DaemonsetView, show_agents_of, show_daemonset
 from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
-from bcs_scheduler.api.views.workloads.versions import show_definition
+from bcs_scheduler.api.views.workloads.versions import definition_of
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import (
     CreateDaemonset,
@@ -63,15 +65,17 @@ def _found(call: Call) -> tuple[StateReader, Daemonset]:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-@lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS), answer=list[DaemonsetView])
+@lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS, DOCUMENTS), answer=list[DaemonsetView])
 def list_daemonsets(call: Call) -> Answered:
     state = call.state()
-    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset, call.diagnosis))
+    documents = call.query.get("documents", False)
+    return listed(call, "daemonset", lambda one: show_daemonset(state, one, call.diagnosis, document=documents))
 
 
-@table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)
+@table.read(DAEMONSET, "Fetch a daemonset", query=(DOCUMENTS,), answer=DaemonsetView)
 def get_daemonset(call: Call) -> Answer:
-    return Answer(show_daemonset(*_found(call), call.diagnosis))
+    documents = call.query.get("documents", False)
+    return Answer(show_daemonset(*_found(call), call.diagnosis, document=documents))
 
 
 @table.read(
@@ -118,18 +122,21 @@ def explain_daemonset(call: Call) -> Answer:
 def get_definition_of_daemonset(call: Call) -> Answer:
     state, daemonset = _found(call)
     application = state.applications.get(daemonset.key)
-    version = state.version(daemonset.key, application.version) if application is not None else None
-    if version is None or not version.raw:
+    document = definition_of(state, application) if application is not None else None
+    if document is None:
         raise not_found("definition of daemonset", daemonset.key)
-    return Answer(show_definition(version.raw))
+    return Answer(document)
 
 
 # --- changing -----------------------------------------------------------------------------------------------------
 
 
-def _read(call: Call, name: str | None) -> DaemonsetDocument:
+def _read(call: Call, name: str | None, *, creating: bool) -> DaemonsetDocument:
+    state, body = call.state(), call.body
+    stored = state.applications.get(named_in(call.body, call.path["ns"], name)) if not creating else None
+    version = state.version(stored.key, stored.version) if stored is not None else None
     document = read_daemonset(
-        call.body,
+        with_kept_passwords(body, version.raw) if version is not None else body,
         namespace=call.path["ns"],
         name=name,
         default_executor=call.settings.default_executor,
@@ -156,7 +163,7 @@ def _read(call: Call, name: str | None) -> DaemonsetDocument:
     reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
 )
 async def create_daemonset(call: Call) -> Answer:
-    document = _read(call, None)
+    document = _read(call, None, creating=True)
     return await call.submit(
         CreateDaemonset(
             daemonset=to_daemonset(document),
@@ -191,7 +198,7 @@ async def update_named_daemonset(call: Call) -> Answer:
 
 
 async def _update(call: Call, name: str | None) -> Answer:
-    document = _read(call, name)
+    document = _read(call, name, creating=False)
     return await call.submit(
         UpdateDaemonset(
             daemonset=to_daemonset(document),

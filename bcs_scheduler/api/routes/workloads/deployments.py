@@ -9,17 +9,17 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api.documents.kinds.deployment import as_application, read_deployment, to_definition, to_deployment
-from bcs_scheduler.api.documents.validate import Present
+from bcs_scheduler.api.documents.validate import Present, named_in
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.query import page
+from bcs_scheduler.api.reading.redaction import with_kept_passwords
 from bcs_scheduler.api.routes.workloads.applications import (
     ON_CONFLICT,
     check_remote,
     instances_of,
-    named_in,
     on_conflict,
 )
 from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
@@ -256,12 +256,13 @@ async def update_named_deployment(call: Call) -> Answer:
 async def _update(call: Call, name: str | None) -> Answer:
     """`name` as in the path, if it is there. The present numbers of the deployment are for checks only: where the
     document leaves its number out, the core fills in the one it has then."""
-    present = _present(call, name)
+    state = call.state()
+    stored = state.deployments.get(named_in(call.body, call.path["ns"], name))
     document = read_deployment(
-        call.body,
+        with_kept_passwords(call.body, stored.raw) if stored is not None else call.body,
         namespace=call.path["ns"],
         name=name,
-        present=present,
+        present=_present(state, stored) if stored is not None else Present(0),
         default_executor=call.settings.default_executor,
         problems=call.problems,
     )
@@ -283,12 +284,7 @@ async def _update(call: Call, name: str | None) -> Answer:
     )
 
 
-def _present(call: Call, name: str | None) -> Present:
-    """Numbers of the deployment that a body of any shape names; zeros if there is none."""
-    state = call.state()
-    stored = state.deployments.get(named_in(call, name))
-    if stored is None:
-        return Present(0)
+def _present(state: StateReader, stored: Deployment) -> Present:
     revision, canary = state.revisions.get(stored.revision_key), stored.strategy.canary
     gang = revision.version.min_available if revision is not None else 0
     return Present(stored.instances, gang, canary.instances if canary is not None else 0)

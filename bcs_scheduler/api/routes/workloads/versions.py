@@ -10,7 +10,7 @@ from bcs_scheduler.api.reading.lists import listed, lists
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.routes.workloads.applications import find_application
 from bcs_scheduler.api.views.workloads.demands import DemandView, show_demand
-from bcs_scheduler.api.views.workloads.versions import VersionView, show_definition, show_version
+from bcs_scheduler.api.views.workloads.versions import VersionView, definition_of, show_version
 from bcs_scheduler.core.interface.effects import Reason
 
 table = Table("versions")
@@ -47,13 +47,13 @@ def get_version(call: Call) -> Answer:
 def get_definition(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    version = state.version(application.key, application.version)
-    if application.deployment and (version is None or not version.raw):
+    document = definition_of(state, application)
+    if document is None and application.deployment:
         owner = f"deployment {application.deployment_key}"
         raise ApiError(Reason.NOT_FOUND, f"application {application.key} has no document of its own: see {owner}")
-    if version is None or not version.raw:
+    if document is None:
         raise not_found("definition of application", application.key)
-    return Answer(show_definition(version.raw, None if application.type == "daemonset" else application.instances))
+    return Answer(document)
 
 
 @lists(table, "/namespaces/{ns}/demands", "/demands", "demands of applications", answer=list[DemandView])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta, View
 from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
 from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queue
+from bcs_scheduler.api.views.workloads.versions import definition_of
 from bcs_scheduler.wire.times import rfc3339
 from store.records import Application
 from store.state.reader import StateReader
@@ -48,10 +51,12 @@ class ApplicationView(View, frozen=True, kw_only=True):
     transaction: str
     deployment: str = ""
     queued: list[QueuedView] | msgspec.UnsetType = msgspec.UNSET
+    document: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    """The answer of GET /definition, if the query asks for documents; null: a deployment has the document."""
 
 
 def show_application(
-    state: StateReader, application: Application, diagnose: Diagnose, *, pods: bool = True
+    state: StateReader, application: Application, diagnose: Diagnose, *, pods: bool = True, document: bool = False
 ) -> ApplicationView:
     """`Instances` counts the taskgroups that exist, `RunningInstances` those that run. Without `pods`, which names each
     of them, the view costs the same however many there are."""
@@ -85,6 +90,7 @@ def show_application(
         transaction=application.operation,
         deployment=application.deployment,
         queued=show_queue(state, "application", application.key),
+        document=definition_of(state, application) if document else msgspec.UNSET,
     )
 
 

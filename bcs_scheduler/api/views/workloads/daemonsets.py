@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta
 from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
+from bcs_scheduler.api.views.workloads.versions import definition_of
 from bcs_scheduler.wire.times import rfc3339
 from offers.agents import ListedAgent
 from store.records import Daemonset, TaskGroup, Version
@@ -55,6 +57,8 @@ class DaemonsetView(msgspec.Struct, frozen=True, kw_only=True):
     counts: DaemonsetCounts
     transaction: str
     """Id of the update or deletion that works on it."""
+    document: dict[str, Any] | msgspec.UnsetType | None = msgspec.UNSET
+    """The answer of GET /definition, if the query asks for documents."""
 
 
 class DaemonsetAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +77,9 @@ class DaemonsetAgent(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def show_daemonset(state: StateReader, daemonset: Daemonset, diagnose: Diagnose) -> DaemonsetView:
+def show_daemonset(
+    state: StateReader, daemonset: Daemonset, diagnose: Diagnose, *, document: bool = False
+) -> DaemonsetView:
     application = state.applications.get(daemonset.key)
     groups = sorted(state.groups_of(daemonset.key).values(), key=lambda group: (group.index, group.id))
     staying = [group for group in groups if not daemons.is_misplaced(group)]
@@ -109,6 +115,9 @@ def show_daemonset(state: StateReader, daemonset: Daemonset, diagnose: Diagnose)
             misscheduled=sum(daemons.is_misplaced(group) or _unwelcome(state, group) for group in groups),
         ),
         transaction=application.operation if application is not None else "",
+        document=(definition_of(state, application) if application is not None else None)
+        if document
+        else msgspec.UNSET,
     )
 
 

@@ -11,7 +11,7 @@ from bcs_scheduler.api.views.base import KillPolicyView, Meta, ResourceView, Res
 from bcs_scheduler.api.views.workloads.taskgroups import show_health_checks, show_kill_policy, show_restart_policy
 from bcs_scheduler.wire.redaction import hide
 from bcs_scheduler.wire.times import rfc3339
-from store.records import Version
+from store.records import Application, Version
 from store.records.definition import (
     Constraint,
     Container,
@@ -24,6 +24,7 @@ from store.records.definition import (
     Uri,
     Volume,
 )
+from store.state.reader import StateReader
 
 
 class ParameterView(View, frozen=True, kw_only=True):
@@ -145,6 +146,15 @@ def show_definition(raw: str, instances: int | None = None) -> dict[str, Any]:
     if instances is None:
         return document
     return {**document, "spec": {**document.get("spec", {}), "instance": instances}}
+
+
+def definition_of(state: StateReader, application: Application) -> dict[str, Any] | None:
+    """The document of the newest version of an application, as `show_definition`; None: it has none of its own, because
+    a deployment has the document."""
+    version = state.version(application.key, application.version)
+    if version is None or not version.raw:
+        return None
+    return show_definition(version.raw, None if application.type == "daemonset" else application.instances)
 
 
 def _container(version: Version, container: Container) -> ContainerView:

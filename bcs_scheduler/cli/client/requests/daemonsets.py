@@ -7,13 +7,14 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 
 
 class Daemonsets(Transport):
-    def daemonsets(self, namespace: str | None, *, selector: str = "") -> list[Json]:
-        """All daemonsets of a namespace; None = of all namespaces."""
+    def daemonsets(self, namespace: str | None, *, selector: str = "", documents: bool = False) -> list[Json]:
+        """All daemonsets of a namespace; None = of all namespaces. `documents`: each with its document."""
         path = "/daemonsets" if namespace is None else path_of("namespaces", namespace, "daemonsets")
-        return self._list(path, {"labelSelector": selector} if selector else {})
+        return self._list(path, {"labelSelector": selector or None, "documents": documents or None})
 
-    def daemonset(self, namespace: str, name: str) -> Json:
-        return self._get(_daemonset(namespace, name))
+    def daemonset(self, namespace: str, name: str, *, documents: bool = False) -> Json:
+        """`documents`: with its document."""
+        return self._get(_daemonset(namespace, name), {"documents": documents or None})
 
     def daemonset_definition(self, namespace: str, name: str) -> Json:
         """The document as the user wrote it."""

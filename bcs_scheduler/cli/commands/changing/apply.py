@@ -34,7 +34,7 @@ from store.advice import advise
 
 def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
     """Documents of files, in the order in which they are applied. Raises UsageError with all problems of all files."""
-    documents, problems = load_documents(files, session.namespace, namespace_given=session.namespace_given)
+    documents, problems, left_out = load_documents(files, session.namespace, namespace_given=session.namespace_given)
     try:
         problems += unknown_kinds(session, documents)
     except CliError as error:
@@ -42,7 +42,9 @@ def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
             raise
         problems.append(UsageError(f"the registered kinds are not known: {error.message}"))
     refuse(problems)
-    if not documents:
+    for line in left_out:
+        session.warn(f"{line}: left out")
+    if not documents and not left_out:
         raise UsageError("no documents found")
     return in_order(documents)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -26,7 +25,7 @@ from bcs_scheduler.cli.options import (
     validate_option,
 )
 from bcs_scheduler.cli.session import Session
-from bcs_scheduler.wire.redaction import HIDDEN
+from bcs_scheduler.wire.yamltext import text_of
 
 HEAD = """\
 # Change the document, save it and leave the editor: the document is applied then.
@@ -38,17 +37,13 @@ words_argument = click.argument(
 
 
 def _stored(session: Session, kind: str, name: str) -> Document:
-    """The stored document of an object. Raises UsageError for a kind that has none, and if parts of it are hidden."""
+    """The stored document of an object. Raises UsageError for a kind that has none."""
     if kind in COLUMNS and kind not in DOCUMENT_KINDS:
         known = ", ".join(DOCUMENT_KINDS)
         raise UsageError(f"{kind} have no document that can be changed here; kinds that have: {known}")
     document_kind = DOCUMENT_KINDS.get(kind, kind)
     identity = {"kind": document_kind, "metadata": {"name": name, "namespace": session.namespace}}
     body = stored_document(session.client, Document("stored", identity))
-    if HIDDEN in json.dumps(body):
-        raise UsageError(
-            f"{document_kind} {name} has passwords, which are never shown: apply its whole document instead"
-        )
     return Document(f"{document_kind}/{name}", body)
 
 
@@ -70,11 +65,9 @@ def edit(session: Session, words: tuple[str, ...], dry_run: bool, wait: bool) ->
 
     A document that is refused is kept in a file, for `bcs apply -f`.
     """
-    import yaml
-
     kind, name = one_object(session, words)
     stored = _stored(session, kind, name)
-    before = HEAD + yaml.safe_dump(stored.body, sort_keys=False, allow_unicode=True)
+    before = HEAD + text_of(stored.body)
     try:
         after = click.edit(before, extension=".yaml")
     except click.ClickException as error:

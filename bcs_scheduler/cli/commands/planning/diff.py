@@ -11,22 +11,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import click
-import yaml
 
 from bcs_scheduler.cli.client.client import Client
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.changing.apply import documents_of
-from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.documents.operations import changed
 from bcs_scheduler.cli.errors import CliError, NotFound, Problem, UsageError
 from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import connection_options, examples, file_option, pass_session, validate_option
 from bcs_scheduler.cli.output.data import print_data
+from bcs_scheduler.cli.output.documents import document_of
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.wire.normal import READ, complete
 from bcs_scheduler.wire.problems import Problems, Validation
 from bcs_scheduler.wire.redaction import HIDDEN, hide_passwords
+from bcs_scheduler.wire.yamltext import text_of
 from store.keys import object_key
 
 _VALIDATION: Mapping[str, Validation] = {"strict": "Strict", "warn": "Warn", "ignore": "Ignore"}
@@ -107,7 +108,8 @@ def stored_document(client: Client, document: Document) -> Json:
     status = found.get("status")
     if isinstance(status, dict) and status.get("recorded") is False:
         raise NotFound(f"{document.kind} {document.name} has no settings")
-    kept = {key: value for key, value in found.items() if key != "status"}
+    found = document_of(f"{document.kind}s", found)
+    kept = {key: value for key, value in found.items() if key != "status" or document.kind not in KINDS}
     kept["metadata"] = _described(found.get("metadata") or {})
     return {"kind": document.kind, **kept}
 
@@ -194,7 +196,7 @@ def _lines(found: Difference) -> Iterable[str]:
 
 
 def _yaml(body: Json) -> list[str]:
-    return yaml.safe_dump(body, sort_keys=True, allow_unicode=True).splitlines() if body else []
+    return text_of(body, sort_keys=True).splitlines() if body else []
 
 
 def _shown(found: Difference) -> Json:

@@ -18,6 +18,7 @@ from bcs_scheduler.cli.kinds.registry import (
     NAMESPACED,
     OF_APPLICATION,
     OF_OWNER,
+    READERS_OF_DOCUMENTS,
     SELECTABLE,
     SINGULAR,
     columns_of,
@@ -28,6 +29,7 @@ from bcs_scheduler.cli.kinds.registry import (
 from bcs_scheduler.cli.kinds.selection import Query, queries_of
 from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 from bcs_scheduler.cli.output.data import print_data, print_form
+from bcs_scheduler.cli.output.documents import document_of
 from bcs_scheduler.cli.output.sorting import in_order
 from bcs_scheduler.cli.output.tables import Column, Grid, stacked
 from bcs_scheduler.cli.output.terminal import rich_text
@@ -92,16 +94,17 @@ def show(
     _reject(event_filters)
     for query in queries:
         _check(query, selector, watch)
+    documents = shape.form.is_data or shape.has_expressions
 
     def look() -> list[Part]:
-        return [_sorted(_read(session, query, namespace, selector), shape, query) for query in queries]
+        return [_sorted(_read(session, query, namespace, selector, documents), shape, query) for query in queries]
 
     if watch and [query.kind for query in queries] == ["endpoints"] and len(queries[0].names) == 1:
         from bcs_scheduler.cli.kinds.objects.services import endpoint_changes
 
         changes = endpoint_changes(session, queries[0].names[0])
         _watch(session, lambda: [Part("endpoints", changes())], shape, everywhere, pause=0.0)
-    elif watch and len(queries) == 1 and not queries[0].names and queries[0].kind in STREAMED:
+    elif watch and len(queries) == 1 and not queries[0].names and _is_streamed(queries[0].kind, documents):
         from bcs_scheduler.cli.client.streamed import StreamedList
 
         query = queries[0]
@@ -114,6 +117,11 @@ def show(
         _watch(session, look, shape, everywhere)
     else:
         _print(session, look(), shape, everywhere)
+
+
+def _is_streamed(kind: str, documents: bool) -> bool:
+    """Streams have no documents."""
+    return kind in STREAMED and not (documents and kind in READERS_OF_DOCUMENTS)
 
 
 def _taken(stream: StreamedList, query: Query) -> Part:
@@ -165,8 +173,8 @@ def _sorted(part: Part, shape: Shape, query: Query) -> Part:
     return Part(kind, in_order(in_order(found, first_column(kind).cell), NAMESPACE.cell))
 
 
-def _read(session: Session, query: Query, namespace: str | None, selector: str) -> Part:
-    read = reader_of(query.kind)
+def _read(session: Session, query: Query, namespace: str | None, selector: str, documents: bool) -> Part:
+    read = reader_of(query.kind, documents=documents)
     if len(query.names) == 1:
         return Part(query.kind, read(session, namespace, query.names[0], selector))
     if not query.names:
@@ -210,7 +218,9 @@ def _print(session: Session, parts: list[Part], shape: Shape, everywhere: bool) 
             session.say(f"{SINGULAR.get(kind, kind)}/{name}")
         return
     if shape.has_expressions:
-        parts = [Part(part.kind, found_with_metadata(part.kind, part.found)) for part in parts]
+        parts = [Part(part.kind, found_with_metadata(part.kind, _merged(part))) for part in parts]
+    elif shape.form.is_data:
+        parts = [_as_documents(part) for part in parts]
     if print_form(session.out, _data(parts), shape.form):
         return
     if parts[0].kind in OF_OWNER:
@@ -225,6 +235,18 @@ def _print(session: Session, parts: list[Part], shape: Shape, everywhere: bool) 
         if number:
             session.say("")
         session.show(grid)
+
+
+def _as_documents(part: Part) -> Part:
+    if isinstance(part.found, list):
+        return Part(part.kind, [document_of(part.kind, item) for item in part.found])
+    return Part(part.kind, document_of(part.kind, part.found))
+
+
+def _merged(part: Part) -> Found:
+    """The objects for expressions, which may name fields of the documents and of the answers of the API."""
+    made = [{**item, **document_of(part.kind, item)} if isinstance(item, dict) else item for item in part.items]
+    return made if isinstance(part.found, list) else made[0]
 
 
 def _data(parts: Sequence[Part]) -> Any:

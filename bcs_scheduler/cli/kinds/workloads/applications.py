@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Read
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import flat, pairs, status_text, when
@@ -62,10 +62,16 @@ def _program(container: Json) -> str:
     return str(docker.get("Image") or " ".join([docker.get("Command") or "", *(docker.get("Arguments") or ())]).strip())
 
 
-def read_applications(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
-    if name:
-        return session.client.application(namespace or session.namespace, name)
-    return session.client.applications(namespace, selector=selector)
+def _reading(*, documents: bool) -> Read:
+    def read(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+        if name:
+            return session.client.application(namespace or session.namespace, name, documents=documents)
+        return session.client.applications(namespace, selector=selector, documents=documents)
+
+    return read
+
+
+read_applications, read_applications_with_documents = _reading(documents=False), _reading(documents=True)
 
 
 def read_definition(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:

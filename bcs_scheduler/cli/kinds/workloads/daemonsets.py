@@ -9,7 +9,7 @@ from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, report, verb
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Read
 from bcs_scheduler.cli.kinds.workloads.history import events_of, print_events, section
 from bcs_scheduler.cli.kinds.workloads.transactions import TRANSACTIONS, with_names
 from bcs_scheduler.cli.output.data import print_data
@@ -223,7 +223,13 @@ def explain_daemonset(session: Session, namespace: str, name: str) -> Json:
     return {**found, "agents": agents, "text": text}
 
 
-def read_daemonsets(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
-    if name:
-        return session.client.daemonset(namespace or session.namespace, name)
-    return session.client.daemonsets(namespace, selector=selector)
+def _reading(*, documents: bool) -> Read:
+    def read(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+        if name:
+            return session.client.daemonset(namespace or session.namespace, name, documents=documents)
+        return session.client.daemonsets(namespace, selector=selector, documents=documents)
+
+    return read
+
+
+read_daemonsets, read_daemonsets_with_documents = _reading(documents=False), _reading(documents=True)

@@ -147,9 +147,9 @@ def _print_one(session: Session, event: Json, form: Form, *, everywhere: bool) -
     if form.name == "json":
         session.out.file.write(json.dumps(event, ensure_ascii=False) + "\n")
     elif form.name == "yaml":
-        import yaml
+        from bcs_scheduler.wire.yamltext import text_of
 
-        session.out.file.write("---\n" + yaml.safe_dump(event, sort_keys=False, allow_unicode=True))
+        session.out.file.write("---\n" + text_of(event))
     elif form.name in ("jsonpath", "template"):
         print_form(session.out, event, form)
     elif form.name == "name":

@@ -1,0 +1,260 @@
+"""What `bcs get KIND NAME -o yaml` and `-o json` print can be applied again: for every kind that can be applied."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from structlog.testing import capture_logs
+
+from bcs_scheduler.cli.documents.document import KINDS
+from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, OPERATIONS
+from bcs_scheduler.cli.main import run
+from bcs_scheduler.wire.redaction import HIDDEN
+from tests.component.apiserver import Api
+from tests.unit.api_support import CoreGateway, document
+from tests.unit.deployment_support import deployment
+
+FORMS = ("yaml", "json")
+WORKLOADS = ("applications", "deployments", "daemonsets")
+LABELS = {"one": "x", "two": "x"}
+PASSWORD = "hush"
+CUSTOM = "Shelf"
+"""A registered kind: it has no place in the tables."""
+
+
+def head(**more: Any) -> dict[str, Any]:
+    return {"name": "web", "namespace": "shop", "labels": dict(LABELS), **more}
+
+
+def workload(made: dict[str, Any]) -> dict[str, Any]:
+    """With a password, which is hidden, and in the spelling of the original."""
+    made["metadata"]["labels"] = {**LABELS, "app": "web"}
+    made["RestartPolicy"] = {"policy": "Always"}  # keys in any case, as the original takes them
+    pod = made["spec"]["template"]["spec"]
+    pod["containers"][0] |= {"image": "registry/web:1", "imagePullUser": "me", "imagePullPasswd": PASSWORD}
+    check = {"type": "HTTP", "http": {"portName": "http", "path": "/", "headers": {"Authorization": PASSWORD}}}
+    pod["containers"][0]["healthChecks"] = [check]
+    return made
+
+
+def daemonset() -> dict[str, Any]:
+    made = workload(document())
+    del made["spec"]["instance"]
+    return {**made, "kind": "daemonset"}
+
+
+def deployed() -> dict[str, Any]:
+    made = workload(deployment("web"))
+    made["spec"]["selector"] = {"adopts": "nothing"}
+    made["spec"]["strategy"]["rollingupdate"] = {"maxUnavilable": 2}
+    return made
+
+
+SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
+    "namespaces": lambda: {
+        "kind": "namespace",
+        "metadata": {"name": "web", "labels": LABELS},
+        "spec": {"quota": {"cpu": "1500m", "memory": "2Gi", "taskgroups": 7}},
+    },
+    "queues": lambda: {
+        "kind": "queue",
+        "metadata": {"name": "web", "labels": LABELS},
+        "spec": {"weight": 3, "guarantee": {"cpu": "1"}, "capability": {"memory": "4Gi"}},
+    },
+    "priorityclasses": lambda: {"kind": "PriorityClass", "metadata": {"name": "web", "labels": LABELS}, "value": 7},
+    "podgroups": lambda: {"kind": "PodGroup", "metadata": head(), "spec": {"minMember": 3}},
+    "kinds": lambda: {"kind": "crr", "spec": {"names": {"kind": "web"}}},
+    "configmaps": lambda: {
+        "kind": "configmap",
+        "metadata": head(),
+        "datas": {
+            "a": {"type": "file", "content": "aGVsbG8="},
+            "b": {"type": "http", "content": "http://files/b", "remoteUser": "me", "remotePasswd": PASSWORD},
+        },
+    },
+    "secrets": lambda: {"kind": "secret", "metadata": head(), "datas": {"a": {"content": "aHVzaA=="}}},
+    "services": lambda: {
+        "kind": "service",
+        "metadata": head(),
+        "spec": {"selector": LABELS, "ports": [{"name": "http", "protocol": "http", "servicePort": 80}]},
+    },
+    "applications": lambda: workload(document()),
+    "deployments": deployed,
+    "daemonsets": daemonset,
+    "webhooks": lambda: {
+        "kind": "admissionwebhook",
+        "metadata": head(),
+        "resourcesRef": {"operation": "CREATE", "kind": "application"},
+        "admissionWebhooks": [{"name": "a", "clientConfig": {"url": "http://127.0.0.1:9/"}, "failurePolicy": "Ignore"}],
+    },
+    CUSTOM: lambda: {
+        "apiVersion": "shop/v1",
+        "kind": CUSTOM,
+        "metadata": head(),
+        "spec": {"first": LABELS, "second": LABELS},
+        "status": {"full": True},
+    },
+}
+"""A document of each kind of `bcs get` that can be applied. A new kind needs one: `test_every_kind_has_a_sample`."""
+
+
+class Bcs:
+    def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+        self._capsys, self._folder = capsys, folder
+
+    def __call__(self, *arguments: str, code: int = 0) -> str:
+        found = run(arguments)
+        captured = self._capsys.readouterr()
+        assert found == code, captured.out + captured.err
+        return captured.out
+
+    def file(self, text: Any, form: str = "yaml") -> str:
+        path = self._folder / f"saved.{form}"
+        path.write_text(text if isinstance(text, str) else yaml.safe_dump(text))
+        return str(path)
+
+    def apply(self, text: Any, form: str = "yaml", *more: str) -> list[str]:
+        """Lines of the result."""
+        return self("apply", "--validate=strict", "-f", self.file(text, form), *more).splitlines()
+
+
+@pytest.fixture
+def bcs(
+    gateway: CoreGateway, api: Api, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Bcs]:
+    monkeypatch.setenv("BCS_SERVER", api.url)
+    monkeypatch.setenv("BCS_NAMESPACE", "shop")
+    monkeypatch.setenv("BCS_CONFIG", str(tmp_path / "no" / "bcs.toml"))
+    monkeypatch.delenv("BCS_OUTPUT", raising=False)
+    gateway.connect()
+    gateway.offer(1, cpus=64, mem=65536)
+    with capture_logs():  # the API shares our output
+        yield Bcs(capsys, tmp_path)
+
+
+def created(bcs: Bcs, gateway: CoreGateway, kind: str, name: str = "web") -> dict[str, Any]:
+    if kind == CUSTOM:
+        bcs("apply", "-f", bcs.file({"kind": "crr", "spec": {"names": {"kind": CUSTOM}}}))
+    sample = SAMPLES[kind]()
+    if kind in WORKLOADS:
+        sample["metadata"]["name"] = name
+    bcs("apply", "--validate=ignore", "-f", bcs.file(sample))
+    if kind in WORKLOADS:
+        gateway.report("RUNNING", f"shop/{name}")
+    return sample
+
+
+def fields(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield key
+            yield from fields(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from fields(inner)
+
+
+def test_every_kind_has_a_sample() -> None:
+    assert {*DOCUMENT_KINDS} == {*SAMPLES} - {CUSTOM}
+    assert {*DOCUMENT_KINDS} <= {*COLUMNS}
+    # A process is an application. A Command that has run is a record: applied again, its program would run again.
+    assert {*KINDS} == {*DOCUMENT_KINDS.values(), "process", "Command"} <= {*OPERATIONS}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", SAMPLES)
+def test_what_is_printed_is_applied_without_a_change(bcs: Bcs, gateway: CoreGateway, kind: str, form: str) -> None:
+    sample = created(bcs, gateway, kind)
+    before = gateway.core.state.records()
+    printed = bcs("get", kind, "web", "-o", form)
+    assert PASSWORD not in printed and "&id" not in printed and "*id" not in printed
+    body = yaml.safe_load(printed)
+    assert body["kind"].lower() == sample["kind"].lower()
+    assert not {"maxUnavilable", "LimitResoures", "ObjectMeta", "Document", "raw_json"} & {*fields(body)}
+    assert bcs("diff", "--validate=strict", "-f", bcs.file(printed, form)) == ""
+    (planned,) = bcs.apply(printed, form, "--dry-run")
+    assert planned.endswith("unchanged (dry run)"), planned
+    (applied,) = bcs.apply(printed, form)
+    assert applied.endswith("unchanged"), applied
+    assert gateway.core.state.records() == before
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SAMPLES if kind != "kinds"])
+def test_one_field_is_edited(bcs: Bcs, gateway: CoreGateway, kind: str) -> None:
+    created(bcs, gateway, kind)
+    body = yaml.safe_load(bcs("get", kind, "web", "-o", "yaml"))
+    body["metadata"]["labels"]["two"] = "changed"
+    (applied,) = bcs.apply(body)
+    assert "unchanged" not in applied
+    again = yaml.safe_load(bcs("get", kind, "web", "-o", "yaml"))
+    for one in (body, again):
+        del one["metadata"]["creationTimestamp"]
+        for key in ("updateTimestamp", "resourceVersion"):
+            one["metadata"].pop(key, None)
+        if kind != CUSTOM:
+            one.pop("status", None)
+    assert again == body
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_lists_are_applied(bcs: Bcs, gateway: CoreGateway, form: str) -> None:
+    for kind in SAMPLES:
+        created(bcs, gateway, kind, kind if kind in WORKLOADS else "web")
+        gateway.offer(1, cpus=64, mem=65536)
+    before = gateway.core.state.records()
+    for kinds in (*SAMPLES, "deployments,services", "all"):
+        lines = bcs.apply(bcs("get", kinds, "-o", form), form)
+        assert lines and all(line.endswith("unchanged") for line in lines), (kinds, lines)
+    listed = {"apiVersion": "v1", "kind": "List", "items": yaml.safe_load(bcs("get", "services", "-o", "yaml"))}
+    assert bcs.apply(listed) == ["service/web unchanged"]
+    assert gateway.core.state.records() == before
+
+
+def test_objects_of_others_are_left_to_them(bcs: Bcs, gateway: CoreGateway) -> None:
+    created(bcs, gateway, "deployments")
+    printed = bcs("get", "applications", "web", "-o", "yaml")
+    body = yaml.safe_load(printed)
+    assert body["metadata"]["ownerReferences"] == [{"kind": "deployment", "name": "web"}]
+    assert body["status"]["RunningInstances"] == 2
+    assert bcs.apply(printed) == []
+
+
+def test_a_hidden_value_is_kept_for_its_receiver_only(bcs: Bcs, gateway: CoreGateway) -> None:
+    created(bcs, gateway, "applications")
+    body = yaml.safe_load(bcs("get", "applications", "web", "-o", "yaml"))
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    assert container["imagePullPasswd"] == container["healthChecks"][0]["http"]["headers"]["Authorization"] == HIDDEN
+    container["env"] = [{"name": "COLOUR", "value": "blue"}]
+    bcs.apply(body)
+    state = gateway.core.state
+    version = state.version("shop/web", state.applications["shop/web"].version)
+    assert version is not None
+    assert version.containers[0].image_pull_password == PASSWORD
+    assert version.containers[0].health_checks[0].headers == {"Authorization": PASSWORD}
+    container["image"] = "elsewhere/web:1"
+    refused = bcs("apply", "-f", bcs.file(body), code=1)
+    assert refused == "" and state.version("shop/web", state.applications["shop/web"].version) == version
+
+
+def test_a_hidden_value_without_a_stored_one_is_refused(bcs: Bcs, gateway: CoreGateway) -> None:
+    made = {"kind": "secret", "metadata": head(), "datas": {"a": {"content": HIDDEN}}}
+    bcs("apply", "-f", bcs.file(made), code=1)
+    created(bcs, gateway, "secrets")
+    made["datas"] = {"a": {"content": HIDDEN}, "b": {"content": HIDDEN}}
+    bcs("apply", "-f", bcs.file(made), code=1)
+    assert gateway.core.state.secrets["shop/web"].items == {"a": "aHVzaA=="}
+    made["datas"] = {"a": {"content": HIDDEN}, "b": {"content": "bW9yZQ=="}}
+    bcs("apply", "-f", bcs.file(made))
+    assert gateway.core.state.secrets["shop/web"].items == {"a": "aHVzaA==", "b": "bW9yZQ=="}
+
+
+def test_expressions_name_fields_of_documents_and_of_answers(bcs: Bcs, gateway: CoreGateway) -> None:
+    created(bcs, gateway, "applications")
+    path = "{.Name} {.metadata.name} {.spec.instance} {.status.RunningInstances} {.RunningInstances}"
+    assert bcs("get", "applications", "web", "-o", f"jsonpath={path}").strip() == "web web 2 2 2"
+    assert json.loads(bcs("get", "applications", "-o", "json"))[0]["spec"]["instance"] == 2
