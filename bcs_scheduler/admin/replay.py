@@ -74,6 +74,8 @@ def _show(result: Replayed) -> None:
     )
     if result.torn:
         click.echo(f"torn tail: the last frame of a file is incomplete, {result.torn} bytes were ignored")
+    for words in result.left_out:
+        click.echo(f"left out: {words}")
     for gap in result.gaps:
         click.echo(f"gap: {gap}")
     if result.difference is not None:

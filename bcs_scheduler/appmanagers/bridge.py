@@ -18,6 +18,7 @@ from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.leadership.gateway import Busy
+from bcs_scheduler.wire import depth
 from bcs_scheduler.wire.problems import Problems
 from offers.policy.applications.gangs.recovery import Existing
 from offers.policy.applications.interface import (
@@ -270,6 +271,10 @@ def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Vers
         document = json.loads(metadata.definition)
     except ValueError as error:
         raise BadRequest(f"{title}: not JSON: {error}") from None
+    except RecursionError:
+        raise BadRequest(f"{title}: {depth.words()}") from None
+    if path := depth.too_deep(document):
+        raise BadRequest(f"{title}: {depth.words()}: {path}")
     if not isinstance(document, dict):
         raise BadRequest(f"{title}: not an object")
     given = document.get("metadata")

@@ -139,7 +139,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # output must not be written to the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
         return 0
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         _print_error(CliError(f"the answer of the server has an unexpected form: {type(error).__name__}: {error}"))
         return CliError.exit_code
     return code if isinstance(code, int) else 0

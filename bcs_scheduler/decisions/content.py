@@ -17,6 +17,8 @@ from store.state.unit_of_work import Unit
 
 _OFFERS = "OffersArrived"
 _PLAN = "PlanRequests"
+_MARK = b"left out: "
+"""Begin of the data of a record that was left out. Records are JSON and begin otherwise."""
 
 
 class LoggedOffer(msgspec.Struct, frozen=True):
@@ -95,22 +97,43 @@ def stored(record: Record, replace: Replace) -> Stored:
     return Stored(record.kind, record.key, data)
 
 
+def stored_or_marked(record: Record, replace: Replace) -> Stored:
+    """Returns a record as `stored`. A record that cannot be redacted or encoded is replaced by a mark with the
+    reason (`fault_of`), so that it hides no other record."""
+    try:
+        return stored(record, replace)
+    except Exception as error:
+        return Stored(record.kind, record.key, _MARK + msgspec.json.encode(type(error).__name__))
+
+
+def fault_of(data: bytes) -> str:
+    """Returns why a record was replaced by a mark; empty for the data of a record."""
+    return str(msgspec.json.decode(data[len(_MARK) :])) if data.startswith(_MARK) else ""
+
+
 def decided(units: Iterable[Unit]) -> tuple[bytes, ...]:
     """Returns the decisions of a turn in order, each as JSON: [unit, kind, key, record or null] for a change, [unit,
     class, fields] for an effect. `unit`: position in the turn."""
     found = []
     for number, unit in enumerate(units):
-        for change in unit.changes:
-            record = redacted(_plain(change.record), mark)
-            found.append(msgspec.json.encode([number, change.kind, change.key, record]))
-        found += [msgspec.json.encode([number, type(effect).__name__, _fields(effect)]) for effect in unit.effects]
+        found += [_decision(number, change.kind, change.key, change.record) for change in unit.changes]
+        found += [_decision(number, type(effect).__name__, _without_quotes(effect)) for effect in unit.effects]
     return tuple(found)
 
 
-def _fields(effect: object) -> Any:
-    if isinstance(effect, effects.LogLine) and effect.public:  # the message may quote confidential content
-        effect = msgspec.structs.replace(effect, message="")
-    return redacted(_plain(effect), mark)
+def _decision(*parts: Any) -> bytes:
+    """The last part without its confidential values, or the reason why it cannot be redacted or encoded."""
+    try:
+        return msgspec.json.encode([*parts[:-1], redacted(_plain(parts[-1]), mark)])
+    except Exception as error:
+        return msgspec.json.encode([*parts[:-1], f"{_MARK.decode()}{type(error).__name__}"])
+
+
+def _without_quotes(effect: object) -> object:
+    """The effect without a message that may quote confidential content."""
+    if isinstance(effect, effects.LogLine) and effect.public:
+        return msgspec.structs.replace(effect, message="")
+    return effect
 
 
 def _plain(value: Any) -> Any:

@@ -45,7 +45,8 @@ class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin", array_like=T
 
 
 class Records(msgspec.Struct, frozen=True, tag="records", array_like=True):
-    """Stored records at the start of the term, in their order: kind, key and JSON."""
+    """Stored records at the start of the term, in their order: kind, key and JSON, or the reason why the record was
+    left out (`content.fault_of`)."""
 
     records: tuple[tuple[str, str, bytes], ...]
 

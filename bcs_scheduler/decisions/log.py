@@ -19,12 +19,13 @@ from typing import BinaryIO
 
 import structlog
 
-from bcs_scheduler.decisions.content import decided, stored, written
+from bcs_scheduler.decisions.content import decided, fault_of, stored_or_marked, written
 from bcs_scheduler.decisions.format import MAGIC, Begin, Continued, Frame, Full, Lost, Records, Turn, encoded
 from bcs_scheduler.decisions.recorded import TermOpened, TurnTaken
 from bcs_scheduler.decisions.redaction import Pseudonyms
 from bcs_scheduler.version import VERSION
 from store import threads
+from store.records import Record
 
 log = structlog.get_logger(__name__)
 
@@ -208,7 +209,13 @@ class DecisionLog:
         self._append(lambda: begin)
         for first in range(0, len(term.records), CHUNK):
             chunk = term.records[first : first + CHUNK]
-            self._append(lambda chunk=chunk: Records(tuple(tuple(stored(r, self._pseudonym)) for r in chunk)))  # type: ignore[misc]
+            self._append(lambda chunk=chunk: Records(tuple(self._stored(record) for record in chunk)))  # type: ignore[misc]
+
+    def _stored(self, record: Record) -> tuple[str, str, bytes]:
+        found = stored_or_marked(record, self._pseudonym)
+        if fault := fault_of(found.data):
+            log.error("decision_log.record_left_out", kind=found.kind, key=found.key, error=fault)
+        return found.kind, found.key, found.data
 
     def _rotate(self) -> None:
         if self._part + 1 == max(1, self._files // 2):

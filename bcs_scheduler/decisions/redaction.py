@@ -90,9 +90,9 @@ def _strings(value: Any, replace: Replace) -> Any:
 
 
 def _json(text: str, replace: Replace) -> str:
-    """A document as JSON within a record."""
+    """A document as JSON within a record. A text without JSON, or one that is too deep to be walked over, is replaced
+    as a whole."""
     try:
-        tree = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+        return msgspec.json.encode(redacted(msgspec.json.decode(text), replace)).decode()
+    except (msgspec.MsgspecError, RecursionError):
         return replace(text)
-    return msgspec.json.encode(redacted(tree, replace)).decode()

@@ -36,6 +36,8 @@ class Replayed(msgspec.Struct, kw_only=True):
     decisions: int = 0
     digest: int = 0
     """CRC-32 of all repeated decisions."""
+    left_out: list[str] = []
+    """Records that the log does not hold, in sentences. Turns that need one of them are decided otherwise."""
     gaps: list[str] = []
     torn: int = 0
     difference: Difference | None = None
@@ -88,6 +90,7 @@ class Replay:
         self.result = Replayed()
         self._begin: Begin | None = None
         self._records: list[Record] = []
+        self._left_out: dict[tuple[str, str], str] = {}
         self._core: Core | None = None
         self._clock: Iterator[float] = iter(())
 
@@ -113,7 +116,11 @@ class Replay:
         return result
 
     def _load(self, frame: Records) -> None:
-        loaded = decode_all(Stored(*item) for item in frame.records)
+        for kind, key, data in frame.records:
+            if fault := content.fault_of(data):
+                self._left_out[kind, key] = f"the record was left out of the decision log ({fault})"
+                self.result.left_out.append(f"{kind} {key} was left out of the log ({fault})")
+        loaded = decode_all(Stored(*item) for item in frame.records if not content.fault_of(item[2]))
         if loaded.quarantined:
             bad = loaded.quarantined[0]
             raise DamagedLog(f"{self._path}: {bad.kind} {bad.key} cannot be read by this version: {bad.error}")
@@ -127,7 +134,7 @@ class Replay:
             options = self._options_of(begin)
             if options.session_clock is not None:
                 options = dataclasses.replace(options, session_clock=self._time)
-            unreadable = {(kind, key): fault for kind, key, fault in begin.unreadable}
+            unreadable = {**self._left_out, **{(kind, key): fault for kind, key, fault in begin.unreadable}}
             self._core = Core(self._records, options, begin.wall, unreadable, begin.elapsed)
             self._core.turn_context.uow.sizer = Sizer(begin.limit, Sealer([new_key()] if begin.sealed else []))
         return self._core

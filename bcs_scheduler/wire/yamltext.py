@@ -11,8 +11,11 @@ from typing import Any
 
 import yaml
 
+from bcs_scheduler.wire import depth
+
 MOST_VALUES = 1_000_000
 """Values of one text, those of aliases counted each time. A few lines of aliases can stand for billions."""
+_LEVELS = depth.DEEPEST + depth.LISTS
 _FOREIGN = ("binary", "set", "omap", "pairs", "timestamp")
 
 
@@ -23,13 +26,18 @@ class BadYaml(ValueError):
 def documents_of(text: str) -> list[Any]:
     """The documents of a text; None for an empty one. Raises BadYaml."""
     try:
-        return list(yaml.load_all(text, Loader=_Loader))
+        found = list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as error:
         raise BadYaml(_reason(error)) from None
     except RecursionError:
-        raise BadYaml("nested too deeply") from None
+        raise BadYaml(depth.words(_LEVELS)) from None
     except ValueError as error:  # an integer of more than 4300 digits, for example
         raise BadYaml(str(error)[:200]) from None
+    for document in found:  # aliases are deeper than the text
+        path = depth.too_deep(document, _LEVELS)
+        if path:
+            raise BadYaml(f"{depth.words(_LEVELS)}: {path}")
+    return found
 
 
 def text_of(data: Any, *, sort_keys: bool = False) -> str:

@@ -58,7 +58,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     [
         ("actions: allocate\ntiers: []\nactions: preempt\n", "line 3, column 1: the key 'actions' is given twice"),
         ("tiers: &a\n- plugins: *a\n", "line 2, column 12: the value &a contains itself"),
-        ("tiers: " + "[" * 3000, "nested too deeply"),
+        ("tiers: " + "[" * 3000, "nested more than 66 levels deep"),
         ("session: {pluginSeconds: " + "9" * 5000 + "}", "Exceeds the limit"),
         ("actions: !!binary aGk=\n", "line 1, column 10: documents have no values of tag:yaml.org,2002:binary"),
         ("actions: a\n---\nactions: b\n", "holds 2 documents in place of one"),

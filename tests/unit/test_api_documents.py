@@ -490,7 +490,7 @@ def test_any_bytes_are_parsed_or_refused(content: bytes) -> None:
         (b'{"a": ' + b"9" * 5000 + b"}", "not JSON"),
         (b'{"a": "\xff"}', "byte 7"),
         (b'"\\ud800"', "lone surrogate"),
-        (b"[" * 100_000, "nested too deeply"),
+        (b"[" * 100_000, "nested more than 64 levels deep"),
     ],
 )
 def test_broken_json_says_where(content: bytes, words: str) -> None:

@@ -92,6 +92,6 @@ def read_size(content: bytes) -> Terminal | None:
     """Reads the size of a terminal; None for content that is no size."""
     try:
         size = msgspec.json.decode(content, type=Terminal)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
     return size if 0 < size.rows < 10_000 and 0 < size.columns < 10_000 else None

@@ -14,6 +14,7 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.errors import Problem, UsageError
 from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS, OWNERS
+from bcs_scheduler.wire import depth
 from bcs_scheduler.wire.normal import complete
 from bcs_scheduler.wire.yamltext import BadYaml, documents_of
 
@@ -157,16 +158,21 @@ def parsed(source: str, given: str) -> list[Any]:
 
 
 def _parse_json(source: str, text: str) -> Any:
+    levels = depth.DEEPEST + depth.LISTS
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        found = json.loads(text, object_pairs_hook=_object)
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{source}: not JSON: line {error.lineno}, column {error.colno}: {error.msg.lower()}"
         ) from None
     except RecursionError:
-        raise UsageError(f"{source}: not JSON: nested too deeply") from None
+        raise UsageError(f"{source}: not JSON: {depth.words(levels)}") from None
     except ValueError as error:
         raise UsageError(f"{source}: not JSON: {str(error)[:200]}") from None
+    path = depth.too_deep(found, levels)
+    if path:
+        raise UsageError(f"{source}: {depth.words(levels)}: {path}")
+    return found
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:

@@ -103,9 +103,9 @@ def test_queues_with_effect_are_listed_without_a_warning(bcs: Any) -> None:
             "queues: &q\n- {name: a, queues: *q}\n",
             "not YAML: line 2, column 21: the value &q contains itself",
         ),
-        ("a.yaml", "queues: " + "[" * 3000, "not YAML: nested too deeply"),
+        ("a.yaml", "queues: " + "[" * 3000, "not YAML: nested more than 66 levels deep"),
         ("a.json", '{"queues": [], "queues": []}', "not JSON: the key 'queues' is given twice"),
-        ("a.json", '{"queues": ' + "[" * 200_000, "not JSON: nested too deeply"),
+        ("a.json", '{"queues": ' + "[" * 200_000, "not JSON: nested more than 66 levels deep"),
         ("a.json", '{"queues": ' + "9" * 5000 + "}", "not JSON: Exceeds the limit"),
     ],
 )

@@ -83,7 +83,11 @@ class _Reading:
             case Begin():
                 self._zero = frame.wall
             case Records():
-                found = decode_all(Stored(*item) for item in frame.records)
+                kept = (item for item in frame.records if not content.fault_of(item[2]))
+                found = decode_all(Stored(*item) for item in kept)
+                for kind, key, data in frame.records:
+                    if kind in KINDS and content.fault_of(data):
+                        self._notes.append(f"{kind} {key} was left out of the decision log.")
                 self._records += [record for record in found.records if record.kind in KINDS]
             case Turn() if self._zero is not None:
                 for name, data in frame.inputs:
