@@ -71,10 +71,12 @@ async function begin() {
     ask();
     return;
   }
-  store = new Store(rights);
+  const current = new Store(rights);
+  store = current;
   store.addEventListener("lost", begin);
   let was = "";
   store.addEventListener("state", () => {
+    if (current !== store) return;
     head();
     tell();
     // What a page has asked for meanwhile was not answered.

@@ -123,7 +123,7 @@ def test_filters_of_the_map_are_in_the_address(console: Console) -> None:
     assert browser.run("return location.hash") == "#/agents?by=rack&show=cpu&search=host-7"
     browser.click("button", "Taskgroups")
     browser.shows(f"1 of {AGENTS} agents")
-    assert "sort=taskgroups" in browser.run("return location.hash")
+    assert "sort=-taskgroups" in browser.run("return location.hash")
     console.sign_out()
 
 

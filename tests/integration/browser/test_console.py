@@ -11,6 +11,13 @@ from bcs_scheduler.api.http.operation import BASE
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.waiting import wait_for
 
+WHY = """
+    const items = [...document.querySelectorAll(".attention li")];
+    const found = items.find((item) => item.querySelector("a")?.textContent === arguments[0]);
+    return found?.querySelector(".why").textContent;
+"""
+"""The reason of an object that needs attention."""
+
 
 def whole(console: Console) -> None:
     """Two applications that run."""
@@ -142,4 +149,34 @@ def test_a_standby_shows_its_objects_and_where_the_leader_is(console: Console) -
     assert "Sign out" in buttons(browser)
     assert "Scale" not in browser.text()
     assert BASE in browser.run("return performance.getEntriesByType('resource').map((e) => e.name).join(' ')")
+    console.sign_out()
+
+
+def test_the_overview_has_the_reasons_of_the_command_line(console: Console) -> None:
+    """The reason in the API is the one that `bcs get` prints. It changes without a change of the object."""
+    browser = console.browser
+    offer(console)
+    create(console, "huge", resources={"limits": {"cpu": "64", "memory": "32"}})
+    create(console, "cart")
+    console.gateway.report("UNREACHABLE", "shop/cart")
+    console.sign_in("viewer")
+
+    def reason(name: str) -> str:
+        path = f"/namespaces/shop/applications/{name}"
+        return str(console.api.data(path, headers={"Authorization": "Bearer viewer"})["Reason"])
+
+    def shown(name: str) -> str:
+        return str(browser.run(WHY, name))
+
+    assert "failed" in reason("cart")
+    wait_for(lambda: shown("shop/cart") == reason("cart"), what="the reason of the failing application")
+    browser.shows("Waiting")
+    assert "0 of 2 agents match" in reason("huge")
+    wait_for(lambda: shown("shop/huge") == reason("huge"), what="the reason of the application that waits")
+    before = reason("huge")
+    path = "/agentsettings/disable?ips=10.0.0.1"
+    assert console.api.call("POST", path, headers={"Authorization": "Bearer admin"}).status_code == 200
+    offer(console)
+    wait_for(lambda: reason("huge") != before, 20, "the next decision of the placement")
+    wait_for(lambda: shown("shop/huge") == reason("huge"), what="the new reason")
     console.sign_out()

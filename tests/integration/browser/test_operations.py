@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
 from typing import Any
+
+import msgspec
 
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.unit.deployment_support import deployment
@@ -97,6 +101,48 @@ def test_transactions_are_a_timeline(console: Console) -> None:
     create(console, "more")
     browser.open(f"{console.api.url}/#/transactions?search=more")
     browser.shows("1 transaction", "shop/more")
+    console.sign_out()
+
+
+OLD = """
+    const bars = [...document.querySelectorAll(".lane .bar-of")].map((bar) => bar.style);
+    const ends = bars.map(({ left, width }) => [parseFloat(left), parseFloat(left) + parseFloat(width)]);
+    const labels = [...document.querySelectorAll(".axis span")].map((label) => label.textContent);
+    return [Math.min(...ends.map(([left]) => left)), Math.max(...ends.map(([, right]) => right)), labels];
+"""
+"""Where the first bar begins and the last one ends, in percent of the axis, and the labels of the axis."""
+
+
+def test_the_time_axis_fits_the_transactions(console: Console) -> None:
+    """Also if they are a small part of the time that is chosen."""
+    browser, state = console.browser, console.gateway.core.state
+    offer(console)
+    create(console, "web")
+    console.gateway.report("RUNNING", "shop/web")
+    offer(console)
+    create(console, "cart")
+    console.gateway.report("RUNNING", "shop/cart")
+    now = time.time()
+    for (id, one), ago in zip(sorted(state.transactions.items()), (120.0, 30.0), strict=True):
+        moved = msgspec.structs.replace(one, created_at=now - ago, finished_at=now - ago + 25, deadline=now + 3600)
+        state.apply("transaction", id, moved)
+    console.sign_in("viewer")
+    for span, distance in (("86400", 120.0), ("3600", 120.0), ("300", 120.0), ("all", 120.0)):
+        browser.open("about:blank")
+        browser.open(f"{console.api.url}/#/transactions?span={span}")
+        browser.shows("2 transactions, 0 in progress")
+        first, last, labels = browser.run(OLD)
+        assert first < 10 and last > 90, (span, distance)
+        assert 2 <= len(labels) == len(set(labels)) <= 6, labels
+        assert all(re.fullmatch(r"\d\d:\d\d:\d\d", label) for label in labels)
+    (id, one) = min(state.transactions.items())
+    state.apply("transaction", id, msgspec.structs.replace(one, created_at=now - 20_000))
+    browser.open("about:blank")
+    browser.open(f"{console.api.url}/#/transactions?span=all")
+    browser.shows("2 transactions")
+    first, last, labels = browser.run(OLD)
+    assert first < 10 and last > 90 and 2 <= len(labels) == len(set(labels)) <= 6
+    assert all(re.fullmatch(r"\d\d:\d\d", label) for label in labels)
     console.sign_out()
 
 
