@@ -20,7 +20,7 @@ from bcs_scheduler.core.rollout.update_records import MOST_RETIRING
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.watching.hub import Hub
 from store.advice import ADVICE, AdviceCode, advise
-from store.records import AgentSetting, Application, Drain, PriorityClass, Strategy
+from store.records import AgentSetting, Application, Drain, PriorityClass, Queue, Strategy
 from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.component.apiserver import Api, Switchboard, serving
 from tests.unit.agentlab import Cluster
@@ -372,6 +372,35 @@ def _(world: World) -> Given:
     refused = world.gateway.submit(put_class(2)).result(30)
     world.said += "".join(problem.message for problem in refused.problems)
     return Given(more={"name": "high"})
+
+
+def beyond(world: World, **settings: Any) -> Given:
+    """Work that its namespace does not allow."""
+    world.gateway = CoreGateway(max_priority=0)
+    world.show(world.gateway.core)
+    assert not world.gateway.submit(put_class(7)).result(30).error
+    wanted = version(1, **settings)
+    world.said += world.gateway.submit(requests.CreateApplication(version=wanted)).result(30).message
+    return Given({"name": "default", "priority": "7", "priority_class": "high"})
+
+
+@situation("raise_priority")
+def _(world: World) -> Given:
+    return beyond(world, priority=7, priority_from="document")
+
+
+@situation("allow_class")
+def _(world: World) -> Given:
+    return beyond(world, priority_class="high", priority_from="class")
+
+
+@situation("raise_priority_of_queue")
+def _(world: World) -> Given:
+    given = beyond(world)
+    world.gateway.submit(requests.PutQueue(queue=Queue(name="default", max_priority=1))).result(30)
+    wanted = version(1, priority=7, priority_from="document")
+    world.said += world.gateway.submit(requests.CreateApplication(version=wanted)).result(30).message
+    return given
 
 
 def put_class(value: int) -> requests.Request:

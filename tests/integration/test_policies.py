@@ -36,7 +36,7 @@ def policy() -> str:
 @pytest.fixture
 def scheduler(tmp_path: Path, cluster: LocalCluster, policy: str) -> Iterator[SchedulerProcess]:
     store = f"sqlite:///{tmp_path / 'state.db'}"
-    settings = {"scheduler__policy": policy}
+    settings = {"scheduler__policy": policy, "scheduler__max_priority": "10"}
     if policy == "session":
         (tmp_path / "policy.yaml").write_text(PREEMPTING)
         settings["scheduler__policy_file"] = str(tmp_path / "policy.yaml")

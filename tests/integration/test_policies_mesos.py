@@ -41,7 +41,11 @@ def policy(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def scheduler(tmp_path: Path, real_mesos: RealMesos, policy: str) -> Iterator[SchedulerProcess]:
     (tmp_path / "policy.yaml").write_text(FILES[policy])
-    settings = {"scheduler__policy": policy, "scheduler__policy_file": str(tmp_path / "policy.yaml")}
+    settings = {
+        "scheduler__policy": policy,
+        "scheduler__max_priority": "10",
+        "scheduler__policy_file": str(tmp_path / "policy.yaml"),
+    }
     process = SchedulerProcess(tmp_path, f"sqlite:///{tmp_path / 'state.db'}", real_mesos.url, **settings)
     try:
         yield process.start().wait_ready()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from store.advice import AdviceCode, advise
 from store.ids import object_key, part_key
 from store.records import DEFAULT_QUEUE, Application, Deployment, ManagedTask, PodGroup, Record, Revision, Version
 from store.state import State
@@ -85,15 +86,14 @@ class PriorityBounds:
         if priority_limits.allows(self._state, version, self._default):
             return
         space, most = version.namespace, priority_limits.greatest(self._state, version.namespace, self._default)
+        priority, where = str(version.priority), self._bounding_queue(space, most)
         if version.priority_class:
-            what = f"priority class {version.priority_class} has priority {version.priority}"
-            helps = f"an admin can allow the class: bcs set namespace {space} --priority-class {version.priority_class}"
+            what = f"priority class {version.priority_class} has priority {priority}"
+            helps = advise("allow_class", name=space, priority_class=version.priority_class)
         else:
-            what = f"priority {version.priority} is too great"
-            helps = f"an admin can raise it: bcs set namespace {space} --max-priority {version.priority}"
-        where = self._bounding_queue(space, most)
-        if where:
-            helps = f"an admin can raise it: bcs queue set {where} --max-priority {version.priority}; and {helps}"
+            what = f"priority {priority} is too great"
+            code: AdviceCode = "raise_priority_of_queue" if where else "raise_priority"
+            helps = advise(code, name=where or space, priority=priority)
         owner = f"queue {where}" if where else f"namespace {space}"
         raise Refused("invalid", f"{what}; the greatest priority of {owner} is {most}; {helps}", path)
 
