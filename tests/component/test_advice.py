@@ -396,7 +396,7 @@ def _(world: World) -> Given:
 
 @situation("raise_priority_of_queue")
 def _(world: World) -> Given:
-    given = beyond(world)
+    given = beyond(world, priority=7, priority_from="document")
     world.gateway.submit(requests.PutQueue(queue=Queue(name="default", max_priority=1))).result(30)
     wanted = version(1, priority=7, priority_from="document")
     world.said += world.gateway.submit(requests.CreateApplication(version=wanted)).result(30).message
