@@ -19,13 +19,17 @@ DEFAULT_PARTITION = "default"
 
 
 class Quota(Part, frozen=True, kw_only=True):
-    """Upper bounds for the sum of the requests of all workloads of a namespace; None = no bound. Scalars in
-    thousandths."""
+    """Upper bounds for the sum of the requests of all workloads of a namespace, and for its objects; None = no bound.
+    Scalars in thousandths."""
 
     cpus: int | None = None
     mem: int | None = None
     disk: int | None = None
     taskgroups: int | None = None
+    objects: int | None = None
+    """Number of objects that users store: workloads, configmaps, secrets, services, groups, custom objects."""
+    object_storage: int | None = None
+    """Their texts, without those of workloads: thousandths of a MB."""
 
 
 class Namespace(Record, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ def test_a_namespace_lives_and_dies(api: Api, gateway: CoreGateway) -> None:
     shown = api.data("/namespaces/shop")
     assert shown["spec"] == {"quota": {"cpus": 1.5, "mem": 2048.0, "disk": 0.0, "taskgroups": 7}}
     assert shown["status"] == {
-        "used": {"cpus": 0.0, "mem": 0.0, "disk": 0.0, "taskgroups": 0},
+        "used": {"cpus": 0.0, "mem": 0.0, "disk": 0.0, "taskgroups": 0, "objects": 0, "objectStorage": 0.0},
         "contents": {},
         "recorded": True,
         "maxPriority": 0,
@@ -72,7 +72,9 @@ def test_a_quota_bounds_and_its_use_is_shown(api: Api, gateway: CoreGateway) -> 
     assert "cpus: quota 0.5 cores, used 0, 0.6 more asked for" in response.json()["message"]
     assert status(api.call("POST", "/namespaces/shop/applications", json=document(instance=5))) == (202, "")
     shown = api.data("/namespaces/shop")["status"]
-    assert shown["used"] == {"cpus": 0.5, "mem": 480.0, "disk": 320.0, "taskgroups": 5}
+    assert shown["used"] == {
+        "cpus": 0.5, "mem": 480.0, "disk": 320.0, "taskgroups": 5, "objects": 1, "objectStorage": 0.0
+    }  # fmt: skip
     assert shown["contents"] == {"applications": 1}
     assert status(api.call("DELETE", "/namespaces/shop")) == (409, "conflict")
 
@@ -85,7 +87,7 @@ def test_quota_usage_counts_the_overhead_of_the_cluster_manager_on_a_standby_too
         response = api.call("POST", "/namespaces/shop/applications", json=document(instance=4))
         assert "cpus: quota 0.5 cores, used 0, 0.6 more asked for" in response.json()["message"]
         api.call("POST", "/namespaces/shop/applications", json=document(instance=3))
-        expected = {"cpus": 0.45, "mem": 99.0, "disk": 6.0, "taskgroups": 3}
+        expected = {"cpus": 0.45, "mem": 99.0, "disk": 6.0, "taskgroups": 3, "objects": 1, "objectStorage": 0.0}
         for _ in ("leader", "standby"):
             assert api.data("/namespaces/shop")["status"]["used"] == expected
             (listed,) = api.data("/namespaces")

@@ -7,10 +7,25 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.interface import effects, requests
+from bcs_scheduler.core.interface import effects, policies, requests
 from bcs_scheduler.core.requests.quotas import over
-from store.records import Application, ConfigMap, Deployment, Namespace, Quota, Revision, Strategy, Version
+from store.records import (
+    Application,
+    ConfigMap,
+    CustomKind,
+    CustomObject,
+    Deployment,
+    Namespace,
+    PodGroup,
+    Quota,
+    Revision,
+    Secret,
+    Strategy,
+    Version,
+)
 from store.records.definition import Amounts, Container
+from store.records.messages import ConfigItem
+from store.records.services import Service
 from store.state import State
 from tests.unit.lab import Lab, running, version
 from tests.unit.rollinglab import NEW, RollingLab
@@ -20,6 +35,11 @@ from transactions.rules.quota_usage import QuotaUsage
 
 ONE = QuotaUsage(cpus=100, mem=32_000 + EXECUTOR.mem, disk=EXECUTOR.disk, taskgroups=1)
 """One taskgroup of tests.unit.lab.version."""
+
+
+def with_objects(usage: QuotaUsage, number: int = 1) -> QuotaUsage:
+    """The usage of `number` workloads that are created."""
+    return usage._replace(objects=number)
 
 
 def put(lab: Lab, **quota: Any) -> effects.Reply:
@@ -38,10 +58,56 @@ def big(instances: int, cpus: int = 400) -> Version:
 def test_what_is_wanted_is_the_number_times_the_need_of_the_newest_version() -> None:
     lab = Lab()
     lab.create(3)
-    assert used(lab) == QuotaUsage(*(3 * amount for amount in ONE))
+    assert used(lab) == with_objects(QuotaUsage(*(3 * amount for amount in ONE)))
     lab.delete()
     lab.run()
     assert used(lab) == quota_usage.NOTHING
+
+
+def stored(kind: str, name: str = "a", size: int = 0) -> requests.Request:
+    text = "x" * size
+    match kind:
+        case "configmap":
+            items = {"k": ConfigItem(content=text)}
+            return requests.PutConfigMap(config_map=ConfigMap(namespace="default", name=name, items=items))
+        case "secret":
+            return requests.PutSecret(secret=Secret(namespace="default", name=name, items={"k": text}))
+        case "service":
+            return requests.PutService(service=Service(namespace="default", name=name, raw=text))
+        case "podgroup":
+            group = PodGroup(namespace="default", name=name, min_member=1, annotations={"k": text})
+            return policies.PutPodGroup(pod_group=group)
+    record = CustomObject(type="Shelf", namespace="default", name=name, raw=text)
+    return requests.PutCustomObject(custom_object=record)
+
+
+@pytest.mark.parametrize("kind", quota_usage.STORED)
+def test_objects_and_their_texts_are_bounded(kind: str) -> None:
+    lab = Lab()
+    lab.ask(requests.PutCustomKind(custom_kind=CustomKind(name="Shelf", raw="{}")))
+    put(lab, objects=2, object_storage=40)
+    assert not lab.ask(stored(kind)).error and not lab.ask(stored(kind, "b")).error
+    full = lab.ask(stored(kind, "c"))
+    assert full.error == "quota_exceeded" and "objects: quota 2, used 2, 1 more asked for" in full.message
+    assert used(lab).objects == 2
+    assert not lab.ask(stored(kind, "b", 40_000)).error, "40 of 40 thousandths of a MB, with the other one"
+    larger = lab.ask(stored(kind, "b", 41_000))
+    assert larger.error == "quota_exceeded" and "objectStorage: quota 0.04 MB, used 0.04," in larger.message
+    put(lab, objects=1, object_storage=10)  # only stops growth
+    assert not lab.ask(stored(kind, "b", 30_000)).error and lab.ask(stored(kind, "b", 35_000)).error
+    assert used(lab) == quota_usage.NOTHING._replace(objects=2, object_storage=30)
+
+
+def test_removed_objects_and_other_namespaces_do_not_count() -> None:
+    lab = Lab()
+    put(lab, objects=1)
+    other = ConfigMap(namespace="other", name="a")
+    assert not lab.ask(requests.PutConfigMap(config_map=other)).error
+    assert not lab.ask(stored("configmap")).error
+    assert lab.ask(stored("secret")).error == "quota_exceeded"
+    assert lab.create(1).error == "quota_exceeded", "a workload is an object, too"
+    assert not lab.ask(requests.DeleteConfigMap(namespace="default", name="a")).error
+    assert not lab.create(1).error
 
 
 def test_a_creation_beyond_the_quota_is_refused_and_leaves_nothing() -> None:
@@ -159,12 +225,14 @@ def deployed(**fields: Any) -> State:
 
 
 def test_a_deployment_stands_for_its_applications() -> None:
-    assert quota_usage.of_namespace(deployed(), "default", EXECUTOR) == QuotaUsage(*(4 * amount for amount in ONE))
+    assert quota_usage.of_namespace(deployed(), "default", EXECUTOR) == with_objects(
+        QuotaUsage(*(4 * amount for amount in ONE))
+    )
 
 
 def test_a_deployment_that_moves_wants_all_and_the_surge_at_the_greater_need() -> None:
     moving = quota_usage.of_namespace(deployed(successor="web-v2", previous_instances=3), "default", EXECUTOR)
-    assert moving == QuotaUsage(6 * 400, 6 * ONE.mem, 6 * ONE.disk, 6)
+    assert moving == with_objects(QuotaUsage(6 * 400, 6 * ONE.mem, 6 * ONE.disk, 6))
     shrinking = quota_usage.of_namespace(deployed(successor="web-v2", previous_instances=9), "default", EXECUTOR)
     assert shrinking.taskgroups == 11
 

@@ -4,15 +4,28 @@ sum.
 The usage of an application is its number of instances times the request of one taskgroup of its newest version. A
 deployment stands for its applications: while it moves from one definition to another, all its taskgroups and the surge
 count, at the greater need of the two sides.
+
+Objects that are stored count by number: each workload that a user has created, and each configmap, secret, service,
+group and custom object. Of these, the texts count, too. The number of versions of a workload has a limit of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 from store.ids import object_key, part_key
-from store.records import ANNOTATION_OF_PLACEHOLDER, Application, Deployment, Quota
+from store.records import (
+    ANNOTATION_OF_PLACEHOLDER,
+    Application,
+    ConfigMap,
+    CustomObject,
+    Deployment,
+    Quota,
+    Record,
+    Secret,
+    Service,
+)
 from store.records.definition import Amounts
 from store.state.reader import StateReader
 from transactions.base import Overhead
@@ -30,6 +43,8 @@ class QuotaUsage(NamedTuple):
     mem: int = 0
     disk: int = 0
     taskgroups: int = 0
+    objects: int = 0
+    object_storage: int = 0
 
     def plus(self, other: QuotaUsage) -> QuotaUsage:
         """The sum, amount by amount."""
@@ -41,6 +56,11 @@ class QuotaUsage(NamedTuple):
 
 
 NOTHING = QuotaUsage()
+COUNTS = frozenset({"taskgroups", "objects"})
+"""Amounts that are numbers; the others are thousandths."""
+STORED = ("configmap", "secret", "service", "podgroup", "customobject")
+"""Kinds of objects that change by requests only, whose texts count."""
+MB = 1024 * 1024
 
 
 def of_application(state: StateReader, application: Application, overhead: Overhead) -> QuotaUsage:
@@ -52,7 +72,9 @@ def of_application(state: StateReader, application: Application, overhead: Overh
     if owner is not None and owner.kind == Deployment.kind and owner.key in state.deployments:
         return NOTHING
     version = state.version(application.key, application.version)
-    return _times(application.instances, resource_request.total(version, overhead)) if version is not None else NOTHING
+    if version is None:
+        return NOTHING
+    return _times(application.instances, resource_request.total(version, overhead))
 
 
 def of_deployment(state: StateReader, deployment: Deployment, overhead: Overhead) -> QuotaUsage:
@@ -86,6 +108,26 @@ def of_deployment(state: StateReader, deployment: Deployment, overhead: Overhead
     return _times(max(counts), most)
 
 
+def of_object(record: Record) -> QuotaUsage:
+    """Quota usage of an object of one of the kinds STORED: itself, and its texts, rounded up."""
+    texts = [*_texts(getattr(record, "labels", {})), *_texts(getattr(record, "annotations", {}))]
+    match record:
+        case ConfigMap():
+            for key, item in record.items.items():
+                texts += [key, item.content, item.user, item.password]
+        case Secret():
+            texts += _texts(record.items)
+        case CustomObject() | Service():
+            texts.append(record.raw)
+    size = len(record.key) + sum(len(text) if text.isascii() else len(text.encode()) for text in texts)
+    return QuotaUsage(objects=1, object_storage=-(-size * 1000 // MB))
+
+
+def _texts(pairs: Mapping[str, str]) -> Iterator[str]:
+    for pair in pairs.items():
+        yield from pair
+
+
 def of_namespace(state: StateReader, namespace: str, overhead: Overhead) -> QuotaUsage:
     """Returns the sum over the namespace. The cost does not depend on other namespaces; any thread may call."""
     total = NOTHING
@@ -93,6 +135,10 @@ def of_namespace(state: StateReader, namespace: str, overhead: Overhead) -> Quot
         total = total.plus(of_application(state, application, overhead))
     for deployment in _those("deployment", state, state.deployments, namespace):
         total = total.plus(of_deployment(state, deployment, overhead))
+    for kind in STORED:
+        for key in list(state.indexes.keys_in(kind, namespace)):
+            record = state.get(kind, key)
+            total = total.plus(of_object(record)) if record is not None else total
     return total
 
 
@@ -108,8 +154,16 @@ def bounds(quota: Quota) -> tuple[tuple[str, int | None], ...]:
         ("mem", quota.mem),
         ("disk", quota.disk),
         ("taskgroups", quota.taskgroups),
+        ("objects", quota.objects),
+        ("objectStorage", quota.object_storage),
     )
 
 
 def _times(count: int, amounts: Amounts) -> QuotaUsage:
-    return QuotaUsage(count * amounts.cpus, count * amounts.mem, count * amounts.disk, count)
+    """Of a workload that counts as one object."""
+    return QuotaUsage(count * amounts.cpus, count * amounts.mem, count * amounts.disk, count, objects=1)
+
+
+def displayed(name: str, amount: int) -> float:
+    """A bound or a usage in cores, MB, or numbers. `name`: as in `bounds`."""
+    return amount if name in COUNTS else amount / 1000

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import TypeVar
 
-from store.ids import namespace_of, object_key, owner_of
+from store.ids import custom_namespace_of, namespace_of, object_key, owner_of
 from store.records import Application, Deployment, Namespace, Quota, Record
 from store.state import State
 from transactions.base import Overhead, Refused
@@ -21,8 +21,8 @@ from transactions.rules.quota_usage import NOTHING, QuotaUsage
 
 T = TypeVar("T")
 Owner = tuple[str, str]
-"""Kind (application or deployment) and key of an object with quota usage."""
-UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "taskgroups": ""}
+"""Kind and key of an object with quota usage: a workload, or of one of the kinds `quota_usage.STORED`."""
+UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "taskgroups": "", "objects": "", "objectStorage": "MB"}
 
 
 class Quotas:
@@ -41,6 +41,7 @@ class Quotas:
             self._namespace_changed(key, None, namespace)
         state.watch(("application", "deployment"), self._owner_changed)
         state.watch(("version", "revision"), self._definition_changed)
+        state.watch(quota_usage.STORED, self._object_changed)
         state.watch(("namespace",), self._namespace_changed)
 
     def check_after(self, work: Callable[[], T]) -> T:
@@ -79,7 +80,7 @@ class Quotas:
         """Brings the sums up to date. Returns the former values of the changed sums, by namespace."""
         before: dict[str, QuotaUsage] = {}
         for owner in self._stale:
-            namespace = namespace_of(owner[1])
+            namespace = _namespace(*owner)
             parts = self._parts.get(namespace)
             if parts is None:
                 continue
@@ -97,6 +98,9 @@ class Quotas:
 
     def _look(self, owner: Owner) -> QuotaUsage:
         kind, key = owner
+        if kind in quota_usage.STORED:
+            record = self._state.get(kind, key)
+            return quota_usage.of_object(record) if record is not None else NOTHING
         if kind == "application":
             application = self._state.applications.get(key)
             if application is None:
@@ -114,7 +118,7 @@ class Quotas:
             self._parts.pop(key, None)
             self._sums.pop(key, None)
         elif key not in self._parts:
-            kinds = ("application", "deployment")
+            kinds = ("application", "deployment", *quota_usage.STORED)
             owners = [(kind, owner) for kind in kinds for owner in self._state.indexes.keys_in(kind, key)]
             found = {owner: wanted for owner in owners if (wanted := self._look(owner)) != NOTHING}
             self._parts[key] = found
@@ -130,6 +134,11 @@ class Quotas:
                 self._stale.add(("deployment", object_key(namespace, record.deployment)))
             elif isinstance(record, Deployment):
                 self._stale |= {("application", object_key(namespace, name)) for name in record.sides}
+
+    def _object_changed(self, key: str, before: Record | None, after: Record | None) -> None:
+        record = after or before
+        if record is not None and _namespace(record.kind, key) in self._parts:
+            self._stale.add((record.kind, key))
 
     def _definition_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
         if namespace_of(key) not in self._parts:
@@ -147,8 +156,11 @@ def over(quota: Quota, before: QuotaUsage, after: QuotaUsage) -> list[str]:
     found = []
     for (name, bound), was, now in zip(quota_usage.bounds(quota), before, after, strict=True):
         if bound is not None and now > bound and now > was:
-            scale = 1 if name == "taskgroups" else 1000
             unit = f" {UNITS[name]}" if UNITS[name] else ""
-            numbers = [f"{value / scale:.12g}" for value in (bound, was, now - was)]
+            numbers = [f"{quota_usage.displayed(name, value):.12g}" for value in (bound, was, now - was)]
             found.append(f"{name}: quota {numbers[0]}{unit}, used {numbers[1]}, {numbers[2]} more asked for")
     return found
+
+
+def _namespace(kind: str, key: str) -> str:
+    return custom_namespace_of(key) if kind == "customobject" else namespace_of(key)

@@ -29,7 +29,9 @@ class NamespaceMetadata(Document, frozen=True, kw_only=True):
 
 
 class QuotaDocument(Document, frozen=True, kw_only=True):
-    """Upper bounds of the requests of all workloads together; an omitted resource is not bounded."""
+    """Upper bounds of the requests of all workloads together; an omitted resource is not bounded. `objects`: number of
+    workloads, configmaps, secrets, services, groups and custom objects; `objectStorage`: MB of the texts of those that
+    are no workloads."""
 
     aliases: ClassVar[dict[str, str]] = {"cpu": "cpus", "memory": "mem", "storage": "disk"}
 
@@ -37,6 +39,8 @@ class QuotaDocument(Document, frozen=True, kw_only=True):
     mem: str | int | float | None = None
     disk: str | int | float | None = None
     taskgroups: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+    objects: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+    object_storage: str | int | float | None = None
 
 
 class NamespaceSpec(Document, frozen=True, kw_only=True):

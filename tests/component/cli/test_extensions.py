@@ -59,6 +59,29 @@ KIND = {"kind": "crr", "spec": {"names": {"kind": "Database"}}}
 MAIN = {"apiVersion": "x/v1", "kind": "Database", "metadata": {"name": "main"}, "spec": {"size": 1}}
 
 
+def test_settings_of_a_namespace_are_changed_one_by_one(bcs: Any) -> None:
+    assert bcs("set", "namespace", "shop", "--max-priority", "10").code == 0, "a namespace without settings gets them"
+    assert bcs("set", "namespace", "shop", "--objects", "5", "--object-storage", "1Gi", "--label", "a=b").code == 0
+    assert bcs("set", "namespace", "shop", "--priority-class", "online", "--priority-class", "batch").code == 0
+    assert bcs("set", "namespace", "shop", "--priority-class", "batch-", "--cpus", "2").code == 0
+    shown = json.loads(bcs("get", "namespace", "shop", "-o", "json").out)
+    assert shown["metadata"]["labels"] == {"a": "b"}
+    assert shown["spec"] == {
+        "quota": {"cpus": 2.0, "objects": 5, "objectStorage": 1024.0},
+        "maxPriority": 10,
+        "priorityClasses": ["online"],
+    }
+    said = bcs("describe", "namespace", "shop").out
+    assert "0/5" in said and "0/1024" in said and "online" in said
+    assert bcs("set", "namespace", "shop", "--cpus", "none", "--max-priority", "none", "--objects", "none").code == 0
+    assert json.loads(bcs("get", "namespace", "shop", "-o", "json").out)["spec"] == {
+        "quota": {"objectStorage": 1024.0},
+        "priorityClasses": ["online"],
+    }
+    assert "give a setting" in bcs("set", "namespace", "shop").err
+    assert "neither a number nor none" in bcs("set", "namespace", "shop", "--max-priority", "much").err
+
+
 def test_a_namespace_is_made_shown_and_bounded(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:
     made = bcs("create", "namespace", "shop", "--cpus", "500m", "--mem", "1Gi", "--label", "tier=x")
     assert done(made) == [("namespace", "shop", "created")]

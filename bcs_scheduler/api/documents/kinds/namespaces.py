@@ -37,6 +37,8 @@ def read_namespace(raw: object, name: str | None = None, problems: Problems | No
         mem=_bound(quota.mem, "mem", memory, problems),
         disk=_bound(quota.disk, "disk", storage, problems),
         taskgroups=quota.taskgroups,
+        objects=quota.objects,
+        object_storage=_bound(quota.object_storage, "objectStorage", storage, problems),
     )
     if problems:
         raise invalid(problems.listed())

@@ -7,7 +7,6 @@ import msgspec
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.core.requests.concurrency import version_of
 from bcs_scheduler.wire.times import NO_TIME, rfc3339
-from offers.dimensions import recorded
 from store.records import Namespace
 from store.state.reader import StateReader
 from transactions.rules import priority_limits, quota_usage
@@ -24,22 +23,26 @@ class NamespaceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     annotations: dict[str, str] = {}
 
 
-class AmountsView(msgspec.Struct, frozen=True, kw_only=True):
-    """Cores, MB, MB."""
+class AmountsView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Cores, MB, MB, number; `objects` and `objectStorage`: number and MB of the objects that users store."""
 
     cpus: float
     mem: float
     disk: float
     taskgroups: int
+    objects: int
+    object_storage: float
 
 
-class QuotaView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Cores, MB, MB, number; an absent amount is not bounded."""
+class QuotaView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Bounds of the same amounts; an absent amount is not bounded."""
 
     cpus: float | None = None
     mem: float | None = None
     disk: float | None = None
     taskgroups: int | None = None
+    objects: int | None = None
+    object_storage: float | None = None
 
 
 class NamespaceSpecView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -86,7 +89,8 @@ def show_namespace(
 ) -> NamespaceView:
     used, most = quota_usage.of_namespace(state, name, settings.overhead), settings.max_priority
     known = record if record is not None else Namespace(name=name)
-    quota = {key: bound for key, bound in quota_usage.bounds(known.quota) if bound is not None}
+    bounds = {name: bound for name, bound in quota_usage.bounds(known.quota) if bound is not None}
+    amounts = dict(zip((name for name, _ in quota_usage.bounds(known.quota)), used, strict=True))
     return NamespaceView(
         metadata=NamespaceMeta(
             name=name,
@@ -97,23 +101,13 @@ def show_namespace(
             annotations=known.annotations,
         ),
         spec=NamespaceSpecView(
-            quota=QuotaView(
-                cpus=_displayed("cpus", quota.get("cpus")),
-                mem=_displayed("mem", quota.get("mem")),
-                disk=_displayed("disk", quota.get("disk")),
-                taskgroups=quota.get("taskgroups"),
-            ),
+            quota=msgspec.convert(_displayed(bounds), QuotaView),
             queue=known.queue,
             max_priority=known.max_priority,
             priority_classes=known.priority_classes,
         ),
         status=NamespaceStatusView(
-            used=AmountsView(
-                cpus=recorded("cpus").displayed(used.cpus),
-                mem=recorded("mem").displayed(used.mem),
-                disk=recorded("disk").displayed(used.disk),
-                taskgroups=used.taskgroups,
-            ),
+            used=msgspec.convert(_displayed(amounts), AmountsView),
             contents=contents,
             recorded=record is not None,
             max_priority=priority_limits.greatest(state, name, most),
@@ -130,5 +124,5 @@ def show_namespace(
     )
 
 
-def _displayed(name: str, amount: int | None) -> float | None:
-    return None if amount is None else recorded(name).displayed(amount)
+def _displayed(amounts: dict[str, int]) -> dict[str, float]:
+    return {name: quota_usage.displayed(name, amount) for name, amount in amounts.items()}

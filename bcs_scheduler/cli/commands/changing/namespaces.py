@@ -16,7 +16,6 @@ from bcs_scheduler.cli.options import connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-QUOTA = ("cpus", "mem", "disk", "taskgroups")
 NONE = "none"
 """In place of an amount: the setting is removed."""
 
@@ -52,6 +51,11 @@ def setting_options(command: Command) -> Command:
             ("--queue",),
             {"metavar": "QUEUE", "shell_complete": queue_names, "help": "Queue of the namespace. Default: default."},
         ),
+        (
+            ("--object-storage",),
+            {"metavar": "MB", "help": "Quota of the texts of configmaps, secrets and custom objects, such as 64Mi."},
+        ),
+        (("--objects",), {"type": Number(), "metavar": "N", "help": "Quota of stored objects of all kinds."}),
         (("--taskgroups",), {"type": Number(), "metavar": "N", "help": "Quota of taskgroups."}),
         (("--disk",), {"metavar": "MB", "help": "Quota of disk space, such as 4096 or 64Gi."}),
         (("--mem",), {"metavar": "MB", "help": "Quota of memory, such as 4096 or 64Gi."}),
@@ -137,7 +141,11 @@ def _changed(body: Json, labels: Iterable[str], classes: Iterable[str], **given:
             allowed.pop(name[:-1], None)
         else:
             allowed[name] = None
-    fields = {"queue": (spec, "queue"), "max_priority": (spec, "maxPriority")}
+    fields = {
+        "queue": (spec, "queue"),
+        "max_priority": (spec, "maxPriority"),
+        "object_storage": (quota, "objectStorage"),
+    }
     for option, value in given.items():
         place, key = fields.get(option, (quota, option))
         if value == NONE:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def quota_text(namespace: Json, resource: str) -> str:
     """Usage and quota (``2/10``); without a quota the usage."""
-    used, bound = namespace["status"]["used"][resource], namespace["spec"]["quota"].get(resource)
+    used, bound = namespace["status"]["used"].get(resource, 0), namespace["spec"]["quota"].get(resource)
     return f"{used:g}" if bound is None else f"{used:g}/{bound:g}"
 
 
@@ -43,6 +43,8 @@ NAMESPACE_COLUMNS = (
     Column("MEMORY MB", lambda n: quota_text(n, "mem"), right=True),
     Column("DISK MB", lambda n: quota_text(n, "disk"), wide=True, right=True),
     Column("TASKGROUPS", lambda n: quota_text(n, "taskgroups"), right=True),
+    Column("OBJECTS", lambda n: quota_text(n, "objects"), wide=True, right=True),
+    Column("STORAGE MB", lambda n: quota_text(n, "objectStorage"), wide=True, right=True),
     age_column("AGE", _created),
     time_column("CREATED", _created),
     Column("CONTENTS", _contents, long=True),
@@ -68,7 +70,7 @@ CUSTOM_COLUMNS = (
     time_column("CREATED", _created),
 )
 """Columns of custom resources."""
-RESOURCES = ("cpus", "mem", "disk", "taskgroups")
+RESOURCES = ("cpus", "mem", "disk", "taskgroups", "objects", "objectStorage")
 
 
 def _report(session: Session, kind: str, name: str, done: str, dry_run: bool) -> None:
@@ -274,7 +276,7 @@ def _excess(one: Json) -> str:
     return f"{one['kind']} {one['name']}: {one['priority']}{by_class}"
 
 
-TITLES = ("CPU cores", "Memory MB", "Disk MB", "Taskgroups")
+TITLES = ("CPU cores", "Memory MB", "Disk MB", "Taskgroups", "Objects", "Object storage MB")
 
 
 def describe_webhook(session: Session, name: str, events: str, form: str) -> None:

@@ -135,7 +135,7 @@ def _words(record: Namespace) -> str:
     bounds = []
     for name, bound in quota_usage.bounds(record.quota):
         if bound is not None:
-            bounds.append(f"{name} {bound if name == 'taskgroups' else recorded(name).displayed(bound):.12g}")
+            bounds.append(f"{name} {quota_usage.displayed(name, bound):.12g}")
     parts = [f"quota {', '.join(bounds)}" if bounds else "no quota"]
     if record.queue:
         parts.append(f"queue {record.queue}")
