@@ -34,6 +34,7 @@ def test_unknown_tasks_wait_for_the_operator(copy: Copy, decision: Decision) -> 
     assert bool(counts["unknown taskgroups at the end"]) == (decision == "adopt")
 
 
+@pytest.mark.rotating
 def test_a_leader_that_takes_them_for_few_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UnknownTasks, "_are_many", lambda self: False)
     with pytest.raises(AssertionError, match="I75"):
@@ -41,6 +42,7 @@ def test_a_leader_that_takes_them_for_few_is_noticed(monkeypatch: pytest.MonkeyP
             run(seed, "empty", "adopt")
 
 
+@pytest.mark.rotating
 def test_a_leader_that_launches_during_the_halt_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UnknownTasks, "admitted", lambda self, transaction, step: step)
     with pytest.raises(AssertionError, match="I76"):
@@ -48,6 +50,7 @@ def test_a_leader_that_launches_during_the_halt_is_noticed(monkeypatch: pytest.M
             run(seed, "old", "adopt")
 
 
+@pytest.mark.rotating
 def test_a_leader_that_forgets_the_mark_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few taskgroups that are newer than the store are ended."""
     monkeypatch.setattr(UnknownTasks, "_is_newer", lambda self, key: False)

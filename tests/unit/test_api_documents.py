@@ -63,6 +63,16 @@ def test_examples_of_the_original_are_accepted(name: str) -> None:
     assert version.kill_policy.grace_period == raw["killPolicy"]["gracePeriod"]
 
 
+def test_a_shutdown_delay_is_read_and_has_bounds() -> None:
+    raw = golden("hello")
+    raw["killPolicy"] = {"gracePeriod": 5, "shutdownDelaySeconds": 3600}
+    policy = version_of(raw, raw["metadata"]["namespace"]).kill_policy
+    assert (policy.grace_period, policy.shutdown_delay) == (5.0, 3600.0)
+    for wrong in (-1, 3601, 1.5, "5"):
+        raw["killPolicy"]["shutdownDelaySeconds"] = wrong
+        assert problems_of(raw, raw["metadata"]["namespace"]).keys() == {"$.killPolicy.shutdownDelaySeconds"}
+
+
 def test_an_example_becomes_the_version_it_describes() -> None:
     raw = golden("matchmaker")
     version = version_of(raw, "arena")

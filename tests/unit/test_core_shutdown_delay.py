@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bcs_scheduler.api.views.running.explain import _waits_for
 from bcs_scheduler.core.interface import cluster_manager, requests
 from bcs_scheduler.core.options import CoreOptions
 from store.records import Service, ServicePort, TaskGroup
@@ -144,3 +145,12 @@ def test_time_boxes_include_the_delay() -> None:
     plain.update(4, bound=1, containers=(Container(command="new"),))
     longer, usual = lab.transaction("UPDATE"), plain.transaction("UPDATE")
     assert longer.deadline - longer.due_at == usual.deadline - usual.due_at + 4 * DELAY, "one after the other"
+
+
+def test_explain_shows_the_rest_of_the_delay() -> None:
+    lab = lab_with()
+    lab.scale(3)
+    (group,) = leaving(lab)
+    version = lab.core.state.version(group.application_key, group.version)
+    assert "stops in 20s (shutdown delay): scaled down" in _waits_for(group, version, None, lab.now + DELAY - 20)
+    assert _waits_for(group, version, None, lab.now + DELAY + 5).startswith("is being ended for 35s: scaled down")

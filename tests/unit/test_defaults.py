@@ -102,6 +102,7 @@ def test_the_words_of_the_example_file_are_its_values() -> None:
     ("section", "field", "default"),
     [
         ("| Field | Default | Meaning |", "killPolicy.gracePeriod", definition.KillPolicy().grace_period),
+        ("| Field | Default | Meaning |", "killPolicy.shutdownDelaySeconds", definition.KillPolicy().shutdown_delay),
         ("| Field | Default | Meaning |", "restartPolicy", definition.RestartPolicy().policy),
         ("| Process field |", "startGracePeriod", definition.Process(start="x").start_grace),
         ("| `spec.strategy.rollingupdate` |", "maxUnavailable", Strategy().max_unavailable),
