@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import time
 from collections.abc import Callable
 from functools import partial
@@ -13,6 +14,7 @@ import structlog
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.operation import ApiSettings
+from bcs_scheduler.api.http.serving.connections import RESERVE, Connections
 from bcs_scheduler.api.http.serving.server import ApiServer
 from bcs_scheduler.api.routes.cluster import executor
 from bcs_scheduler.appmanagers.runner import ManagerRunner
@@ -37,6 +39,7 @@ from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.publishing.target import parse_target
+from bcs_scheduler.security.proxies import read_networks
 from bcs_scheduler.settings.managers import manager_settings, managers_of_settings
 from bcs_scheduler.settings.partitions import partitions_of_settings
 from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
@@ -47,6 +50,10 @@ from bcs_scheduler.version import VERSION
 from transactions.base import Options, Periods
 
 log = structlog.get_logger(__name__)
+OTHER_FILES = 512
+"""Files that the process may have open beside the connections of the API: store, agents, probes, sessions."""
+LEAST = 64
+"""Connections of the API that are allowed in any case."""
 
 
 class Service:
@@ -85,6 +92,8 @@ class Service:
             address.port,
             self._authentication.tls.context if self._authentication.tls else None,
             failed,
+            Connections(descriptors_for(settings.api.connections), settings.api.client_share, metrics=self.metrics),
+            read_networks(settings.api.trusted_proxies),
         )
         self.runtime: Runtime | None = None
         self._alarms: Alarms | None = None
@@ -166,6 +175,22 @@ class _LateGateway:
         return getattr(self.runtime, name)
 
 
+def descriptors_for(connections: int) -> int:
+    """Raises the limit of open files of this process, as far as it may, for so many connections. Returns the number of
+    connections for which the limit suffices."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return connections
+    wanted = connections + RESERVE + OTHER_FILES
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = max(LEAST, min(connections, soft - RESERVE - OTHER_FILES))
+    if possible < connections:
+        log.warning("the limit of open files allows fewer connections than api.connections", allowed=possible)
+    return possible
+
+
 def api_options(settings: Settings) -> ApiSettings:
     return ApiSettings(
         max_body=settings.api.max_body_bytes,
@@ -174,6 +199,7 @@ def api_options(settings: Settings) -> ApiSettings:
         default_executor=settings.executor.default,
         executor_python=settings.executor.python,
         sessions=settings.api.sessions,
+        client_share=settings.api.client_share,
         session_idle=settings.api.session_idle,
         answer_timeout=settings.executor.answer_timeout,
         reserve=settings.executor.reserve,

@@ -105,14 +105,23 @@ class Metrics:
             "health_probe_lag_seconds", "From the due time of a probe to its start", (), LAG_SECONDS
         )
 
-        self._refusals = self._counter(
-            "api_refused", "Requests refused for missing rights or for the rate limit", "reason"
+        self._refusals = self._counter("api_refused", "Requests refused for missing rights or for a limit", "reason")
+        self._connections = Gauge(PREFIX + "api_connections", "Open connections of the API", registry=self.registry)
+        self._idle_closed = self._counter(
+            "api_idle_connections_closed", "Idle connections that were closed to make room for others"
         )
         self._broken = self._counter(
             "broken_files", "Changed files that could not be read; the old content stays", "file"
         )
         # There from the start with 0: else the first one would not count as an increase.
-        for reason in ("unauthenticated", "forbidden", "too_many_requests"):
+        for reason in (
+            "unauthenticated",
+            "forbidden",
+            "too_many_requests",
+            "too_many_connections",
+            "too_many_sessions",
+            "too_many_watchers",
+        ):
             self._refusals.labels(reason)
         for file in ("tokens", "TLS certificate"):
             self._broken.labels(file)
@@ -205,8 +214,19 @@ class Metrics:
         self._probe_lag.observe(lag)
 
     def refused(self, reason: str) -> None:
-        """Counts a request that the API refused: unauthenticated, forbidden, too_many_requests."""
+        """Counts a request that the API refused."""
         self._refusals.labels(reason).inc()
+
+    def connection_opened(self) -> None:
+        """By the API."""
+        self._connections.inc()
+
+    def connection_closed(self) -> None:
+        self._connections.dec()
+
+    def idle_closed(self) -> None:
+        """By the API: an idle connection was closed for another one."""
+        self._idle_closed.inc()
 
     def file_broken(self, what: str) -> None:
         self._broken.labels(what).inc()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bcs_scheduler.net.addresses import parse_address
+from bcs_scheduler.security.proxies import read_networks
 from bcs_scheduler.settings.sections import ApiSettings, MesosSettings, Settings, StoreSettings
 
 Broken = tuple[str, str]
@@ -57,6 +58,10 @@ def _api(api: ApiSettings) -> Iterator[Broken]:
         yield "api.tls_client_ca", "needs api.tls_cert and api.tls_key too"
     if api.advertise and api.tls_cert and not api.advertise.startswith("https://"):
         yield "api.advertise", "must be an https URL, because api.tls_cert is set"
+    try:
+        read_networks(api.trusted_proxies)
+    except ValueError as error:
+        yield "api.trusted_proxies", str(error)
     if api.allow_anonymous and api.protected:
         yield "api.allow_anonymous", "contradicts api.tokens_file and api.tls_client_ca"
     if not (api.protected or api.allow_anonymous or parse_address(api.listen, allow_zero=True).loopback):

@@ -15,6 +15,7 @@ import msgspec
 
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.operation import ApiSettings as ApiOptions
+from bcs_scheduler.api.http.serving.connections import MOST
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.runtime import PATIENCE
 from bcs_scheduler.leadership.watching.hub import WATCHERS
@@ -118,6 +119,17 @@ class ApiSettings(Section, frozen=True, kw_only=True):
         int, msgspec.Meta(ge=1, le=1_000_000), Help("Number of requests that api.rate_limit accepts at once.")
     ] = 200
     audit_file: Annotated[str, Help("File of the audit log; empty = the normal log.")] = ""
+    connections: Annotated[
+        int, msgspec.Meta(ge=10, le=1_000_000), Help("Number of connections to the API that are open at a time.")
+    ] = MOST
+    client_share: Annotated[
+        float,
+        msgspec.Meta(gt=0, le=1),
+        Help("Part of connections, sessions and watches for one address and caller."),
+    ] = _API.client_share
+    trusted_proxies: Annotated[
+        tuple[Name, ...], Help("Addresses and networks of proxies whose X-Forwarded-For is believed.")
+    ] = ()
     sessions: Annotated[
         int, msgspec.Meta(ge=0, le=10_000), Help("Number of sessions (bcs exec, cp, port-forward) at a time; 0 = none.")
     ] = _API.sessions

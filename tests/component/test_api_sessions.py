@@ -8,6 +8,7 @@ import signal
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import Queue
 from typing import Any
@@ -197,12 +198,21 @@ class Guarded:
         response = refused.value.response
         return response.status_code, json.loads(response.body or b"{}")["data"]["reason"]
 
+    def refused_total(self, reason: str) -> float | None:
+        return self.metrics.registry.get_sample_value("bkbcs_scheduler_api_refused_total", {"reason": reason})
+
     def audited(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._audit.read_text().splitlines()]
 
 
 @pytest.fixture
 def guarded(gateway: CoreGateway, tmp_path: Path) -> Iterator[Guarded]:
+    with guarding(gateway, tmp_path, sessions=2, client_share=1.0) as made:
+        yield made
+
+
+@contextmanager
+def guarding(gateway: CoreGateway, tmp_path: Path, **settings: Any) -> Iterator[Guarded]:
     tokens, audit = tmp_path / "tokens.toml", tmp_path / "audit"
     namespaces = {"stranger": "other"}
     tokens.write_text(
@@ -212,9 +222,13 @@ def guarded(gateway: CoreGateway, tmp_path: Path) -> Iterator[Guarded]:
             for name, (role, more) in HOLDERS.items()
         )
     )
-    gate = RequestGate(tokens=WatchedFiles("tokens", [tokens], lambda: read_tokens(tokens)), audit=Audit(audit))
+    gate = RequestGate(
+        tokens=WatchedFiles("tokens", [tokens], lambda: read_tokens(tokens)),
+        audit=Audit(audit),
+        refused=lambda reason: metrics.refused(reason),
+    )
     metrics = Metrics("BCS-1")
-    with serving(gateway, ApiSettings(sessions=2), gate=gate, sessions=metrics) as api:
+    with serving(gateway, ApiSettings(**settings), gate=gate, sessions=metrics) as api:
         yield Guarded(api, audit, tokens, metrics)
 
 
@@ -509,11 +523,25 @@ def test_an_agent_that_is_not_listed_yet_is_waited_for(guarded: Guarded, gateway
 
 def test_sessions_are_bounded(guarded: Guarded) -> None:
     with guarded.open() as first, guarded.open() as second:
-        assert guarded.refusal() == (503, "unavailable")
+        assert guarded.refusal() == (503, "too_many_sessions")
         begin(first, command=[])
         assert outcome(first)["reason"] == "invalid"
         assert second.state.name == "OPEN"
     wait_for(lambda: _opens(guarded), what="room for a session")
+
+
+def test_a_caller_has_a_share_of_the_sessions(gateway: CoreGateway, tmp_path: Path) -> None:
+    with guarding(gateway, tmp_path, sessions=4, client_share=0.5) as guarded, ExitStack() as opened:
+        for _ in range(2):
+            opened.enter_context(guarded.open())
+        with pytest.raises(InvalidStatus) as refused:
+            guarded.open()
+        response = refused.value.response
+        answer = json.loads(response.body or b"{}")
+        assert (response.status_code, answer["data"]["reason"]) == (503, "too_many_sessions")
+        words = "address 127.0.0.1 has 2 sessions, which is the maximum for one address and one caller; try again later"
+        assert (answer["message"], response.headers["Retry-After"]) == (words, "5")
+        assert guarded.refused_total("too_many_sessions") == 1.0
 
 
 def _opens(guarded: Guarded) -> bool:

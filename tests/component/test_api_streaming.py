@@ -183,7 +183,7 @@ def test_the_number_of_streams_is_bounded(gateway: CoreGateway, api: Api) -> Non
     refused = api.get("/watch/web")
     assert refused.status_code == 503
     assert refused.json()["data"]["reason"] == "too_many_watchers"
-    assert refused.headers["retry-after"] == "1"
+    assert refused.headers["retry-after"] == "5"
 
 
 def test_a_standby_points_streams_to_the_leader(gateway: CoreGateway, api: Api) -> None:

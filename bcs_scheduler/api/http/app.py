@@ -34,7 +34,7 @@ from bcs_scheduler.api.http.operation import (
     Streamed,
     not_leading,
 )
-from bcs_scheduler.api.http.request_gate import RequestGate
+from bcs_scheduler.api.http.request_gate import RequestGate, holders_of, take_place
 from bcs_scheduler.api.http.routing import Routes
 from bcs_scheduler.api.reading.query import read_query
 from bcs_scheduler.api.routes import operations
@@ -162,6 +162,7 @@ class _App:
             required = gate.required_access(operation)
             caller = gate.identify(request, required)
             access.check(required, caller, request.path_params, request.query_params)
+            take_place(request, caller)
             admitted = True
             response = await _answer(operation, request, self._gateway, self._settings, cause, caller, self._admission)
             if isinstance(response, EventStreamResponse):
@@ -240,6 +241,7 @@ async def _answer(
         resume,
         caller,
         problems,
+        holders_of(request, caller),
         request.state.original,
         lambda other, own: _carried_out(other, own, admission),
     )

@@ -58,6 +58,8 @@ ApiReason = (
         "forbidden",
         "too_many_requests",
         "too_many_watchers",
+        "too_many_sessions",
+        "too_many_connections",
     ]
 )
 """Reasons of failed requests: the reasons of the core, and those of the API itself."""
@@ -84,6 +86,8 @@ UNAUTHENTICATED: Final = "unauthenticated"
 FORBIDDEN: Final = "forbidden"
 TOO_MANY_REQUESTS: Final = "too_many_requests"
 TOO_MANY_WATCHERS: Final = "too_many_watchers"
+TOO_MANY_SESSIONS: Final = "too_many_sessions"
+TOO_MANY_CONNECTIONS: Final = "too_many_connections"
 INTERNAL: Final = "internal"
 
 TABLE: Mapping[ApiReason, Failure] = {
@@ -119,6 +123,10 @@ TABLE: Mapping[ApiReason, Failure] = {
     NO_LEADER: Failure(503, 1405009, "no scheduler leads at the moment"),
     UNKNOWN_OUTCOME: Failure(504, 1405200, "the request was handed to the core; its outcome is not known yet"),
     TOO_MANY_WATCHERS: Failure(503, 1405009, "the maximum number of watches and streams is open; try again later"),
+    TOO_MANY_SESSIONS: Failure(503, 1405009, "the maximum number of sessions is open; try again later"),
+    TOO_MANY_CONNECTIONS: Failure(
+        503, 1405009, "too many connections are in use; Retry-After is the number of seconds to wait"
+    ),
     ADMISSION: Failure(
         400, 1405234, "an admission webhook refused the document, or a required admission webhook failed"
     ),

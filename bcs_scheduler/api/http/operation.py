@@ -21,6 +21,7 @@ from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.gateway import Busy, Facts, Gateway, NotLeading
 from bcs_scheduler.security.caller import ANYBODY, Caller
+from bcs_scheduler.security.shares import PART
 from bcs_scheduler.wire.problems import Problems
 from offers.model import Diagnosis
 from store.records import Executor
@@ -51,6 +52,8 @@ class ApiSettings:
     """Interpreter of our executor on agents."""
     sessions: int = 100
     """Sessions that may be open at a time."""
+    client_share: float = PART
+    """Part of the sessions, and of the watches and streams, that one address and one caller may have."""
     session_idle: float = 14400.0
     """Seconds without input and output after which a session ends; 0 = sessions have no such limit."""
     answer_timeout: float = CoreOptions().answer_timeout
@@ -131,6 +134,8 @@ class Call:
     caller: Caller = ANYBODY
     problems: Problems = field(default_factory=Problems)
     """Problems of the body; its warnings become part of the answer."""
+    holders: tuple[str, ...] = ()
+    """Holders of the watches of this call (request_gate.holders_of)."""
     original: bool = False
     """True for a client of the original (bcs_scheduler.api.http.original)."""
     carry_out: Callable[[Operation, Call], Awaitable[Answered]] | None = None

@@ -15,6 +15,7 @@ from bcs_scheduler.api.access import OPEN, RequiredAccess
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import Operation
+from bcs_scheduler.api.http.serving.connections import CONNECTION, RETRY, Connection
 from bcs_scheduler.api.http.serving.protocol import CERTIFICATE
 from bcs_scheduler.security import pages
 from bcs_scheduler.security.audit import Audit
@@ -31,6 +32,10 @@ LONGEST_NAME = 1024
 """Characters of a name, or of names joined by commas, in the audit log."""
 AUDITED_REFUSALS = 10
 """Lines per second at most about changes that were refused because there are too many of them."""
+
+
+COUNTED = (errors.TOO_MANY_CONNECTIONS, errors.TOO_MANY_SESSIONS, errors.TOO_MANY_WATCHERS)
+"""Refusals with status 503 that are counted by reason."""
 
 
 @dataclass(slots=True)
@@ -71,8 +76,7 @@ class RequestGate:
             self._check_browser(request)
         if required == OPEN or self.rates.unlimited:
             return caller  # open: a host that starts many taskgroups fetches the executor often
-        key = f"{caller.means} {caller.name}" if caller.means != "anonymous" else _network(request)
-        wait = self.rates.take(key)
+        wait = self.rates.take(holders_of(request, caller)[-1])
         if wait:
             raise _too_many("requests", wait)
         return caller
@@ -174,7 +178,7 @@ class RequestGate:
     ) -> None:
         """One line about a change that was asked for. `error`: reason of a failure, None without one; `caller` None:
         not known."""
-        if error and errors.TABLE[error].status in (401, 403, 429):
+        if error and (errors.TABLE[error].status in (401, 403, 429) or error in COUNTED):
             self.refused(error)
         if not operation.write:
             return
@@ -203,7 +207,7 @@ class RequestGate:
         **facts: object,
     ) -> None:
         """One line when a session begins, ends, or is refused. `facts`: of its program, never of its streams."""
-        if status in (401, 403, 429):
+        if status in (401, 403, 429) or error in COUNTED:
             self.refused(error)
         if error == errors.TOO_MANY_REQUESTS and self._refusals.take(""):
             return
@@ -261,6 +265,25 @@ def _bearer(shown: list[str]) -> str:
     if len(shown) > 1 or scheme.lower() != "bearer" or not token.strip():
         raise Denied("the request must have one header Authorization: Bearer <token>")
     return token.strip()
+
+
+def holders_of(request: HTTPConnection, caller: Caller) -> tuple[str, ...]:
+    """The holders of connections, sessions and watches of a caller: its address, and itself if it has credentials."""
+    address = f"address {_network(request)}"
+    return (address,) if caller.means == "anonymous" else (address, f"{caller.means} {caller.name}")
+
+
+def take_place(request: HTTPConnection, caller: Caller) -> None:
+    """Counts the connection of the request for the caller. Raises ApiError (503)."""
+    connection: Connection | None = request.scope.get(CONNECTION)
+    if connection is None or caller.means == "anonymous":
+        return
+    if words := connection.claim("caller", holders_of(request, caller)[-1]):
+        raise ApiError(
+            errors.TOO_MANY_CONNECTIONS,
+            f"{words}; try again in {duration(RETRY)}",
+            headers={"Retry-After": str(RETRY)},
+        )
 
 
 def _network(request: HTTPConnection) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import structlog
@@ -18,7 +18,8 @@ from bcs_scheduler.api import access
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation, not_leading
-from bcs_scheduler.api.http.request_gate import RequestGate
+from bcs_scheduler.api.http.request_gate import RequestGate, holders_of, take_place
+from bcs_scheduler.api.http.serving.connections import RETRY
 from bcs_scheduler.api.reading.query import read_query
 from bcs_scheduler.api.routes.running.sessions import kind_of, opener_of
 from bcs_scheduler.api.sessions import frames
@@ -28,6 +29,7 @@ from bcs_scheduler.api.sessions.relay import ClientDisconnected, Relay, SessionM
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.leadership.gateway import Gateway
 from bcs_scheduler.security.caller import Caller
+from bcs_scheduler.security.shares import Shares
 from transactions.text import duration
 
 log = structlog.get_logger("bcs_scheduler.api")
@@ -48,7 +50,7 @@ class Endpoint:
     ) -> None:
         self._gateway, self._settings, self._gate, self._refuse = gateway, settings, gate, refuse
         self._metrics = metrics
-        self._open = 0
+        self._places = Shares(settings.sessions, settings.client_share)
 
     async def serve(self, operation: Operation, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
@@ -58,14 +60,16 @@ class Endpoint:
         try:
             caller = self._gate.identify(connection, required)
             access.check(required, caller, connection.path_params, connection.query_params)
+            take_place(connection, caller)
+            holders = holders_of(connection, caller)
             opener = self._opener(operation, connection, cause, caller)
+            self._take(holders)
         except ApiError as error:
             status, kind = error.failure.status, kind_of(operation)
             self._gate.record_session(connection, caller, cause, "refused", status, error.reason, kind=kind)
             await refuse_websocket(self._refuse(error, connection), send)
             return
         kind = kind_of(operation)
-        self._open += 1
         self._metrics.session_opened(kind)
         try:
             await send({"type": "websocket.accept", "subprotocol": _subprotocol(scope)})
@@ -74,7 +78,7 @@ class Endpoint:
             await self._session(relay, cause, opener, record)
             await closed(send({"type": "websocket.close", "code": ENDED}), FAREWELL)
         finally:
-            self._open -= 1
+            self._places.give_back(holders)
             self._metrics.session_closed(kind)
 
     def _opener(self, operation: Operation, connection: HTTPConnection, cause: str, caller: Caller) -> Opener:
@@ -82,12 +86,20 @@ class Endpoint:
         query = read_query(connection.query_params.multi_items(), operation.query)
         if self._gateway.role() != "master":
             raise not_leading(self._gateway.leader_url())
-        if self._open >= self._settings.sessions:
-            raise ApiError(Reason.UNAVAILABLE, f"{self._open} sessions are open, which is the maximum; try again later")
         call = Call(
             self._gateway, self._gateway, self._settings, connection.path_params, query, cause=cause, caller=caller
         )
         return opener_of(operation, call)
+
+    def _take(self, holders: Sequence[str]) -> None:
+        """Takes a place for a session. Raises ApiError (503)."""
+        full = self._places.take(holders)
+        if full is None:
+            return
+        words = f"{self._places.taken} sessions are open, which is the maximum"
+        if full:
+            words = f"{full} has {self._places.each} sessions, which is the maximum for one address and one caller"
+        raise ApiError(errors.TOO_MANY_SESSIONS, f"{words}; try again later", headers={"Retry-After": str(RETRY)})
 
     def _why(
         self, connection: HTTPConnection, required: access.RequiredAccess, caller: Caller, silent: float

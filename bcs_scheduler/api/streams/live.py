@@ -200,7 +200,7 @@ def follow(call: Call, lives: Sequence[Live], application: str = "") -> EventStr
     known = _known(call.last_event_id)
     # All parts come from one term, also if the term ends meanwhile.
     followed = hub(call)
-    watch = watch_in(followed, TOUCHED, None, _Concerns(scope))
+    watch = watch_in(call, followed, TOUCHED, None, _Concerns(scope))
     # The frames are shared by readers who may see different namespaces: they have texts with mentions, no diagnoses.
     opening = _opening(call.core, followed, scope, known)
     frames = Frames(call.core, scope, followed.touches.epoch)

@@ -16,11 +16,13 @@ from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.operation import Call, HandlerT, Param, Table, not_leading
+from bcs_scheduler.api.http.serving.connections import RETRY
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.leadership.gateway import Busy, NotLeading
 from bcs_scheduler.leadership.watching.hub import Hub, Watch
 from bcs_scheduler.leadership.watching.items import HubClosed, HubFull, Item, WatchEnded
+from bcs_scheduler.security.shares import share_of
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -82,10 +84,11 @@ def watch(
 ) -> Watch:
     """A watch of a kind, or of one record of it (`Hub.watch`); the caller closes the watch;
     an EventStream closes its watch itself. Raises ApiError, also when there are too many watchers (503)."""
-    return watch_in(hub(call), kind, key, match, after)
+    return watch_in(call, hub(call), kind, key, match, after)
 
 
 def watch_in(
+    call: Call,
     followed: Hub,
     kind: str,
     key: str | None = None,
@@ -95,11 +98,12 @@ def watch_in(
     """Like `watch`, for callers that have read the state of this hub before: the next call may find the hub of another
     term."""
     try:
-        return followed.watch(kind, key, match, after)
+        each = share_of(followed.most, call.settings.client_share)
+        return followed.watch(kind, key, match, after, holders=call.holders, each=each)
     except HubClosed as closed:
         raise errors.ApiError(Reason.UNAVAILABLE, f"leadership has just ended: {closed}") from closed
     except HubFull as full:
-        raise errors.ApiError(errors.TOO_MANY_WATCHERS, str(full)) from full
+        raise errors.ApiError(errors.TOO_MANY_WATCHERS, str(full), headers={"Retry-After": str(RETRY)}) from full
 
 
 def known_version(call: Call) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import structlog
@@ -52,7 +52,17 @@ class Watch:
     """The items for one watcher. Made by `Hub.watch`; belongs to the event loop in which it was made. The watcher must
     close it."""
 
-    def __init__(self, room: _Room, kind: str, key: str | None, match: Match | None, after: int, most: int) -> None:
+    def __init__(
+        self,
+        room: _Room,
+        kind: str,
+        key: str | None,
+        match: Match | None,
+        after: int,
+        most: int,
+        holders: Sequence[str],
+    ) -> None:
+        self.holders = holders
         self.kind, self.key, self.match = kind, key, match
         self.after = after
         """Events up to this number are not given: the watcher has read them from the event log."""
@@ -158,6 +168,8 @@ class Hub:
         """Held from the examination of changes until their touches are published."""
         self._closed = ""
         self._clock = clock
+        self._held: Counter[str] = Counter()
+        """Watches by holder."""
         self._readers = 0
         """Watchers of touches."""
         self._read_until = -LINGER
@@ -174,12 +186,15 @@ class Hub:
         match: Match | None = None,
         after: int | None = None,
         queue: int = QUEUE,
+        holders: Sequence[str] = (),
+        each: int | None = None,
     ) -> Watch:
         """Follows a kind, or one record of it; must be called in an event loop. Changes that become durable from now on
         are given: read the state after this call, and no change is missed (something may come twice).
 
         `match` says which items are wanted; it runs for each item, once for all watchers with an equal one, and must be
-        quick. `after`: number of the last event the watcher knows; None = the newest. Raises HubClosed, HubFull.
+        quick. `after`: number of the last event the watcher knows; None = the newest. `holders`: the address and the
+        caller of the watch; `each`: watches that one holder may have, None = any number. Raises HubClosed, HubFull.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -187,18 +202,28 @@ class Hub:
                 raise HubClosed(self._closed)
             if self.watchers >= self.most:
                 raise HubFull(f"there are {self.most} watchers already")
+            for holder in holders:
+                if each is not None and self._held[holder] >= each:
+                    raise HubFull(
+                        f"{holder} has {each} watches and streams, which is the maximum for one address and one caller"
+                    )
             room = self._rooms.get(loop)
             if room is None:
                 room = self._rooms[loop] = _Room(self, loop)
-            watch = Watch(room, kind, key, match, self.latest if after is None else after, queue)
+            watch = Watch(room, kind, key, match, self.latest if after is None else after, queue, holders)
             room.add(watch)
+            self._held.update(holders)
             self._readers += kind == TOUCHED
         return watch
 
     def left(self, watch: Watch) -> None:
         """Called by the room of a watcher that has ended."""
-        if watch.kind == TOUCHED:
-            with self._lock:
+        with self._lock:
+            for holder in watch.holders:
+                self._held[holder] -= 1
+                if not self._held[holder]:
+                    del self._held[holder]
+            if watch.kind == TOUCHED:
                 self._readers -= 1
                 self._read_until = self._clock()
 

@@ -12,20 +12,27 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from bcs_scheduler.api.http.serving.connections import Connection, Connections
 from bcs_scheduler.api.http.serving.protocol import HEAD_SECONDS, BoundedProtocol
 from bcs_scheduler.api.sessions.frames import LARGEST
+from bcs_scheduler.security.proxies import TrustedProxies
+from bcs_scheduler.tasks import background
 from store import threads
 
+log = structlog.get_logger(__name__)
 KEEP_ALIVE = 75.0
 """Seconds an idle connection is kept."""
-MAX_CONNECTIONS = 2000
 BACKLOG = 1024
+ACCEPT_PAUSE = 1.0
+"""Seconds between attempts to accept a connection while there is no room for one in the process."""
 STOP_SECONDS = 5
 """Seconds that requests in flight may take when the server stops."""
 
@@ -44,9 +51,14 @@ class ApiServer:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
         failed: Callable[[str], object] | None = None,
+        connections: Connections | None = None,
+        proxies: TrustedProxies | None = None,
     ) -> None:
         """`tls`: context of the server's side; None = plain HTTP. `failed` is called, in a thread of the server, with
-        the unexpected error that has ended the server."""
+        the unexpected error that has ended the server. `connections`: None = bounded as by default. `proxies`: None =
+        no proxy is trusted."""
+        self._connections = Connections() if connections is None else connections
+        self._proxies = proxies
         self._failed = failed
         self._app, self._host, self._port, self._tls = app, host, port, tls
         self._socket: socket.socket | None = None
@@ -83,7 +95,7 @@ class ApiServer:
         assert self._socket is not None
         config = uvicorn.Config(
             self._app,
-            http=BoundedProtocol,
+            http=cast(Any, partial(BoundedProtocol, connections=self._connections, proxies=self._proxies)),
             ws=cast(Any, _session_protocol),
             ws_max_size=LARGEST,
             ws_per_message_deflate=False,  # input of a terminal is short, and files are often compressed
@@ -92,14 +104,13 @@ class ApiServer:
             log_config=None,
             lifespan="off",
             server_header=False,
-            proxy_headers=False,  # headers may name any address: limits and the audit log use those of connections
+            proxy_headers=False,  # BoundedProtocol believes trusted proxies, and no other client
             timeout_keep_alive=int(KEEP_ALIVE),
             timeout_graceful_shutdown=STOP_SECONDS,
-            limit_concurrency=MAX_CONNECTIONS,
         )
         config.load()
         config.ssl = self._tls
-        server = _ThreadedServer(config)
+        server = _ThreadedServer(config, self._connections, self._proxies or TrustedProxies())
         self._server = server
         self._thread = threads.ending("api", partial(self._serve, server, self._socket), self._failed)
         self._thread.start()
@@ -133,13 +144,86 @@ def _session_protocol(**given: Any) -> asyncio.Protocol:
 class _ThreadedServer(uvicorn.Server):
     """Says when it is up; leaves signals to the main thread."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, connections: Connections, proxies: TrustedProxies) -> None:
         super().__init__(config)
         self.ready = threading.Event()
+        self._connections, self._proxies = connections, proxies
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         if self.config.ssl is not None:
             loop: Any = asyncio.get_running_loop()
-            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)
+            loop.create_server = self._create_server
         await super().startup(sockets=sockets)
         self.ready.set()
+
+    async def _create_server(
+        self,
+        make: Callable[[], BoundedProtocol],
+        *,
+        sock: socket.socket,
+        ssl: ssl.SSLContext,
+        **_other: Any,
+    ) -> _TlsListener:
+        """Replaces the function of the loop."""
+        return _TlsListener(sock, make, ssl, self._connections, self._proxies)
+
+
+class _TlsListener:
+    """Accepts connections and gives them places before their handshakes. The server of the event loop reports a
+    connection when its handshake has ended, not before."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make: Callable[[], BoundedProtocol],
+        context: ssl.SSLContext,
+        connections: Connections,
+        proxies: TrustedProxies,
+    ) -> None:
+        listener.setblocking(False)
+        self._listener, self._make, self._context = listener, make, context
+        self._connections, self._proxies = connections, proxies
+        self._handshakes: set[asyncio.Task[None]] = set()
+        self._accepting = background(self._accept(), "accept")
+
+    def close(self) -> None:
+        for task in (self._accepting, *self._handshakes):
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        await asyncio.wait([self._accepting])
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                line, address = await loop.sock_accept(self._listener)
+            except OSError as error:  # such as too many open files
+                log.error("the API cannot accept connections", error=str(error), retry_in=ACCEPT_PAUSE)
+                await asyncio.sleep(ACCEPT_PAUSE)
+                continue
+            line.setblocking(False)
+            place = self._connections.enter(partial(_cut, line), self._proxies.known(address[0]))
+            if place.pool is None:
+                line.close()
+                continue
+            task = background(self._secure(line, place), "TLS handshake")
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _secure(self, line: socket.socket, place: Connection) -> None:
+        protocol = self._make()
+        protocol.take_place(place)
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol, line, ssl=self._context, ssl_handshake_timeout=HEAD_SECONDS
+            )
+        except (OSError, asyncio.CancelledError):  # also time-outs and errors of TLS
+            place.leave()
+            line.close()
+
+
+def _cut(line: socket.socket) -> None:
+    """Ends a connection whose handshake has not ended: the handshake fails."""
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)

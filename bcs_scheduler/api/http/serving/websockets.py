@@ -8,6 +8,8 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from bcs_scheduler.api.http.serving.connections import CONNECTION, Connection
+
 CERTIFICATE = "bcs.certificate"
 """Key of the scope, the same as in bcs_scheduler.api.http.serving.protocol."""
 IDLE, STEP, STEPS = 30, 10, 3
@@ -17,10 +19,15 @@ does not read the answer."""
 
 
 class SessionProtocol(WebSocketsSansIOProtocol):
-    """Shows the certificate of the client to the application, and notices clients that have vanished."""
+    """Shows certificate and address of the client to the application, and notices clients that have vanished."""
+
+    _place: Connection | None = None
+    _client_address = ""
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)
+        self._place = getattr(transport, "place", None)
+        self._client_address = getattr(transport, "client", "")
         line: Any = transport.get_extra_info("socket")
         if line is not None:
             for level, option, value in (
@@ -31,6 +38,11 @@ class SessionProtocol(WebSocketsSansIOProtocol):
             ):
                 line.setsockopt(level, option, value)
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._place is not None:
+            self._place.leave()
+        super().connection_lost(exc)
+
     async def send(self, message: Any) -> None:
         await super().send(message)
         if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
@@ -38,7 +50,11 @@ class SessionProtocol(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         certificate = self.transport.get_extra_info("peercert")
+        scope: Any = self.scope
         if certificate:
-            scope: Any = self.scope
             scope[CERTIFICATE] = certificate
+        if self._place is not None:
+            scope[CONNECTION] = self._place
+        if self._client_address and scope["client"]:
+            scope["client"] = (self._client_address, scope["client"][1])
         await super().run_asgi()

@@ -63,7 +63,7 @@ async def watch_events(call: Call) -> EventStream:
     # All parts come from one term, also if the term ends meanwhile: another state may have to be read from the store.
     hub = streaming.hub(call)
     test = _wanted(call, hub.state)
-    watch = streaming.watch_in(hub, EVENTS, None, EventMatch(test))
+    watch = streaming.watch_in(call, hub, EVENTS, None, EventMatch(test))
     # The events in the log up to here come first; the watch gives the later ones.
     opening = _past(hub.state, known, watch.after, test, call.query.get("last", 0))
     return EventStream(watch, item_frame, opening, call.query.get("timeoutSeconds"))

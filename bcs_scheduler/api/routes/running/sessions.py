@@ -24,6 +24,7 @@ REASONS: errors.Reasons = (
     errors.NO_UPGRADE,
     errors.AGENT,
     Reason.UNAVAILABLE,
+    errors.TOO_MANY_SESSIONS,
 )
 
 
