@@ -115,7 +115,7 @@ def look(browser: Browser, name: str) -> dict[str, list[str]]:
 PAGES = (
     ("overview", "#/", ("Needs attention", "Failing", "cores")),
     ("agents", "#/agents", ("6 agents", "1 away")),
-    ("agent", "#/agents/10.0.0.1", ("host-1", "Events")),
+    ("agent", "#/agents/10.0.0.1", ("host-1", "All events of this agent", "Reschedule")),
     ("applications", "#/applications", ("5 applications",)),
     ("application", "#/applications/shop/web", ("web-3", "TransactionStarted", "One version")),
     ("application-waits", f"#/applications/shop/{LONG}", ("not enough cpus", "TransactionStarted")),
@@ -164,6 +164,11 @@ def test_narrow_windows_show_messages_and_queues(console: Console) -> None:
         assert places and all(left >= 0 and right <= 390 for left, right in places), (path, column)
         assert words in browser.run(TEXTS, cells)
         assert browser.run(LABEL, cells) == f'"{column}"'
+    for path, words, wide in (("#/queues", "at most 16", ".amounts"), ("#/transactions", "INNERSCALE", ".lane")):
+        browser.open(f"{console.api.url}/{path}")
+        browser.shows(words)
+        places = browser.run(MEASURED, wide)
+        assert places and all(right - left > 300 for left, right in places), (path, places)
     browser.open(f"{console.api.url}/#/applications")
     browser.shows("5 applications")
     browser.click("th button", "Name")  # tables sort here, too
