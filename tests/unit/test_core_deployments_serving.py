@@ -155,6 +155,19 @@ def test_a_scale_makes_way_for_itself_while_a_launch_waits() -> None:
     assert (lab.deployment.status, lab.deployment.instances, len(lab.groups)) == ("Running", 1, 1)
 
 
+def test_a_scale_to_the_number_of_the_launch_that_waits_changes_nothing() -> None:
+    lab = RollingLab()
+    lab.deploy(3)
+    lab.wait(5)
+    active = [id for id, one in lab.core.state.transactions.items() if one.active]
+    reply = lab.resize(3)
+    assert (reply.error, reply.data["unchanged"]) == ("", True)
+    assert [id for id, one in lab.core.state.transactions.items() if one.active] == active
+    lab.offer()
+    lab.run()
+    assert (lab.deployment.status, len(lab.groups)) == ("Running", 3)
+
+
 # --- documents and kinds ----------------------------------------------------------------------------------------------
 
 

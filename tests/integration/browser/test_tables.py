@@ -12,6 +12,7 @@ from tests.waiting import wait_for
 
 ENTER, TAB = "\ue007", "\ue004"
 COLUMN = "return [...document.querySelectorAll('tbody tr')].map((row) => row.cells[arguments[0]].textContent)"
+BOUNDS = "const d = document.querySelector('dialog'); return [left, right, d.scrollWidth > d.clientWidth]"
 LEFT = """
     const [address, done] = arguments;
     const look = () => (location.hash.startsWith(address) ? setTimeout(look, 20) : done());
@@ -161,7 +162,11 @@ def test_a_roll_back_shows_dates_and_differences(console: Console) -> None:
     assert re.fullmatch(r"\d{4}-\d\d-\d\d, \d\d:\d\d:\d\d \(\d+ (s|min) ago\)", label)
     lines = browser.run("return [...document.querySelectorAll('dialog .gone, dialog .new')].map((e) => e.textContent)")
     assert [line[0] for line in lines] == ["-", "+"] and "server-2" in lines[0]
-    browser.screenshot(PICTURES / "roll-back.png")
+    for width in (390, 1440):
+        browser.resize(width, 844)
+        browser.screenshot(PICTURES / f"roll-back-{width}.png")
+        box = browser.run("const { left, right } = document.querySelector('dialog').getBoundingClientRect();" + BOUNDS)
+        assert 0 <= box[0] < box[1] <= width and not box[2], "a dialog fits the window"
     assert violations(browser) == []
     browser.press(ENTER)
     browser.shows("Plan")
