@@ -45,8 +45,8 @@ def hide_passwords(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def keep_passwords(given: Any, stored: Mapping[str, Any]) -> Any:
     """A document of any shape, in which the mark of a hidden value is replaced by the value of the stored document of
-    the same object. A value is kept only for the same receiver: a password for the same image, URI and user, a header
-    for the same program. Other marks stay, and are refused as passwords."""
+    the same object. A value is kept only for the same receiver: a password for the same image or URI and user, a header
+    for the same program and port. Other marks stay, and are refused as passwords."""
     if not _has_marks(given):
         return given
     document = copy.deepcopy(given)
@@ -88,19 +88,18 @@ def _keep_in_task(task: dict[str, Any], before: Mapping[str, Any]) -> None:
         if uri.get("pwd") == HIDDEN:
             kept = (one.get("pwd") for one in known if _same(uri, one, "value", "user"))
             uri["pwd"] = next(filter(None, kept), HIDDEN)
-    if not _same(task, before, "image", "command", "args", "uris", "procName", "startCmd", "workPath"):
+    if not _same(task, before, "image", "command", "args", "uris", "ports", "procName", "startCmd", "workPath"):
         return
     for check, former in zip(_objects(task.get("healthChecks")), _objects(before.get("healthChecks")), strict=False):
-        headers, kept_headers = (_headers(one) for one in (check, former))
-        for name, value in headers.items():
-            if value == HIDDEN and _same(check, former, "type"):
-                headers[name] = kept_headers.get(name, HIDDEN)
-
-
-def _headers(check: Mapping[str, Any]) -> dict[str, Any]:
-    http = check.get("http")
-    headers = http.get("headers") if isinstance(http, dict) else None
-    return headers if isinstance(headers, dict) else {}
+        http, known_http = (one.get("http") for one in (check, former))
+        if not isinstance(http, dict) or not isinstance(known_http, dict):
+            continue
+        headers, kept_headers = http.get("headers"), known_http.get("headers")
+        if not isinstance(headers, dict) or not isinstance(kept_headers, dict):
+            continue
+        if _same(check, former, "type") and _same(http, known_http, "port", "portName", "scheme"):
+            marked = [name for name, value in headers.items() if value == HIDDEN and name in kept_headers]
+            headers.update({name: kept_headers[name] for name in marked})
 
 
 def _same(one: Mapping[str, Any], other: Mapping[str, Any], *keys: str) -> bool:

@@ -236,9 +236,40 @@ def test_a_hidden_value_is_kept_for_its_receiver_only(bcs: Bcs, gateway: CoreGat
     assert version is not None
     assert version.containers[0].image_pull_password == PASSWORD
     assert version.containers[0].health_checks[0].headers == {"Authorization": PASSWORD}
-    container["image"] = "elsewhere/web:1"
-    refused = bcs("apply", "-f", bcs.file(body), code=1)
-    assert refused == "" and state.version("shop/web", state.applications["shop/web"].version) == version
+    newest = state.applications["shop/web"].version
+    for part, field in (
+        (container, "image"),
+        (container, "imagePullUser"),
+        (container, "command"),
+        (container["healthChecks"][0]["http"], "portName"),
+    ):
+        before = part[field]
+        part[field] = "elsewhere"
+        assert bcs("apply", "-f", bcs.file(body), code=1) == "", field
+        part[field] = before
+    assert state.applications["shop/web"].version == newest
+
+
+def test_documents_of_processes_and_of_adopted_applications(bcs: Bcs, gateway: CoreGateway) -> None:
+    process = document("beacon")
+    process["kind"] = "process"
+    uris = [{"value": "http://files/a.tgz", "user": "me", "pwd": PASSWORD, "outputDir": "a"}]
+    one = {"procName": "beacond", "startCmd": "./beacond", "uris": uris}
+    process["spec"]["template"]["spec"] = {"processes": [one]}
+    bcs("apply", "--validate=ignore", "-f", bcs.file(process))
+    gateway.offer(1, cpus=64, mem=65536)
+    adopted = document("web")
+    bcs("apply", "-f", bcs.file(adopted))
+    gateway.report("RUNNING", "shop/web")
+    adopting = {"kind": "deployment", "metadata": {"name": "front"}, "spec": {"selector": {"app": "web"}}}
+    bcs("apply", "-f", bcs.file(adopting))
+    bcs("scale", "deployment/front", "3")
+    before = gateway.core.state.records()
+    for words in ("app/beacon", "deployment/front"):
+        printed = bcs("get", words, "-o", "yaml")
+        assert PASSWORD not in printed
+        assert bcs.apply(printed)[-1].endswith("unchanged"), words
+    assert gateway.core.state.records() == before
 
 
 def test_a_hidden_value_without_a_stored_one_is_refused(bcs: Bcs, gateway: CoreGateway) -> None:
