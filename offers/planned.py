@@ -31,6 +31,11 @@ class PlannedCensus:
         self._labelled: dict[str, dict[str, Counter[str]]] = {}
         """Planned placements by label, application and agent."""
 
+    def clear(self) -> None:
+        """Nothing is planned any more."""
+        for known in (self._placements, self._counts, self._on_agent, self._extended, self._labelled):
+            known.clear()
+
     def add(self, demand: Demand[Any], placement: Placement[Any]) -> None:
         """Counts a placement of the demand."""
         members = self._placements.get(demand.application)

@@ -26,7 +26,6 @@ from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
-from bcs_scheduler.core.controllers.controller import Controller
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
 from bcs_scheduler.core.controllers.retention.ended_runs import EndedRuns
@@ -42,6 +41,7 @@ from bcs_scheduler.core.controllers.workloads.services import Services
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.parts import ControllerPart, Part
 from bcs_scheduler.core.requests.dry_run import plan, wait_for_offers, waits_for_offers
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.sliced import SlicedRequests
@@ -98,11 +98,12 @@ class Core:
         told = (self._reconciler, self._orphaned_tasks, self._message_sender, self._health, self.outputs, interrupted)
         self._status_updates = StatusUpdates(self.turn_context, *told, self.unknown_tasks)
         self._task_killer, self._offer_manager = TaskKiller(self.turn_context), OfferManager(self.turn_context)
-        self._garbage_collector, self._services = GarbageCollector(self.turn_context), Services(self.turn_context)
+        self._services, managed = Services(self.turn_context), ManagedApplications(self.turn_context)
+        self.turn_context.context.gates = (guard, self.unknown_tasks, interrupted, managed.gate)
         self._request_handler = RequestHandler(
             self.turn_context, self._offer_manager, self._health, guard.resume, self.unknown_tasks.decide
         )
-        self._controllers: tuple[Controller, ...] = (
+        controllers = (
             guard,
             self.unknown_tasks,
             self._task_killer,
@@ -114,19 +115,23 @@ class Core:
             Drains(self.turn_context, self._offer_manager),
             Rebalancer(self.turn_context, self._offer_manager),
             interrupted,
-            ManagedApplications(self.turn_context),
+            managed,
             EndedTransactions(self.turn_context, self._orphaned_tasks),
             EndedCommands(self.turn_context),
             EndedRuns(self.turn_context),
             self.outputs,
+            GarbageCollector(self.turn_context),
         )
-        """Controllers with a `tick`, in the order in which they are called. Each works on one kind of object."""
-        self._all_controllers: tuple[Controller, ...] = (*self._controllers, self._message_sender, self._services)
-        self._timers: tuple[Callable[[], float | None], ...] = (
-            self.turn_context.engine.next_timer,
-            self._offer_manager.next_timer,
-            *(controller.next_timer for controller in self._all_controllers),
-        )
+        self._controllers = tuple(ControllerPart(self.turn_context, one) for one in controllers)
+        """Controllers with a `tick` before transactions step, in the order in which they are called. Each works on one
+        kind of object."""
+        self._engine, self._offers = self._placing_parts()
+        self._sender = ControllerPart(self.turn_context, self._message_sender)
+        self._endpoints = ControllerPart(self.turn_context, self._services, lambda: self._services.busy)
+        self.parts: tuple[Part, ...] = (
+            self._engine, self._offers, *self._controllers, self._sender, self._endpoints,
+        )  # fmt: skip
+        """Everything that derives data from the records, in the order in which the parts notice changes."""
         self._sliced_requests = SlicedRequests(self.turn_context)
         self._plans: list[tuple[float, requests.Request]] = []
         self._invalid: set[str] = set()
@@ -153,10 +158,27 @@ class Core:
             inputs.TermBegan: partial(took_over, self.turn_context),
             inputs.Tick: lambda event: None,
         }
-        self.turn_context.engine.recover(self.state)
-        self._offer_manager.recover()
-        for controller in self._all_controllers:
-            controller.recover()
+        for part in self.parts:
+            if part is not self._offers:  # begins with the engine
+                part.begin()
+        self.turn_context.cut()
+
+    def _placing_parts(self) -> tuple[Part, Part]:
+        """The engine and the offers. Planned launches belong to both, so both are made anew together."""
+        engine, offers, turn = self.turn_context.engine, self._offer_manager, self.turn_context
+
+        def derive() -> None:
+            offers.recover()
+            engine.recover(self.state)
+
+        notice = partial(engine.notice, turn.context)
+        return (
+            Part(turn, "engine", derive, notice, engine.next_timer, lambda: engine.busy),
+            Part(turn, "offers", derive, offers.notice, offers.next_timer, lambda: offers.busy),
+        )
+
+    def _part_of(self, controller: object) -> Part:
+        return next(one for one in self._controllers if one.controller is controller)
 
     # --- entry points -----------------------------------------------------------------------------------------
 
@@ -166,6 +188,7 @@ class Core:
         for event in batch:
             (self._requests if isinstance(event, requests.Request) else self._reported).append(event)
         self.turn_context.context.time_is_up = lambda: pace.spent() >= STEPS
+        self.turn_context.pool.taken.clear()
         for waiting, share in ((self._requests, COMMANDS), (self._reported, EVENTS)):
             while waiting:
                 self._one(waiting.popleft(), now)
@@ -193,7 +216,11 @@ class Core:
 
     def _one(self, event: inputs.Input, now: float) -> None:
         self.turn_context.start(now, event.cause)
-        failure = self.turn_context.attempt("event", event.cause, partial(self._handle, event))
+        self._attempt(event, partial(self._handle, event))
+
+    def _attempt(self, event: inputs.Input, work: Callable[[], None]) -> None:
+        """Does work for an input. A request whose work fails unexpectedly is answered so."""
+        failure = self.turn_context.attempt("event", event.cause, work)
         if not failure:
             self.turn_context.close()
             return
@@ -209,15 +236,15 @@ class Core:
     @property
     def busy(self) -> bool:
         """The last turn ended before everything was done."""
-        unfinished = self._requests or self._reported or self._sliced_requests or self.turn_context.engine.busy
-        return bool(unfinished or self._offer_manager.busy or self._services.busy)
+        unfinished = self._requests or self._reported or self._sliced_requests
+        return bool(unfinished) or self._engine.busy or self._offers.busy or self._endpoints.busy
 
     def next_wakeup(self, now: float, tick: float = TICK) -> float:
         """Returns the Unix seconds (clock of the term) at which the next turn must begin at the latest if no input
         arrives. `now`: Unix seconds. `tick`: longest pause in seconds."""
         if self.busy:
             return now
-        return min([now + tick, *(at for timer in self._timers if (at := timer()) is not None)])
+        return min([now + tick, *(at for part in self.parts if (at := part.next_timer()) is not None)])
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first (any thread)."""
@@ -308,31 +335,34 @@ class Core:
         turn.record_event("framework", event.framework_id, "FrameworkSubscribed", f"with {event.master}")
         turn.connected = True
         self.fatal = ""
-        self._offer_manager.subscribed()
-        self._reconciler.subscribed()
-        self._task_killer.resend()
-        self._orphaned_tasks.resend()
-        self._message_sender.subscribed()
+        self._offers.call("subscribed", self._offer_manager.subscribed)
+        self._part_of(self._reconciler).call("subscribed", self._reconciler.subscribed)
+        self._part_of(self._task_killer).call("subscribed", self._task_killer.resend)
+        self._part_of(self._orphaned_tasks).call("subscribed", self._orphaned_tasks.resend)
+        self._sender.call("subscribed", self._message_sender.subscribed)
 
     def _disconnected(self, event: cluster_manager.Disconnected) -> None:
         self.turn_context.connected = False
         self.turn_context.record_event("framework", self.state.framework.id, "FrameworkDisconnected", event.reason)
-        self._offer_manager.disconnected()
-        self._reconciler.disconnected()
+        self._offers.call("disconnected", self._offer_manager.disconnected)
+        self._part_of(self._reconciler).call("disconnected", self._reconciler.disconnected)
 
     def _registration_revoked(self, event: cluster_manager.RegistrationRevoked) -> None:
         self.turn_context.connected = False
         self.fatal = event.message
         self.turn_context.record_event("framework", self.state.framework.id, "FrameworkRemoved", event.message)
-        self._offer_manager.disconnected()
+        self._offers.call("disconnected", self._offer_manager.disconnected)
 
     def _agents_listed(self, event: cluster_manager.AgentsListed) -> None:
         self._record_agent_changes(event.agents)
         self.agents = list(event.agents)
         self.turn_context.agents.learn(event.agents, event.awaited)
-        returned = self._reconciler.listed(event.agents, event.clock)
-        self._task_killer.returned(returned)
-        self._orphaned_tasks.returned(returned)
+        returned: list[str] = []
+        self._part_of(self._reconciler).call(
+            "listed", lambda: returned.extend(self._reconciler.listed(event.agents, event.clock))
+        )
+        self._part_of(self._task_killer).call("returned", partial(self._task_killer.returned, returned))
+        self._part_of(self._orphaned_tasks).call("returned", partial(self._orphaned_tasks.returned, returned))
         self._request_handler.agents.learn(event.agents)
         # The score of an agent is its free share of its total, which its offers alone do not show.
         self.turn_context.pool.learn_totals(
@@ -357,31 +387,37 @@ class Core:
     def _rounds(self) -> None:
         if self.turn_context.now >= self.state.framework.seen_at + MARK_EVERY:
             self._mark()
-        for group in self._reconciler.take_silent():
-            self._status_updates.lose(
-                group, "long time not report status, and the cluster manager does not answer for it", ended=False
-            )
-            self.turn_context.checkpoint()
+        self._part_of(self._reconciler).call("silent", self._lose_silent)
         for controller in self._controllers:
-            self.turn_context.attempt("core", type(controller).__name__.lower(), controller.tick)
-        self.turn_context.attempt("core", "garbagecollector", self._garbage_collector.tick)
+            controller.tick()
         self.turn_context.cut()
+
+    def _lose_silent(self) -> None:
+        words = "long time not report status, and the cluster manager does not answer for it"
+        for group in self._reconciler.take_silent():
+            lose = partial(self._status_updates.lose, group, words, ended=False)
+            if self.turn_context.attempt("taskgroup", group.id, lose):
+                self._reconciler.ask([task.id for task in group.tasks if not task.ended])
+            self.turn_context.checkpoint()
 
     def _advance(self, pace: TimeBudget) -> None:
         """Lets transactions step and places demands; then the transactions of placed demands step again."""
         turn = self.turn_context
         self._settle(pace)
+        launched: list[bool] = []
         for _ in range(ROUNDS):
-            if not self._offer_manager.place(pace):
+            launched.clear()
+            self._offers.call("place", lambda: launched.append(self._offer_manager.place(pace)))
+            if not any(launched):
                 break
             self._settle(pace)
             if pace.spent() >= LAUNCHES or pace.is_congested():
                 break
         self._plan_waiting()
-        self._offer_manager.tick()
-        self._message_sender.tick()
+        self._offers.call("tick", self._offer_manager.tick)
+        self._sender.tick()
         self._notice()  # the message sender writes records; no controller needs those that the services write
-        self._services.flush()
+        self._endpoints.call("flush", self._services.flush)
         turn.cut()
 
     def _settle(self, pace: TimeBudget) -> None:
@@ -390,9 +426,9 @@ class Core:
         turn = self.turn_context
         for _ in range(ROUNDS):
             self._notice()
-            if not (turn.engine.busy or turn.uow.changed() or turn.changed):
+            if not (self._engine.busy or turn.uow.changed() or turn.changed):
                 return
-            turn.engine.settle(turn.context)
+            self._engine.call("settle", partial(turn.engine.settle, turn.context))
             if pace.spent() >= STEPS:
                 break
         self._notice()
@@ -400,10 +436,8 @@ class Core:
     def _notice(self) -> None:
         for _ in range(ROUNDS):
             turn, changed = self.turn_context, self.turn_context.take_changed()
-            turn.engine.notice(turn.context, changed)
-            self._offer_manager.notice(changed)
-            for controller in self._all_controllers:
-                controller.notice(changed)
+            for part in self.parts:
+                part.notice(changed)
             if not (turn.uow.changed() or turn.changed):
                 break
 
@@ -415,5 +449,4 @@ class Core:
                 self._plans.append((until, command))
             else:
                 turn.start(turn.now, command.cause)
-                self._answer(command)
-                turn.cut()
+                self._attempt(command, partial(self._answer, command))

@@ -38,6 +38,7 @@ SESSION = "policy_session"
 MOVES = "rebalance_moves"
 SUMS = "managed_sums_wrong"
 PLUGIN_FAULTS = "policy_plugin_faults"
+PART_FAILURES = "part_failures"
 """The name under which the core counts sessions."""
 
 
@@ -92,6 +93,9 @@ class Metrics:
 
         self._plugin_faults = self._counter(
             PLUGIN_FAULTS, "Faults of third-party plug-ins of the policy: failed, hung", "plugin", "how"
+        )
+        self._part_failures = self._counter(
+            PART_FAILURES, "Unexpected errors of parts of the core, which were made anew", "part", "step"
         )
         self._sums_wrong = self._counter(
             "managed_sums_wrong", "Numbers of managed applications that contradict their placeholders"
@@ -198,6 +202,8 @@ class Metrics:
             self._rebalance_moves.labels(*observed.labels).inc(observed.value)
         elif observed.name == PLUGIN_FAULTS:
             self._plugin_faults.labels(*observed.labels).inc(observed.value)
+        elif observed.name == PART_FAILURES:
+            self._part_failures.labels(*observed.labels).inc(observed.value)
         elif observed.name in QUEUES:
             self._queues.observe(observed)
         elif self._objects.observe(observed):

@@ -40,6 +40,8 @@ class OfferPool:
         self._layouts: Layouts = {}
         self.rooms = KeptRooms()
         self.holds = Holds(self.room_changed)
+        self.taken: list[str] = []
+        """Ids of the offers that `take` and `expire` have removed, until the owner of the pool empties the list."""
         self._offers: dict[str, Offer] = {}
         self._ages = Ages()
         self._offered: dict[str, int] = {}
@@ -121,6 +123,7 @@ class OfferPool:
             taken.extend(offer for offer_id in row.offers if (offer := self._forget(offer_id)) is not None)
             row.offers.clear()
             self._shrunk(row)
+        self.taken += [offer.id for offer in taken]
         return taken
 
     def expire(
@@ -143,6 +146,7 @@ class OfferPool:
             else:
                 self.rescind(offer.id)
                 old.append(offer)
+        self.taken += [offer.id for offer in old]
         return old
 
     def unplan(self, site: Site) -> None:

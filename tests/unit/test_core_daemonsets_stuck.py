@@ -219,7 +219,7 @@ def test_what_users_do_about_a_stuck_update_sets_it_going(way: str) -> None:
 
 def test_a_big_one_is_updating_as_soon_as_it_is_accepted() -> None:
     lab = running(3)
-    controller = next(c for c in lab.core._controllers if isinstance(c, Daemonsets))
+    controller = next(c for p in lab.core._controllers if isinstance(c := p.controller, Daemonsets))
     controller._work.rest("default/web", lab.now, lab.now + 10)  # as if it had hundreds of taskgroups
     lab.change(labels=LATER, restart_policy=NEVER)
     assert (lab.daemonset.status, lab.daemonset.stuck) == ("Updating", False)

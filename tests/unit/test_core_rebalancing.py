@@ -418,7 +418,7 @@ def test_the_controller_rests_during_a_large_loss() -> None:
     halt = LossHalt(since=lab.now, agents=5, taskgroups=9, total=10)
     uow = lab.core.turn_context.uow
     uow.put(msgspec.structs.replace(lab.core.state.framework, halt=halt))
-    controller = next(c for c in lab.core._controllers if isinstance(c, Rebalancer))
+    controller = next(c for p in lab.core._controllers if isinstance(c := p.controller, Rebalancer))
     lab.core.turn_context.now = lab.now + 60.0
     controller.tick()
     assert controller.next_timer() == lab.now + 120.0
@@ -428,7 +428,7 @@ def test_a_round_stops_where_the_time_of_the_turn_is_used_up() -> None:
     lab = Loaded(2, settings={"rebalance": "spread", "rebalance_period": 60.0})
     lab.place("web", a0=6)
     lab.offer_rest()
-    controller = next(c for c in lab.core._controllers if isinstance(c, Rebalancer))
+    controller = next(c for p in lab.core._controllers if isinstance(c := p.controller, Rebalancer))
     turn = lab.core.turn_context
     turn.context.time_is_up = lambda: True
     turn.start(lab.now + 60.0, "turn")

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.effects import LogLine, Observed
-from bcs_scheduler.observability.metrics import MOVES, PLUGIN_FAULTS, SESSION, Metrics
+from bcs_scheduler.observability.metrics import MOVES, PART_FAILURES, PLUGIN_FAULTS, SESSION, Metrics
 from bcs_scheduler.observability.queues import QUEUES
 from bcs_scheduler.observability.series import LINGER
 from bcs_scheduler.prober.probe import Verdict
@@ -100,10 +100,11 @@ def test_everything_the_core_counts_is_a_metric() -> None:
         "policy_session",
         "policy_decisions",
         "policy_plugin_faults",
+        "part_failures",
         "queue_evictions",
         "rebalance_moves",
     }
-    assert names == Metrics()._objects.names | {SESSION, MOVES, PLUGIN_FAULTS, *QUEUES}
+    assert names == Metrics()._objects.names | {SESSION, MOVES, PLUGIN_FAULTS, PART_FAILURES, *QUEUES}
 
 
 def test_moves_of_rebalancing_are_counted_by_goal() -> None:

@@ -75,7 +75,9 @@ class Engine(Demands):
     # --- entry points -----------------------------------------------------------------------------------------
 
     def recover(self, state: StateReader) -> None:
-        """Derives everything from the state; the next `settle` looks at every transaction and application."""
+        """Drops everything that is known and derives it from the state; the next `settle` looks at every transaction
+        and application. Planned launches must have been dropped."""
+        Engine.__init__(self, self.options)
         for transaction in state.active_transactions():
             self._register(transaction)
         for key in state.applications:
@@ -107,13 +109,9 @@ class Engine(Demands):
             if failure:
                 self.fail(ctx, key, failure)
         elif work == CHECK:
-            for identity, group in ctx.state.groups_of(key).items():
-                if not self_healing.is_undisturbed(group):
-                    self._push(HEAL, identity, key)
-            self._push(STATUS, key)
+            ctx.attempt("application", key, partial(self._check, ctx, key))
         elif work == HEAL:
-            if not self_healing.is_undisturbed(ctx.state.taskgroups.get(key)):
-                ctx.attempt("taskgroup", key, partial(self._heal, ctx, key))
+            ctx.attempt("taskgroup", key, partial(self._heal, ctx, key))
         else:
             ctx.attempt("application", key, partial(self._refresh, ctx, key))
 
@@ -385,9 +383,15 @@ class Engine(Demands):
 
     # --- taskgroups without a transaction--------------------------------------------------------------------------
 
+    def _check(self, ctx: Context, key: str) -> None:
+        for identity, group in ctx.state.groups_of(key).items():
+            if not self_healing.is_undisturbed(group):
+                self._push(HEAL, identity, key)
+        self._push(STATUS, key)
+
     def _heal(self, ctx: Context, identity: str) -> None:
         group = ctx.state.taskgroups.get(identity)
-        if group is None or identity in self._drivers:
+        if group is None or identity in self._drivers or self_healing.is_undisturbed(group):
             return
         transaction = self_healing.heal(ctx, group, self._owners.get(group.application_key, ()))
         if transaction is not None:

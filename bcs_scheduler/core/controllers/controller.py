@@ -10,7 +10,8 @@ class Controller(Protocol):
     """A controller that reacts to changed records, through the same unit of work."""
 
     def recover(self) -> None:
-        """Derives the state of the controller from the records, once, after an election."""
+        """Drops the state of the controller and derives it from the records: after an election, and after an unexpected
+        error (core.parts)."""
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Handles changed records, given as (kind, key); called until nothing changes any more."""

@@ -94,6 +94,13 @@ class Launcher:
         self._partly.clear()
         self._ready = FairQueue()
 
+    def forget(self) -> None:
+        """After an error, when the engine is made anew: nothing is planned."""
+        self._turn.census.clear()
+        self._planned.clear()
+        self._partly.clear()
+        self._ready = FairQueue()
+
     # --- one agent --------------------------------------------------------------------------------------------
 
     def _launch(self, site: Site) -> bool:

@@ -136,6 +136,12 @@ class Partitions(PlacementPass):
         for one in self.passes:
             one.recover()
 
+    def forget(self) -> None:
+        """See `PlacementPass.forget`."""
+        super().forget()
+        for one in self.passes:
+            one.forget()
+
     def void(self) -> None:
         """See `PlacementPass.void`."""
         super().void()

@@ -163,6 +163,12 @@ class PlacementPass:
         self._launcher.void()
         self._untried = FairQueue()
 
+    def forget(self) -> None:
+        """After an error: drops everything that is planned, promised or derived from the records. The engine is made
+        anew, too."""
+        self._launcher.forget()
+        self._untried = FairQueue()
+
     # --- matching -----------------------------------------------------------------------------------------------
 
     def _match_promised(self, pace: TimeBudget) -> bool:

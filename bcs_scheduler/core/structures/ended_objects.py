@@ -38,6 +38,12 @@ class EndedObjects(Generic[S]):
     def __contains__(self, identity: str) -> bool:
         return identity in self._all
 
+    def clear(self) -> None:
+        """Removes all objects."""
+        for known in (self._all, self._groups, self._crowded):
+            known.clear()
+        self._weight = 0
+
     def add(self, identity: str, group: S, weight: int = 1) -> None:
         """Adds an object that has ended just now; one that is there stays where it is."""
         if identity in self._all:

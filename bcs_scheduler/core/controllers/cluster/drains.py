@@ -63,6 +63,9 @@ class Drains:
     def recover(self) -> None:
         """Takes up the drains that the records hold."""
         state = self._turn.state
+        for known in (self._open, self._moves, self._round):
+            known.clear()
+        self._forget_waiting()
         self.notice([("agentsetting", key) for key in state.agent_settings])
         self.notice([("transaction", key) for key in state.transactions])
 
@@ -111,9 +114,9 @@ class Drains:
             self._forget_waiting()
 
     def _forget_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.end()
-            self._waiting = None
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None:
+            waiting.end()
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next round; now if a round is not done, None without open drains."""

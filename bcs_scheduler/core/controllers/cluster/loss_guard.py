@@ -79,8 +79,9 @@ class LossGuard:
     def recover(self) -> None:
         """Derives the recent losses from the records."""
         turn = self._turn
-        turn.context.gates = (*turn.context.gates, self)
-        self._live, lost = 0, []
+        for known in (self._lost, self._recent, self._times, self._agents, self._left):
+            known.clear()
+        self._live, self._ended, lost = 0, 0, []
         for group in turn.state.taskgroups.values():
             self._live += not group.ended
             if is_lost(group):

@@ -45,6 +45,7 @@ class MessageSender:
 
     def recover(self) -> None:
         """Makes every open message due now."""
+        self._due.clear()
         for message in self._turn.state.open_messages():
             self._plan(message.id, self._turn.now)
 

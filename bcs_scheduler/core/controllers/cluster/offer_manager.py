@@ -68,10 +68,24 @@ class OfferManager:
         self._revived_at = 0.0
 
     def recover(self) -> None:
-        """Takes over the settings of all agents, and the tree of queues."""
+        """Takes over the settings of all agents, and the tree of queues. After an error, gives all offers back, and
+        drops all plans. The engine is made anew, too."""
+        self._give_back_all()
+        self.placing.forget()
         self.placing.recover()
         for setting in self._turn.state.agent_settings.values():
             self.override(setting.agent)
+
+    def _give_back_all(self) -> None:
+        turn = self._turn
+        if not turn.connected:
+            return
+        held = tuple(offer.id for offer in turn.pool.offers())
+        if held:
+            turn.emit(Decline(offer_ids=held, refuse_seconds=0.0, cause=turn.cause))
+        turn.pool.clear()
+        self._sites.clear()
+        self._overridden = self._renewed = self._asking = True
 
     # --- reports of the cluster manager
     # --------------------------------------------------------------------------------------

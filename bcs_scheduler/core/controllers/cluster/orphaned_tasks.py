@@ -78,8 +78,13 @@ class OrphanedTasks:
     # --- records ------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Takes over the orphaned tasks of the records that are not older than `agent_forget`."""
+        """Takes over the orphaned tasks of the records that are not older than `agent_forget`. No record has the
+        strays: within a term those that are known stay."""
         turn = self._turn
+        before = list(self._open.items())
+        for known in (self._open, self._due, self._on):
+            known.clear()
+        self._more = False
         found = list(turn.state.orphaned_tasks.values())
         found += [
             left
@@ -88,6 +93,9 @@ class OrphanedTasks:
         ]
         for record in sorted(found, key=lambda record: record.since):
             self._add(record.id, record.agent_id, record.tasks, record.since, adopted=record.adopted)
+        for key, stray in before:
+            if key not in self._open and key not in turn.state.taskgroups:
+                self._add(key, stray.agent_id, stray.tasks, stray.since, adopted=stray.adopted)
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Kills tasks that new records list as orphaned."""

@@ -29,7 +29,7 @@ class Rebalancer:
 
     def recover(self) -> None:
         """Lets a whole period pass after an election: taskgroups and agents report first."""
-        self._next = self._turn.now + self._turn.options.rebalance_period
+        self._end()
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Changes are seen by the next round."""

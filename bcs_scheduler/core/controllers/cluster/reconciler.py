@@ -176,7 +176,13 @@ class Reconciler:
     # --- records ------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Watches taskgroups that are being started."""
+        """Watches taskgroups that are being started. Questions that were open are asked by a new round."""
+        self._forget()
+        self._young.clear()
+        self._silent.clear()
+        self._registered = None
+        if self._turn.connected:
+            self._begin_round()
         for group in self._turn.state.taskgroups.values():
             self._watch(group)
 

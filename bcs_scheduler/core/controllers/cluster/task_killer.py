@@ -33,6 +33,8 @@ class TaskKiller:
 
     def recover(self) -> None:
         """Takes up the taskgroups that are being ended."""
+        self._due.clear()
+        self._sent.clear()
         self.notice(("taskgroup", key) for key in self._turn.state.taskgroups)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:

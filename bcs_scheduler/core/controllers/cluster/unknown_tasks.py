@@ -241,8 +241,10 @@ class UnknownTasks:
     # --- controller -------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Becomes a gate; the reconciliation finds the taskgroups."""
-        self._turn.context.gates = (*self._turn.context.gates, self)
+        """Counts anew. No record has the taskgroups: the reconciliation of a new leader finds them, and within a term
+        those that were found stay."""
+        self._held = {key: found for key, found in self._held.items() if self._is_unknown(key)}
+        self._newer = sum(found.newer for found in self._held.values())
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Ignores changes: a taskgroup that is held has no record."""

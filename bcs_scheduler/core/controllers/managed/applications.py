@@ -81,7 +81,9 @@ class ManagedApplications:
 
     def recover(self) -> None:
         """Takes up all managed applications, and the placeholders that belong to none."""
-        self._turn.context.gates = (*self._turn.context.gates, self.gate)
+        for known in (self._gangs, self._reservations, self._work, self._groups, self._touched, self._tasks):
+            known.clear()
+        self._looked = {}
         self._outstanding = OutstandingApplications(self._turn.now)
         self._sums.begin()
         for key, record in self._turn.state.managed_applications.items():

@@ -48,6 +48,8 @@ class Carrying:
     def recover(self) -> None:
         """Finds placeholders without a record."""
         state = self._turn.state
+        self._waiting.clear()
+        self._surplus.clear()
         for key, application in state.applications.items():
             if units.is_placeholder(application) and key not in state.placeholders:
                 self._surplus[key] = None

@@ -140,6 +140,11 @@ class Gangs:
         """The units by key of their application."""
         self._units_of: dict[str, dict[str, None]] = {}
 
+    def clear(self) -> None:
+        """Forgets everything."""
+        for known in (self.loaded, self.units, self._units_of):
+            known.clear()
+
     def follow(self, record: ManagedApplication) -> None:
         """Knows the units of a managed application."""
         state, key = self._turn.state, record.key

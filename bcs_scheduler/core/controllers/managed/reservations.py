@@ -47,6 +47,11 @@ class Reservations:
         self._members: dict[str, tuple[str, ...]] = {}
         """The same by group."""
 
+    def clear(self) -> None:
+        """Forgets everything that was derived from the records."""
+        self._group_of.clear()
+        self._members.clear()
+
     def unseen(self) -> list[str]:
         """Keys of the applications that may ask for a reservation, without those of groups: the leader before may have
         ended between their creation and their reservation."""

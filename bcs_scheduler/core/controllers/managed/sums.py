@@ -82,6 +82,7 @@ class SumsCheck:
     def begin(self) -> None:
         """A term begins: the first round comes after the period."""
         self.next_wake = self._turn.now + PERIOD
+        self._round = None
 
     def go_on(self) -> None:
         """Looks at a slice when its time has come."""

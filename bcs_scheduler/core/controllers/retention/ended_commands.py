@@ -60,6 +60,10 @@ class EndedCommands:
         self._ended: EndedObjects[_Target] = EndedObjects(turn.options.command_keep, turn.options.command_keep_total)
         self._expiry = WorkQueue()
         """Ended commands by the time until which they are kept."""
+        self._removed = ""
+        """Id of the command that is being removed."""
+        self._steps = 0
+        """Steps of removals that are left for this turn."""
         self._work: Iterator[None] | None = None
         """Remaining work of the removal of a command; None = no command is being removed."""
 
@@ -67,6 +71,9 @@ class EndedCommands:
 
     def recover(self) -> None:
         """Takes up all commands in the order of their latest changes."""
+        for known in (self._tallies, self._answered, self._ended, self._expiry):
+            known.clear()
+        self._work = None
         state, latest = self._turn.state, {}
         for command in state.commands.values():
             self._begin(command)
@@ -126,14 +133,23 @@ class EndedCommands:
         if self._ended.surplus() is not None:
             for identity in self._turn.removed(Command.kind):
                 self._forget(identity)
-        for _ in range(AT_ONCE):
-            work, self._work = self._work or self._next(), None
-            if work is None:
+        self._steps = AT_ONCE
+        while self._steps > 0:
+            self._work = self._work or self._next()
+            if self._work is None:
                 return
-            for _ in work:
-                self._work = work
-                break
+            self._turn.attempt("command", self._removed, self._go_on)
             if self._turn.context.time_is_up():
+                return
+
+    def _go_on(self) -> None:
+        """Continues a removal. One that fails is tried again later."""
+        work, self._work = self._work or iter(()), None
+        self._steps -= 1
+        for _ in work:
+            self._steps -= 1
+            if self._steps <= 0 or self._turn.context.time_is_up():
+                self._work = work
                 return
 
     def _settle(self) -> None:
@@ -153,7 +169,11 @@ class EndedCommands:
         identity = self._expiry.pop(turn.now) or self._ended.surplus()
         if identity is None:
             return None
+        self._removed = identity
         self._ended.remove(identity)
         self._expiry.put(identity, turn.now + AGAIN)
         command = turn.state.commands.get(identity)
-        return remove(turn, command) if command is not None else iter(())
+        return self._removal(command) if command is not None else iter(())
+
+    def _removal(self, command: Command) -> Iterator[None]:
+        yield from remove(self._turn, command)

@@ -19,7 +19,7 @@ class EndedRuns:
         self._counted: OrderedDict[str, None] = OrderedDict()
 
     def recover(self) -> None:
-        """Does nothing: the running times begin with the term."""
+        """Does nothing: the running times begin with the term, and an error makes none of them wrong."""
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Counts the taskgroups among the changed records that have finished and were not requested to end."""

@@ -31,6 +31,7 @@ class EndedTransactions:
 
     def recover(self) -> None:
         """Takes up all ended transactions in the order of their ends."""
+        self._ended.clear()
         ended = [t for t in self._turn.state.transactions.values() if t.ended]
         for transaction in sorted(ended, key=lambda t: (t.finished_at, t.id)):
             self._add(transaction)

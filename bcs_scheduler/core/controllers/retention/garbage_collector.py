@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
 from store.records import Deployment, EventLog, Revision, Version
@@ -19,6 +20,17 @@ class GarbageCollector:
         self._next = 0.0
         self._round: Iterator[None] | None = None
         """Remaining work of the present round; None between rounds."""
+
+    def recover(self) -> None:
+        """Drops the present round; the next one looks at everything."""
+        self._round = None
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """Changes are seen by the next round."""
+
+    def next_timer(self) -> float | None:
+        """Returns None: regular turns are frequent enough (Unix seconds otherwise)."""
+        return None
 
     def tick(self) -> None:
         """Continues the present round, or begins one if it is time. Later turns do the work that this turn has no time
@@ -39,19 +51,25 @@ class GarbageCollector:
         """Looks at one object with each step."""
         turn = self._turn
         for key in list(turn.state.applications):
-            for version in self._superfluous(key):
-                turn.uow.delete(version)
-                turn.checkpoint()
+            turn.attempt("application", key, partial(self._collect_versions, key))
             yield
         for run in self._forgotten():
             turn.uow.delete(run)
             turn.checkpoint()
             yield
         for deployment in list(turn.state.deployments.values()):
-            for revision in self._outdated(deployment):
-                turn.uow.delete(revision)
-                turn.checkpoint()
+            turn.attempt("deployment", deployment.key, partial(self._collect_revisions, deployment))
             yield
+
+    def _collect_versions(self, key: str) -> None:
+        for version in self._superfluous(key):
+            self._turn.uow.delete(version)
+            self._turn.checkpoint()
+
+    def _collect_revisions(self, deployment: Deployment) -> None:
+        for revision in self._outdated(deployment):
+            self._turn.uow.delete(revision)
+            self._turn.checkpoint()
 
     def _superfluous(self, key: str) -> list[Version]:
         """All but the newest `version_history` versions, and those in use by taskgroups or active transactions."""

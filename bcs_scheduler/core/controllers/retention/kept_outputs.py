@@ -118,6 +118,8 @@ class KeptOutputs:
     def recover(self) -> None:
         """Takes up all outputs, oldest first. Those without an owner, which an older leader has left, are removed
         by the next `tick`."""
+        self._kept.clear()
+        self._expiry.clear()
         for output in sorted(self._turn.state.outputs.values(), key=lambda found: (found.at, found.id)):
             self._keep(output)
 

@@ -41,6 +41,8 @@ class HeldRooms:
 
     def recover(self) -> None:
         """Takes up the taskgroups that exist."""
+        for name in list(self._placeholders):
+            self._drop(name)
         for group in list(self._turn.state.taskgroups.values()):
             if self._is_held(group):
                 self._follow(group)

@@ -47,6 +47,8 @@ class InterruptedLaunches:
         """Taskgroups without a report whose room is in the offers, until their launch is repeated or asked for."""
         self._promised: dict[str, Site] = {}
         """Agent and role with room for the replacement of a taskgroup whose launch did not leave."""
+        self._began = turn.now
+        """Unix seconds of the begin of the term: later launches are those of this leader."""
         self._due = WorkQueue()
         """Taskgroups of both kinds, by the time at which their room is free for all."""
 
@@ -55,7 +57,8 @@ class InterruptedLaunches:
     def recover(self) -> None:
         """Holds the room of the taskgroups without a report."""
         turn = self._turn
-        turn.context.gates = (*turn.context.gates, self)
+        for name in (*self._waiting, *self._promised):
+            self._free(name)
         if turn.options.traits.capacity != "leased":
             return
         for group in turn.state.taskgroups.values():
@@ -129,6 +132,8 @@ class InterruptedLaunches:
         """The version of a taskgroup whose launch may not have left; None for all others. A taskgroup that is bound to
         its agent competes with none, and placeholders with held room have no launch."""
         if group.status != "Staging" or group.started or group.killing_since or group.unreachable_since:
+            return None
+        if group.created_at > self._began:
             return None
         state = self._turn.state
         application = state.applications.get(group.application_key)

@@ -51,6 +51,8 @@ class KeptRooms:
 
     def recover(self) -> None:
         """Takes up the taskgroups that exist."""
+        self._live.clear()
+        self._missed.clear()
         for group in self._turn.state.taskgroups.values():
             if self._is_kept(group):
                 self._follow(group)

@@ -93,6 +93,8 @@ class Daemonsets:
 
     def recover(self) -> None:
         """Marks all daemonsets to be looked at."""
+        self._work.clear()
+        self._admitted.clear()
         self._work.mark(*self._turn.state.daemonsets)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:

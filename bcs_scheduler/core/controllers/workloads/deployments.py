@@ -48,6 +48,8 @@ class Deployments:
 
     def recover(self) -> None:
         """Takes up all deployments and examines each in the first turn."""
+        for known in (self._owned, self._owner, self._limits_commands, self._work):
+            known.clear()
         for application in self._turn.state.applications.values():
             self._own(application.key, application)
         # In the first turn, because nothing may change while the core is being built.

@@ -37,6 +37,8 @@ class QueuedRequests:
 
     def recover(self) -> None:
         """Takes up all requests that wait; the first turn looks at their objects."""
+        self._targets.clear()
+        self._work.clear()
         for transaction in self._turn.state.transactions.values():
             if transaction.waiting:
                 self._work.put(self._follow(transaction), 0.0)

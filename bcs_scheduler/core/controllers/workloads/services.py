@@ -90,6 +90,11 @@ class Services:
     def recover(self) -> None:
         """Derives the members of all services from the records."""
         state = self._turn.state
+        for known in (
+            self._bound, self._anchored, self._rosters, self._services_of, self._surveys, self._moved, self._owners,
+            self._stale, self._withdrawn,
+        ):  # fmt: skip
+            known.clear()
         for key, application in state.applications.items():
             self._owners.setdefault(application.namespace, {})[key] = application.deployment
         for key, service in state.services.items():

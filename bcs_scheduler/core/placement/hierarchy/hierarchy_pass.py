@@ -240,6 +240,14 @@ class HierarchyPass(SessionPass):
         self._unsettled.clear()
         self._rest.clear()
 
+    def forget(self) -> None:
+        """Like `SessionPass.forget`; the trees are made anew."""
+        super().forget()
+        self._forget()
+        self._unfinished, self._following, self._outdated = False, False, True
+        self._unsettled.clear()
+        self._unknown.clear()
+
     def _session(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
         rest = self._rest.pop(role, None)
         if rest is None or caps or not rest.holds(role, demands, self._snapshots):

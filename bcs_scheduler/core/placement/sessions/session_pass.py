@@ -140,6 +140,15 @@ class SessionPass(PlacementPass):
         self._leaving.clear()
         self._waiting = False
 
+    def forget(self) -> None:
+        """Like `PlacementPass.forget`; the snapshots are made anew."""
+        super().forget()
+        self._nominations.clear()
+        self._leaving.clear()
+        self._prompt.clear()
+        self._snapshots.forget()
+        self._waiting = False
+
     def promised(self) -> Collection[str]:
         """See `PlacementPass.promised`."""
         return {promise.agent for promise in self._nominations.values()}
