@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, managed, plans, policies, requests
+from bcs_scheduler.core.interface import (
+    cluster_manager,
+    inputs,
+    leased,
+    losses,
+    managed,
+    plans,
+    policies,
+    requests,
+    unknown,
+)
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
@@ -37,9 +47,11 @@ from store.records import (
     Service,
     ServicePort,
     TaskGroup,
+    UnknownHalt,
     Webhook,
 )
 from store.records.definition import Constraint, HealthCheck
+from transactions.rules.taskgroups.task_states import TaskState
 
 Batch = tuple[inputs.Input, ...]
 Prepare = Callable[[World, str], Batch]
@@ -456,6 +468,29 @@ def resume_replacements(world: World, name: str) -> Batch:
     framework = world.core.state.framework
     world.core.state.apply("framework", "framework", msgspec.structs.replace(framework, halt=halt))
     return one(losses.ResumeReplacements())
+
+
+def unknown_task(application: str) -> cluster_manager.StatusUpdate:
+    """A task that runs and that the store does not know; its id is older than all records."""
+    task = f"1500000000000000000.0.0.{application}.default.c"
+    return cluster_manager.StatusUpdate(
+        task_id=task, state=TaskState.RUNNING, agent_id=agent_name(3), uuid=application.encode()
+    )
+
+
+@case(cluster_manager.StatusUpdate)
+def a_task_that_the_store_does_not_know(world: World, name: str) -> Batch:
+    return one(unknown_task(f"old-{name}"))
+
+
+@case(unknown.DecideUnknown)
+def an_operator_decides_about_an_unknown_task(world: World, name: str) -> Batch:
+    """The halt ends."""
+    halt = UnknownHalt(since=world.now, taskgroups=2, total=100, newer=0)
+    framework = world.core.state.framework
+    world.core.state.apply("framework", "framework", msgspec.structs.replace(framework, unknown=halt))
+    world.core.unknown_tasks.heard(unknown_task(f"ended-{name}"), ended=False, runs=True)
+    return one(unknown.DecideUnknown(decision="end"))
 
 
 # --- deployments ----------------------------------------------------------------------------------------------

@@ -19,7 +19,17 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.controllers.cluster import reconciler
-from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, managed, plans, policies, requests
+from bcs_scheduler.core.interface import (
+    cluster_manager,
+    inputs,
+    leased,
+    losses,
+    managed,
+    plans,
+    policies,
+    requests,
+    unknown,
+)
 from benchmarks.synthetic import SPACE, World
 from store.records import Service, ServicePort
 from tests.counting import lines
@@ -65,7 +75,7 @@ def worlds() -> Iterator[Worlds]:
 def test_every_kind_of_event_and_command_has_a_case() -> None:
     kinds = {
         kind
-        for module in (inputs, cluster_manager, leased, losses, plans, requests, policies, managed)
+        for module in (inputs, cluster_manager, leased, losses, plans, requests, policies, managed, unknown)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, inputs.Input)
     }
