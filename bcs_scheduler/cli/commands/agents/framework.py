@@ -58,8 +58,8 @@ def show(session: Session, output: str) -> None:
 def adopt(session: Session, applications: tuple[str, ...], dry_run: bool) -> None:
     """Let taskgroups run that the store does not know; all of them, or those of some applications.
 
-    The scheduler does not manage adopted taskgroups: it does not restart, count, scale or publish them, because a task
-    does not tell the definition from which it was launched. `show` lists them, `end --adopted` ends them.
+    The scheduler does not manage adopted taskgroups: it does not restart, count, scale or publish them, because their
+    definition is not known. `show` lists them, `end --adopted` ends them.
     """
     _decide(session, "adopt", "adopted", applications, adopted=False, dry_run=dry_run)
 
