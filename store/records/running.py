@@ -379,6 +379,8 @@ class Drain(Part, frozen=True, kw_only=True):
     failed: bool = False
     """The phase is Failed. For schedulers of version 0.1."""
     message: str = ""
+    blocked: bool = False
+    """No taskgroup has been on its way for some time, and the message has the causes."""
 
 
 class AgentSetting(Record, frozen=True, kw_only=True):

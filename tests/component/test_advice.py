@@ -20,7 +20,7 @@ from bcs_scheduler.core.rollout.update_records import MOST_RETIRING
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.watching.hub import Hub
 from store.advice import ADVICE, AdviceCode, advise
-from store.records import AgentSetting, Application, Drain, PriorityClass, Queue, Strategy
+from store.records import AgentSetting, Application, Drain, Namespace, PriorityClass, Queue, Quota, Strategy
 from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.component.apiserver import Api, Switchboard, serving
 from tests.unit.agentlab import Cluster
@@ -29,6 +29,8 @@ from tests.unit.lab import Lab, version
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
 from tests.unit.test_core_daemonsets_stuck import running as daemonset_of
 from tests.unit.test_core_daemonsets_stuck import update as updated
+from tests.unit.test_core_drains import deployed as deployed_on_agents
+from tests.unit.test_core_drains import loaded as drained_later
 from tests.unit.test_core_loss_guard import LARGE, Losing
 from tests.unit.test_core_queue import launching
 from tests.unit.test_core_rollout_superseding import suspended
@@ -119,6 +121,33 @@ def _(world: World) -> Given:
     agent(world, cordoned=False)
     assert world.bcs("delete", "agent", "host-1") == 6
     return Given({"name": "host-1"})
+
+
+def draining(world: World, lab: Cluster) -> None:
+    assert not lab.ask(requests.DrainAgent(agent="a0", at_once=4)).error
+    lab.wait(1)
+    drain = lab.core.state.agent_settings["a0"].drain
+    assert drain is not None
+    world.said += drain.message
+    world.show(lab.core)
+
+
+@situation("explain_waiting")
+def _(world: World) -> Given:
+    lab = drained_later(4, max_unavailable=1)
+    lab.report(lab.group(3), "FAILED")
+    lab.report(lab.group(3), "STARTING")
+    draining(world, lab)
+    return Given({"name": "web", "namespace": "default"})
+
+
+@situation("look_at_quota")
+def _(world: World) -> Given:
+    lab = deployed_on_agents(2)
+    quota = Namespace(name="default", quota=Quota(taskgroups=2))
+    assert not lab.ask(requests.PutNamespace(namespace=quota)).error
+    draining(world, lab)
+    return Given({"namespace": "default"})
 
 
 # --- deployments --------------------------------------------------------------------------------------------------

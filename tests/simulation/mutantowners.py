@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.cluster import drains
+from bcs_scheduler.core.controllers.cluster import drains, stand_ins
 from bcs_scheduler.core.controllers.workloads import deployments, queued_requests, services
 from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.rollout import amendments, update_records
@@ -100,6 +100,14 @@ def overlook_taskgroups(patch: pytest.MonkeyPatch) -> None:
 
 def drain_at_any_price(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(drains, "blocker", lambda state, group: "")
+
+
+def move_without_stand_ins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stand_ins.StandIns, "before_end", lambda *words: "")
+
+
+def keep_stand_ins(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stand_ins.StandIns, "end_unneeded", lambda *words: None)
 
 
 def count_anew(patch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,7 @@ class Ownership:
         for group in placed:
             self._alone_on_agent(group, after)
         self._drains_keep_bounds(unit, after, ended)
+        self._stand_ins_keep_bounds(unit, after)
 
     @staticmethod
     def _ends_when_all_serve(old: Record | None, new: Deployment, after: Records) -> None:
@@ -163,17 +164,31 @@ class Ownership:
             assert isinstance(version, Version)
             bound = version.max_unavailable or default_bound(application.instances)
             owner = after.get(("deployment", f"{application.namespace}/{application.deployment}"))
+            wanted = application.instances
             if isinstance(owner, Deployment):
-                bound = owner.strategy.max_unavailable
+                bound, wanted = owner.strategy.max_unavailable, owner.instances
             members = [
                 g for g in _of(after, TaskGroup) if (g.namespace, g.application) == (group.namespace, group.application)
             ]
             counted = is_ready if application.deployment or application.type == "daemonset" else ready
             left = sum(1 for g in members if counted(g))
-            if left < application.instances - bound:
-                raise Violation(
-                    "I23", f"a drain leaves {left} of {application.instances} of {application.key} ready", group.id
-                )
+            if left < wanted - bound:
+                raise Violation("I23", f"a drain leaves {left} of {wanted} of {application.key} ready", group.id)
+
+    @staticmethod
+    def _stand_ins_keep_bounds(unit: Unit, after: Records) -> None:
+        """I23: a scale to more than its deployment wants stays within the surge of the deployment."""
+        for change in unit.changes:
+            application = change.record
+            if not isinstance(application, Application) or application.rolling or not application.deployment:
+                continue
+            owner = after.get(("deployment", f"{application.namespace}/{application.deployment}"))
+            if not isinstance(owner, Deployment) or owner.status != "Running":
+                continue
+            beyond = application.instances - owner.instances
+            if beyond > owner.strategy.max_surge:
+                words = f"{application.key} has {beyond} stand-ins, {owner.strategy.max_surge} may be"
+                raise Violation("I23", words, application.key)
 
     # --- after a turn -----------------------------------------------------------------------------------------
 

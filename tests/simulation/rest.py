@@ -2,7 +2,8 @@
 
 C8   deployments have come through their updates: one application, all of it at the revision that is wanted
 C9   every agent that a daemonset admits runs one taskgroup of it, unless there is no room; no other agent does
-C10  no agent is being drained any more, unless what is left has nowhere to go
+C10  no agent is being drained any more, unless what is left has nowhere to go; a drain that has not ended names its
+     cause
 """
 
 from __future__ import annotations
@@ -12,7 +13,17 @@ from typing import TypeVar
 
 import msgspec
 
-from store.records import AgentSetting, Application, Daemonset, Deployment, Record, Revision, TaskGroup, Version
+from store.records import (
+    AgentSetting,
+    Application,
+    Daemonset,
+    Deployment,
+    Namespace,
+    Record,
+    Revision,
+    TaskGroup,
+    Version,
+)
 from tests.simulation.agents import Agent
 from tests.simulation.mesos import Master
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection
@@ -60,7 +71,8 @@ class Rest:
         application = self._durable.get(("application", f"{deployment.namespace}/{deployment.application}"))
         if not isinstance(application, Application) or application.rolling:
             return "C8", f"{key} is at rest, {deployment.application} is not", key
-        if application.instances != deployment.instances:
+        beyond = application.instances - deployment.instances
+        if beyond and not (0 < beyond <= deployment.strategy.max_surge and self._is_drained(application)):
             return "C8", f"{key} x{deployment.instances} has {application.key} x{application.instances}", key
         left = [a.name for a in self._all(Application) if a.deployment == deployment.name and a != application]
         left = [name for name in left if ("application", f"{deployment.namespace}/{name}") in self._durable]
@@ -149,6 +161,13 @@ class Rest:
 
     # --- drains -----------------------------------------------------------------------------------------------
 
+    def _is_drained(self, application: Application) -> bool:
+        """A taskgroup of the application is on an agent that is still being drained: others may stand in for it."""
+        drained = {s.agent for s in self._all(AgentSetting) if s.drain is not None and not s.drain.done_at}
+        agents = {a.id for a in self._master.registered.values() if a.attributes["InnerIP"] in drained}
+        groups = self._all(TaskGroup)
+        return any(f"{g.namespace}/{g.application}" == application.key and g.agent_id in agents for g in groups)
+
     def _drain(self, setting: AgentSetting) -> Problem:
         """What is left has nowhere to go, or its application could not bear the loss."""
         here = [a for a in self._master.registered.values() if a.attributes["InnerIP"] == setting.agent]
@@ -156,7 +175,17 @@ class Rest:
         for group in groups:
             if self._could_move(group):
                 return "C10", f"{group.id} is still on {group.agent_id}, which is being drained", group.id
-        return None if groups else ("C10", f"the drain of {setting.agent} does not end", setting.agent)
+        if not groups:
+            return "C10", f"the drain of {setting.agent} does not end", setting.agent
+        drain = setting.drain
+        assert drain is not None
+        if not drain.blocked or "; " not in drain.message:
+            return (
+                "C10",
+                f"the drain of {setting.agent} does not end and names no cause: {drain.message}",
+                setting.agent,
+            )
+        return None
 
     def _could_move(self, group: TaskGroup) -> bool:
         application = self._durable[("application", f"{group.namespace}/{group.application}")]
@@ -164,18 +193,27 @@ class Rest:
         members = [g for g in self._all(TaskGroup) if f"{g.namespace}/{g.application}" == application.key]
         owner = self._durable.get(("deployment", f"{application.namespace}/{application.deployment}"))
         bound = owner.strategy.max_unavailable if isinstance(owner, Deployment) else 1
-        if application.type == "daemonset" or application.rolling or not bound:
+        if application.type == "daemonset" or application.rolling:
             return False
+        if not bound and self._is_limited(application.namespace):
+            return False  # the quota may have no room for a stand-in
         counts = is_ready if application.deployment else ready
-        if sum(map(counts, members)) < application.instances:
+        wanted = owner.instances if isinstance(owner, Deployment) else application.instances
+        if sum(map(counts, members)) < wanted:
             return False
         neighbours = neighbours_in(self._durable.values())
-        alone = Neighbours([g for g in neighbours.live if g.id != group.id], neighbours.versions)
+        # Without a taskgroup that may be unavailable, the first new one runs beside all present ones.
+        beside = [g for g in neighbours.live if not bound or g.id != group.id]
+        alone = Neighbours(beside, neighbours.versions)
         version = neighbours.versions[application.key, group.version]
         return any(
             agent.id != group.agent_id and self._fits(version, agent, alone)
             for agent in self._master.registered.values()
         )
+
+    def _is_limited(self, namespace: str) -> bool:
+        settings = self._durable.get(("namespace", namespace))
+        return isinstance(settings, Namespace) and settings.quota is not None
 
     def _all(self, kind: type[R]) -> list[R]:
         return [record for record in self._durable.values() if isinstance(record, kind)]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
-from store.records import Deployment, Drain, Strategy, TaskGroup
+from store.records import Drain, Strategy, TaskGroup
 from store.records.definition import Constraint, Container, HealthCheck
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
+from tests.unit.rollinglab import named, wish
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 
@@ -271,19 +272,149 @@ def test_waits_while_an_operation_works_on_the_application() -> None:
     assert re.search(r"update \d{6} works on ", of(lab).message)
 
 
-def test_waits_for_what_its_deployment_allows() -> None:
-    lab = loaded(2)
-    owner = Deployment(namespace="default", name="d", application="web", strategy=Strategy(max_unavailable=0))
-    lab.core.turn_context.uow.put(owner)
-    state = lab.core.state
-    lab.core.turn_context.uow.put(state.applications[KEY].__class__(**{
-        field: getattr(lab.application, field) for field in lab.application.__struct_fields__ if field != "deployment"
-    }, deployment="d"))  # fmt: skip
-    lab.turn()
+# --- deployments that may surge ---------------------------------------------------------------------------------
+
+
+def deployed(instances: int = 3, strategy: Strategy | None = None, agents: int = 2, **fields: Any) -> Cluster:
+    """A deployment that runs all on a0, and agents with room."""
+    lab = Cluster(agents)
+    wanted = wish(instances, strategy=strategy or Strategy(max_unavailable=0, max_surge=2))
+    assert not lab.ask(requests.CreateDeployment(deployment=wanted, version=named(instances, "web", **fields))).error
+    lab.offer("a0")
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    assert len(on(lab)) == instances and lab.core.state.deployments[KEY].status == "Running"
+    lab.offers()
+    return lab
+
+
+def settle(lab: Cluster) -> int:
+    """Plays the agents until nothing changes any more; the most that were there at any moment."""
+    most = 0
+    for _ in range(20):
+        for group in list(lab.core.state.taskgroups.values()):
+            if group.killing_since and not group.ended:
+                lab.report(group, "KILLED")
+            elif not group.started and not group.ended:
+                lab.report(group, "RUNNING")
+        most = max(most, sum(not group.ended for group in lab.core.state.taskgroups.values()))
+        lab.offers()
+        lab.wait(0.6)
+    return most
+
+
+@pytest.mark.parametrize("at_once", [1, 3])
+@pytest.mark.parametrize(
+    ("unavailable", "surge", "order", "least"),
+    [(0, 2, "CreateFirst", 3), (0, 1, "CreateFirst", 3), (0, 1, "DeleteFirst", 3), (1, 1, "CreateFirst", 2)],
+)
+def test_a_deployment_that_may_surge_is_moved_with_stand_ins(
+    unavailable: int, surge: int, order: Any, least: int, at_once: int
+) -> None:
+    lab = deployed(3, Strategy(max_unavailable=unavailable, max_surge=surge, order=order))
+    assert not drain(lab, at_once=at_once).error
+    lab.wait(1)
+    (extra,) = {len(lab.groups) - 3}
+    assert 1 <= extra <= surge and len(on(lab)) == 3, "new ones start first"
+    assert not [group for group in on(lab) if group.killing_since]
+    assert finish(lab) >= least
+    settle(lab)
+    assert not on(lab) and ready(lab) == 3 and {group.index for group in lab.groups} == {0, 1, 2}
+    assert lab.application.instances == lab.core.state.deployments[KEY].instances == 3
+
+
+@pytest.mark.parametrize("moment", range(6))
+def test_a_new_leader_continues_with_the_stand_ins(moment: int) -> None:
+    lab = deployed(2)
+    assert not drain(lab).error
+    for _ in range(moment):
+        lab.wait(0.6)
+        for group in lab.groups:
+            if group.killing_since and not group.ended:
+                lab.report(group, "KILLED")
+            elif not group.started and not group.ended:
+                lab.report(group, "RUNNING")
+        lab.offers()
+    lab = lab.succeed()
+    lab.list()
+    assert finish(lab) >= 2
+    settle(lab)
+    assert ready(lab) == 2 and {group.index for group in lab.groups} == {0, 1}
+
+
+def test_stand_ins_end_with_a_drain_that_a_user_ends() -> None:
+    lab = deployed(2)
+    drain(lab)
+    lab.wait(1)
+    assert len(lab.groups) == 3
+    assert not lab.ask(requests.SetAgent(agent="a0", disabled=False)).error
+    settle(lab)
+    assert len(lab.groups) == 2 and len(on(lab)) == 2 and lab.application.instances == 2
+
+
+@pytest.mark.parametrize("instances", [1, 3, 5])
+def test_requests_of_users_go_before_stand_ins(instances: int) -> None:
+    lab = deployed(2)
+    drain(lab)
+    lab.wait(1)
+    scaled = requests.ScaleDeployment(namespace="default", name="web", instances=instances)
+    assert not lab.ask(scaled).error
+    assert finish(lab) >= min(2, instances)
+    settle(lab)
+    assert ready(lab) == instances == lab.application.instances and not on(lab)
+
+
+def test_a_deployment_without_room_for_a_stand_in_waits_and_says_so() -> None:
+    lab = deployed(2, agents=1)
     drain(lab)
     lab.wait(2)
-    assert "maxUnavailable 0" in of(lab).message
-    assert ready(lab) == 2
+    assert "no other agent has room for default/web" in of(lab).message
+    assert ready(lab) == 2 == len(lab.groups)
+
+
+def test_a_stand_in_that_does_not_become_ready_is_named() -> None:
+    lab = deployed(2)
+    drain(lab)
+    lab.wait(2)
+    assert "1 stand-in of default/web is not ready yet" in of(lab).message
+    assert ready(lab) == 2 and not of(lab).blocked
+    lab.wait(15)
+    assert of(lab).blocked
+
+
+def test_a_drain_without_movement_counts_as_blocked_until_it_moves() -> None:
+    lab = deployed(2, agents=1)
+    drain(lab)
+    lab.wait(9)
+    assert not of(lab).blocked
+    lab.wait(2)
+    assert of(lab).blocked
+    lab.wait(5)
+    lab = lab.succeed()
+    lab.list()
+    lab.wait(1)
+    assert of(lab).blocked, "also for a new leader"
+    logged = [h for log in lab.core.state.event_logs.values() for h in log.events if h.reason == "DrainBlocked"]
+    (event,) = logged
+    assert (event.object, event.key, event.level) == ("agent", "a0", "warning")
+    assert "no other agent has room" in event.message and "helps" in event.message
+    lab.join("a1")
+    settle(lab)
+    assert of(lab).done_at and not of(lab).blocked and not on(lab)
+
+
+def test_a_halted_update_blocks_a_drain_and_the_way_on_is_named() -> None:
+    lab = deployed(2, Strategy(max_unavailable=0, max_surge=1, manual=True))
+    update = requests.UpdateDeployment(
+        deployment=wish(2, strategy=Strategy(max_unavailable=0, max_surge=1, manual=True)),
+        version=named(2, "web", labels={"revision": "2"}),
+    )
+    assert not lab.ask(update).error
+    settle(lab)
+    assert lab.core.state.deployments[KEY].status == "UpdatePaused"
+    drain(lab)
+    lab.wait(1)
+    assert "default/web is being updated; resume or cancel it" in of(lab).message
 
 
 def test_what_fails_by_itself_uses_up_the_bound() -> None:

@@ -25,11 +25,18 @@ from transactions.text import counted
 
 
 def create(
-    ctx: Context, application: Application, target: int, *, inner: bool = False, on_conflict: OnConflict = "fail"
+    ctx: Context,
+    application: Application,
+    target: int,
+    *,
+    inner: bool = False,
+    on_conflict: OnConflict = "fail",
+    stand_ins: int = 0,
 ) -> Transaction | None:
     """Writes the new instance count and the transaction. None if there is nothing to do
     (docs/original.md#scale-to-the-same), or if the running operation leads to that number anyway. A superseded update
-    continues as an update with the new number of taskgroups. Raises Refused (conflict, invalid)."""
+    continues as an update with the new number of taskgroups. `stand_ins`: number of the taskgroups that stand in for
+    those of a drained agent. Raises Refused (conflict, invalid)."""
     running = conflicts.to_supersede(ctx, application, "scale", on_conflict, inner=inner)
     if target < 0:
         raise Refused("invalid", f"instances must be at least 0, not {target}", "$.instances")
@@ -45,7 +52,8 @@ def create(
         version=application.version,
         inner=inner,
         life=ctx.options.periods.rolling_down if inner and down else 0.0,
-        note=f"application in scaling from {len(taken)} to {target}",
+        note=f"application in scaling from {len(taken)} to {target}"
+        + (f": {counted(stand_ins, 'stand-in')} for a drain" if stand_ins else ""),
     )
     transaction = base.begin(ctx, INNER_SCALE if inner else SCALE, application, terms)
     conflicts.supersede(ctx, running, transaction)

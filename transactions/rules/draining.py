@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from store.records import Application, DrainPhase, ReschedulePayload, TaskGroup, Transaction
+from store.advice import advise
+from store.records import Application, Deployment, DrainPhase, ReschedulePayload, TaskGroup, Transaction
 from store.state.reader import StateReader
 from transactions import text
 from transactions.kinds.update import default_bound
@@ -91,23 +92,53 @@ def blocker(state: StateReader, group: TaskGroup) -> str:
             return f"it is being replaced already ({text.named(running.type, running.id)})"
     deployment = state.deployments.get(application.deployment_key)
     if application.rolling or (deployment is not None and deployment.status in UPDATING):
-        return f"deployment {application.deployment_key} is being updated"
+        return f"deployment {application.deployment_key} is being updated{_way_on(deployment)}"
     bound = bound_of(state, application)
-    if bound < 1:
+    beyond = stand_ins_of(state, deployment) if deployment is not None else 0
+    if bound + beyond < 1:
         return f"{application.key} allows no taskgroup to be unavailable (maxUnavailable 0)"
     groups = list(state.groups_of(application.key).values())
     if is_ready_or_finished(group):
         counted = is_ready if lasting(application) else is_ready_or_finished
-        ready, least = sum(map(counted, groups)), application.instances - bound
+        instances = application.instances - beyond
+        ready, least = sum(map(counted, groups)), instances - bound
         if ready - 1 < least:
-            wanted = text.counted(application.instances, "taskgroup")
-            return f"{ready} of {wanted} of {application.key} {text.are(ready)} ready, {least} must stay so"
+            wanted = text.counted(instances, "taskgroup")
+            words = f"{ready} of {wanted} of {application.key} {text.are(ready)} ready, {least} must stay so"
+            return f"{words}; {advise('explain_waiting', name=application.name, namespace=application.namespace)}"
     elif group.status in READY:
         # It runs and may work although its checks fail, so it is treated as in an update.
         changing = sum(1 for other in groups if other.status not in READY or other.killing_since)
-        if changing >= bound:
+        if changing >= bound + beyond:
             return f"{text.counted(changing, 'taskgroup')} of {application.key} {text.are(changing)} changing already"
     return ""
+
+
+def _way_on(deployment: Deployment | None) -> str:
+    """Words for an operation that ends the halt of an update; empty if the update is not halted."""
+    if deployment is None or deployment.status not in ("UpdatePaused", "UpdateSuspend"):
+        return ""
+    return f"; {advise('resume' if deployment.rolling_back else 'resume_or_cancel')}"
+
+
+def surging(state: StateReader, application: Application) -> Deployment | None:
+    """The deployment of an application of which a drain starts new taskgroups before it ends the present ones; None if
+    there is none, or if the deployment is being updated."""
+    deployment = state.deployments.get(application.deployment_key)
+    if deployment is None or deployment.status != "Running" or application.rolling:
+        return None
+    strategy = deployment.strategy
+    first = strategy.order == "CreateFirst" or strategy.max_unavailable < 1
+    return deployment if first and strategy.max_surge > 0 else None
+
+
+def stand_ins_of(state: StateReader, deployment: Deployment) -> int:
+    """Number of taskgroups that the deployment has beyond its own number while a drain moves others: its application
+    wants them, the deployment does not."""
+    application = state.applications.get(deployment.application_key)
+    if application is None or application.rolling or deployment.status != "Running":
+        return 0
+    return max(0, application.instances - deployment.instances)
 
 
 def bound_of(state: StateReader, application: Application) -> int:

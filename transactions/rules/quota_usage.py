@@ -30,6 +30,7 @@ from store.records.definition import Amounts
 from store.state.reader import StateReader
 from transactions.base import Overhead
 from transactions.resources import resource_request
+from transactions.rules.draining import stand_ins_of
 
 R = TypeVar("R")
 MOVING = ("Update", "UpdatePaused", "UpdateSuspend")
@@ -81,7 +82,7 @@ def of_deployment(state: StateReader, deployment: Deployment, overhead: Overhead
     """Quota usage of a deployment. During an update, instances and surge count with the greater request of both
     sides."""
     sides = []
-    counts = [deployment.instances]
+    counts = [deployment.instances + stand_ins_of(state, deployment)]
     for name in deployment.sides:
         application = state.applications.get(object_key(deployment.namespace, name))
         version = state.version(application.key, application.version) if application is not None else None

@@ -55,6 +55,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     reregistered_time: int
     drain: str
     """State of the drain, if there is one: draining, drained or failed; empty otherwise."""
+    drain_message: str
+    """Causes why the drain is blocked or has failed; empty otherwise."""
 
 
 class ClusterResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -305,7 +307,12 @@ def _agent(state: StateReader, known: _Known, listed: ListedAgent | None) -> Age
         registered_time=registered,
         reregistered_time=registered,
         drain=drain_state(setting.drain) if setting is not None else "",
+        drain_message=_drain_message(setting.drain) if setting is not None else "",
     )
+
+
+def _drain_message(drain: Drain | None) -> str:
+    return drain.message if drain is not None and (drain.blocked or drain.phase == "Failed") else ""
 
 
 def drain_state(drain: Drain | None) -> str:

@@ -91,7 +91,8 @@ def _drained(agent: Json) -> str:
             return f"all its taskgroups were moved away; {advise('uncordon_drained', name=name)}"
         case "failed":
             return f"not all its taskgroups could be moved away in time; {advise('drain_again', name=name)}"
-    return "its taskgroups are being moved away"
+    causes = agent.get("drain_message")
+    return f"its taskgroups are being moved away{f', which is blocked: {causes}' if causes else ''}"
 
 
 def _delete(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:

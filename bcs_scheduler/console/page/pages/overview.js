@@ -142,7 +142,8 @@ export function problems(store) {
   for (const agent of store.all("agent")) {
     const [name, address] = [agent.hostname || agent.key, to.agent(agentName(agent))];
     if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name, address, why: `not registered with the Mesos master; ${counted(agent.taskgroups, "taskgroup")}` });
-    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name, address, why: counted(agent.taskgroups, "taskgroup is left", "taskgroups are left") });
+    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name, address, why: agent.drain_message || counted(agent.taskgroups, "taskgroup is left", "taskgroups are left") });
+    else if (agent.drain_message) found.push({ order: 2, label: "Drain blocked", tone: "busy", name, address, why: agent.drain_message });
   }
   return found.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
 }

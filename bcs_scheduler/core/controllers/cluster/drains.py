@@ -8,7 +8,7 @@ message says so. Drains of several agents share the disruption budgets of the ap
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from functools import partial
 
@@ -16,6 +16,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
+from bcs_scheduler.core.controllers.cluster.stand_ins import StandIns
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
 from bcs_scheduler.core.placement.rebalancing import take_out
@@ -38,6 +39,8 @@ AT_ONCE = 4
 MOST_WAITING = 1000
 """Number of waiting slots that are taken into account. While there are more, no taskgroup is ended to be moved: a drain
 is not urgent enough to match all waiting slots in each turn."""
+BLOCKED = 10.0
+"""Seconds without a taskgroup on its way after which a drain counts as blocked."""
 REASONS_SHOWN = 3
 BEGINS = "begins"
 """Message of a drain that has not been looked at. Schedulers of version 0.1 compare it, so it must not change as long
@@ -54,6 +57,9 @@ class Drains:
         """Keys of the settings whose drains run."""
         self._moves: dict[str, dict[str, None]] = {}
         """Ids of RESCHEDULEs by the key of the agent they lead away from."""
+        self._stand_ins = StandIns(turn)
+        self._waits: dict[str, float] = {}
+        """Unix seconds since which no taskgroup of an agent has been on its way, by key of the settings."""
         self._next = 0.0
         self._round: deque[str] = deque()
         """Keys of the settings that the present round has not come to."""
@@ -68,6 +74,7 @@ class Drains:
         self._forget_waiting()
         self.notice([("agentsetting", key) for key in state.agent_settings])
         self.notice([("transaction", key) for key in state.transactions])
+        self._stand_ins.recover()
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows agent settings with drains, and the transactions that move taskgroups."""
@@ -82,16 +89,20 @@ class Drains:
                 else:
                     self._open.pop(key, None)
                     self._moves.pop(key, None)
+                    self._waits.pop(key, None)
+                    self._stand_ins.ended(key)
             elif kind == "transaction":
                 move = state.transactions.get(key)
                 agent = drained_agent(move) if move is not None else ""
                 if agent in self._open:
                     self._moves.setdefault(agent, {})[key] = None
+            elif kind in ("application", "deployment"):
+                self._stand_ins.notice(kind, key)
 
     def tick(self) -> None:
         """Continues all open drains, every `PERIOD` seconds, as far as the time of the turn allows."""
         turn = self._turn
-        if not self._open or (turn.now < self._next and not self._round):
+        if not self._active or (turn.now < self._next and not self._round):
             return
         if not self._round:
             self._next = turn.now + PERIOD
@@ -112,6 +123,11 @@ class Drains:
                 turn.cut()
         finally:
             self._forget_waiting()
+        self._stand_ins.end_unneeded(self._open)
+
+    @property
+    def _active(self) -> bool:
+        return bool(self._open) or self._stand_ins.present
 
     def _forget_waiting(self) -> None:
         waiting, self._waiting = self._waiting, None
@@ -120,7 +136,7 @@ class Drains:
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next round; now if a round is not done, None without open drains."""
-        if not self._open:
+        if not self._active:
             return None
         return self._turn.now if self._round else self._next
 
@@ -134,6 +150,7 @@ class Drains:
             return  # the drain has ended in this turn
         agent_ids = turn.agents_named(key)
         found = remaining_work(turn.state, agent_ids, self._moves_of(key, drain))
+        self._stand_ins.needed(key, found.left, found.arriving)
         if drain.daemonsets and not found.left:
             for group in found.daemonsets:
                 daemonset.end_as_misplaced(turn.context, group)
@@ -149,20 +166,21 @@ class Drains:
             words = f"its time is over: {counted(len(found.left), 'taskgroup')} left{f'; {why}' if why else ''}"
             self._end(setting, drain, words, failed=True)
         else:
-            self._record_phase(setting, drain, self._move(setting, drain, found))
+            self._record_phase(setting, drain, *self._move(setting, drain, found))
 
     def _moves_of(self, key: str, drain: Drain) -> list[Transaction]:
         transactions = self._turn.state.transactions
         known = [transactions.get(identity) for identity in self._moves.get(key, ())]
         return [move for move in known if move is not None and move.created_at >= drain.since]
 
-    def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> str:
-        """Ends as many as may be on their way. Returns how things stand."""
+    def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> tuple[str, bool]:
+        """Ends as many as may be on their way. Returns how things stand, and True if nothing is on its way."""
         turn = self._turn
         room = drain.at_once - len(found.arriving)
         started = 0
         reasons: dict[str, str] = {}
         full: dict[tuple[str, str], str] = {}
+        kinds = Counter((group.application_key, group.version) for group in found.left)
         """Requests without a place: they are not tried again with another taskgroup of the same kind."""
         # Taskgroups that are not ready are moved first: that disrupts nothing.
         for group in sorted(found.left, key=is_ready_or_finished):
@@ -171,7 +189,13 @@ class Drains:
             if group.killing_since:
                 continue
             kind = (group.application_key, group.version)
-            words = full.get(kind) or blocker(turn.state, group)
+            words = (
+                full.get(kind)
+                or self._stand_ins.before_end(
+                    group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, group)
+                )
+                or blocker(turn.state, group)
+            )
             if not words and (words := self._no_place(group) or self._refusal(group)):
                 full[kind] = words
             if not words:
@@ -187,7 +211,7 @@ class Drains:
             words += f"; {_listed(reasons.values())}"
         elif found.arriving and not started:
             words += f"; {_listed(f'{name} is not ready yet' for name in found.arriving)}"
-        return words
+        return words, not under_way and not any(group.killing_since for group in found.left)
 
     def _start(self, agent: str, group: TaskGroup) -> str:
         """Moves a taskgroup; or why it cannot be."""
@@ -206,6 +230,9 @@ class Drains:
         ]
         return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
 
+    def _no_place_by_policy(self, group: TaskGroup) -> str:
+        return self._no_place(group) or self._refusal(group)
+
     def _no_place(self, group: TaskGroup) -> str:
         """Explains why the taskgroup would find no place now, behind all open demands; empty if it would find one.
         Agents that are being drained are cordoned, so they are not used. Without offers the answer is not known, and
@@ -222,7 +249,8 @@ class Drains:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
         found = self._waiting.diagnose(self._demand("drain", group, version), group)
         return (
-            f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)})"
+            f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)}); "
+            "room on another agent helps"
             if found is not None
             else ""
         )
@@ -293,12 +321,20 @@ class Drains:
 
     def _end(self, setting: AgentSetting, drain: Drain, words: str, *, failed: bool) -> None:
         phase: DrainPhase = "Failed" if failed else "Done"
-        ended = msgspec.structs.replace(drain, phase=phase, done_at=self._turn.now, message=words, failed=failed)
+        ended = msgspec.structs.replace(
+            drain, phase=phase, done_at=self._turn.now, message=words, failed=failed, blocked=False
+        )
         self._turn.uow.put(msgspec.structs.replace(setting, drain=ended))
         self._turn.record_event("agent", setting.agent, "DrainFailed" if failed else "DrainFinished", words)
 
-    def _record_phase(self, setting: AgentSetting, drain: Drain, words: str) -> None:
-        going_on = msgspec.structs.replace(drain, phase="Moving", message=words)
+    def _record_phase(self, setting: AgentSetting, drain: Drain, words: str, waits: bool) -> None:
+        if not waits:
+            self._waits.pop(setting.agent, None)
+        now = self._turn.now
+        blocked = waits and (drain.blocked or now >= self._waits.setdefault(setting.agent, now) + BLOCKED)
+        if blocked and not drain.blocked:
+            self._turn.record_event("agent", setting.agent, "DrainBlocked", words)
+        going_on = msgspec.structs.replace(drain, phase="Moving", message=words, blocked=blocked)
         if going_on != drain:
             self._turn.uow.put(msgspec.structs.replace(setting, drain=going_on))
 

@@ -21,6 +21,7 @@ from transactions.kinds import launch, scale, update
 from transactions.kinds.registry import kind_of
 from transactions.resources import resource_request
 from transactions.rules import rolling
+from transactions.rules.draining import stand_ins_of
 from transactions.text import counted
 
 Data = deployment_checks.Data
@@ -227,7 +228,11 @@ def _limits(turn: TurnContext, present: Deployment, asked: requests.UpdateDeploy
     definition = msgspec.structs.replace(
         revisions.definition_of(asked.version, present), instances=asked.deployment.instances
     )
-    version = msgspec.structs.replace(definition, application=present.application)
+    # While stand-ins run for a drain, the application has more taskgroups than its deployment.
+    number = definition.instances + (
+        stand_ins_of(turn.state, present) if definition.instances == present.instances else 0
+    )
+    version = msgspec.structs.replace(definition, application=present.application, instances=number)
     data = commands.change_limits(turn, requests.UpdateApplication(version=version, dry_run=asked.dry_run))
     if data.get("unchanged"):
         return {**deployment_checks.answer_of(turn, present), "unchanged": True}
@@ -362,7 +367,7 @@ def _resize(turn: TurnContext, present: Deployment, instances: int) -> Data:
     sizing = [one for one in turn.state.active_of(application.key).values() if kind_of(turn.state, one).sizes]
     if sizing and application.instances == present.instances == instances:
         return {**deployment_checks.answer_of(turn, present), "unchanged": True}
-    if application.instances != instances:
+    if application.instances != instances or stand_ins_of(turn.state, present):
         for running in sizing:
             turn.engine.end(turn.context, running, "CANCEL", f"deployment {present.key} is scaled to {instances}")
         application = turn.state.applications[application.key]

@@ -1,0 +1,150 @@
+"""Stand-ins: additional taskgroups of deployments that are ready elsewhere before a drain ends the present ones.
+
+A deployment that may surge grows by a few taskgroups while a drain moves others. The taskgroups beyond the number of
+the deployment are its stand-ins; this number is derived from the records of the application and the deployment, so a
+new leader continues. The application becomes smaller again when no drain needs the stand-ins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from bcs_scheduler.core.context import TurnContext
+from store.advice import advise
+from store.records import Application, Deployment, TaskGroup
+from transactions.base import Refused
+from transactions.kinds import scale
+from transactions.resources import resource_request
+from transactions.rules.draining import stand_ins_of, surging
+from transactions.rules.quota_usage import QuotaUsage
+from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
+from transactions.text import are, counted
+
+
+class StandIns:
+    """Begins and ends stand-ins for the controller of drains."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._present: dict[str, None] = {}
+        """Keys of the deployments that may have stand-ins."""
+        self._needed: dict[str, set[str]] = {}
+        """Keys of the applications whose taskgroups a drain moves, by key of the agent's settings. An agent that is
+        missing has not been looked at by this leader."""
+
+    @property
+    def present(self) -> bool:
+        """True if a deployment may have stand-ins."""
+        return bool(self._present)
+
+    def notice(self, kind: str, key: str) -> None:
+        """Follows the numbers of applications and deployments. `kind`: application or deployment."""
+        state = self._turn.state
+        if kind == "application":
+            application = state.applications.get(key)
+            if application is None or not application.deployment:
+                return
+            key = application.deployment_key
+        deployment = state.deployments.get(key)
+        if deployment is not None and stand_ins_of(state, deployment):
+            self._present[key] = None
+        else:
+            self._present.pop(key, None)
+
+    def needed(self, agent: str, left: Iterable[TaskGroup], arriving: Iterable[str]) -> None:
+        """The drain of this agent has these taskgroups left, and these names (`Drains`) on their way."""
+        coming = (name.rpartition("-")[0] for name in arriving)
+        self._needed[agent] = {*(group.application_key for group in left), *coming}
+
+    def ended(self, agent: str) -> None:
+        """The drain of this agent has ended."""
+        self._needed.pop(agent, None)
+
+    def before_end(self, group: TaskGroup, here: int, no_place: Callable[[], str]) -> str:
+        """Makes sure that a stand-in is ready before the taskgroup is ended. Returns the reason to wait; empty if the
+        taskgroup needs no stand-in, or if a stand-in is not possible. `here`: number of taskgroups that the drain
+        wants to move at a time. `no_place`: explains why a taskgroup of this application finds no place."""
+        state = self._turn.state
+        application = state.applications.get(group.application_key)
+        deployment = surging(state, application) if application is not None else None
+        if application is None or deployment is None or not is_ready_or_finished(group):
+            return ""
+        present = stand_ins_of(state, deployment)
+        if not present:
+            return self._begin(application, deployment, group, here, no_place)
+        beyond = [one for one in list(state.groups_of(application.key).values()) if one.index >= deployment.instances]
+        if group in beyond:
+            return ""
+        ready = sum(map(is_ready, beyond))
+        if ready < present:
+            late = present - ready
+            return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet"
+        return ""
+
+    def _begin(
+        self,
+        application: Application,
+        deployment: Deployment,
+        group: TaskGroup,
+        here: int,
+        no_place: Callable[[], str],
+    ) -> str:
+        turn = self._turn
+        if any(not running.taskgroup for running in turn.state.active_of(application.key).values()):
+            return ""
+        version = turn.state.version(application.key, application.version)
+        if version is None:
+            return ""
+        most = min(deployment.strategy.max_surge, here)
+        request = resource_request.total(version, turn.context.overhead)
+        one = QuotaUsage(request.cpus, request.mem, request.disk, 1)
+        number = turn.quotas.room(application.namespace, one, most)
+        # Without room for one more, the disruption budget decides; it may be 0.
+        strict = deployment.strategy.max_unavailable < 1
+        if number < 1:
+            words = f"the quota of namespace {application.namespace} has no room for a stand-in"
+            return f"{words}; {advise('look_at_quota', namespace=application.namespace)}" if strict else ""
+        if words := no_place():
+            return words if strict else ""
+        try:
+            scale.create(turn.context, application, deployment.instances + number, stand_ins=number)
+        except Refused as refused:
+            return refused.message if strict else ""
+        words = f"{counted(number, 'taskgroup')} more, until a drain has moved {group.name} and others"
+        turn.record_event("deployment", deployment.key, "DeploymentStandIn", words)
+        return f"{counted(number, 'stand-in')} of {application.key} {are(number)} being started"
+
+    def end_unneeded(self, drained: Iterable[str]) -> None:
+        """Ends the stand-ins that no drain needs. `drained`: keys of the settings of all agents that are being
+        drained; as long as this leader has not looked at all of them, nothing is ended."""
+        if not self._present or not self._needed.keys() >= set(drained):
+            return
+        turn, state = self._turn, self._turn.state
+        needed = set().union(*self._needed.values())
+        for key in list(self._present):
+            deployment = state.deployments.get(key)
+            application = state.applications.get(deployment.application_key) if deployment is not None else None
+            if deployment is None or application is None or application.key in needed:
+                continue
+            if stand_ins_of(state, deployment) and self._may_end(application, deployment):
+                turn.attempt("deployment", key, partial(self._end, application, deployment))
+                turn.cut()
+
+    def _may_end(self, application: Application, deployment: Deployment) -> bool:
+        state = self._turn.state
+        if any(not running.taskgroup for running in state.active_of(application.key).values()):
+            return False
+        members = list(state.groups_of(application.key).values())
+        ready = sum(is_ready(one) for one in members if one.index < deployment.instances)
+        serving = sum(is_ready(one) for one in members if one.index >= deployment.instances)
+        return not serving or ready >= max(0, deployment.instances - deployment.strategy.max_unavailable)
+
+    def _end(self, application: Application, deployment: Deployment) -> None:
+        scale.create(self._turn.context, application, deployment.instances)
+        self._turn.record_event("deployment", deployment.key, "DeploymentStandInEnded", "no drain needs it any more")
+
+    def recover(self) -> None:
+        """Takes up the stand-ins that the records hold."""
+        for key in self._turn.state.deployments:
+            self.notice("deployment", key)
