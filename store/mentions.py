@@ -16,7 +16,7 @@ BEGIN, BETWEEN, END = "\ue000", "\ue002", "\ue001"
 PRIVATE = "private"
 """Kind of a mention whose one part is a text for callers who see all namespaces."""
 MARK = BEGIN.encode()
-"""In every encoded answer that has mentions."""
+"""The bytes that every encoded answer with mentions has."""
 _PATTERN = re.compile(f'{BEGIN}([^"\\\\{BEGIN}{END}]*)({END}?)')
 """A mark within a string of JSON. A text that was cut off may have lost the end of its mark."""
 Sees = Callable[[str], bool]

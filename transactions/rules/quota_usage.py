@@ -161,7 +161,7 @@ def bounds(quota: Quota) -> tuple[tuple[str, int | None], ...]:
 
 
 def _times(count: int, amounts: Amounts) -> QuotaUsage:
-    """Of a workload that counts as one object."""
+    """The usage of a workload, which counts as one object."""
     return QuotaUsage(count * amounts.cpus, count * amounts.mem, count * amounts.disk, count, objects=1)
 
 

@@ -119,7 +119,8 @@ class Call:
     gateway: Facts
     """Everything but answers of the core, which `reply` and `diagnosis` give."""
     core: Gateway
-    """For `reply` and `diagnosis`, which leave out objects that the caller may not see; routes do not use it."""
+    """The way to answers of the core. Only `reply` and `diagnosis` use it: they leave out objects that the caller may
+    not see."""
     settings: ApiSettings
     path: Mapping[str, str]
     query: Mapping[str, Any]
