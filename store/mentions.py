@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import Literal, get_args
 
 BEGIN, BETWEEN, END = "\ue000", "\ue002", "\ue001"
 """Characters of Unicode for private use, which no name has."""
@@ -17,15 +18,16 @@ PRIVATE = "private"
 """Kind of a mention whose one part is a text for callers who see all namespaces."""
 MARK = BEGIN.encode()
 """The bytes that every encoded answer with mentions has."""
-_PATTERN = re.compile(f'{BEGIN}([^"\\\\{BEGIN}{END}]*)({END}?)')
-"""A mark within a string of JSON. A text that was cut off may have lost the end of its mark."""
+Kind = Literal["application", "taskgroup"]
+_PATTERN = re.compile(f'{BEGIN}((?:{"|".join((*get_args(Kind), PRIVATE))}){BETWEEN}[^"\\\\{BEGIN}{END}]*)({END}?)')
+"""A mark within a string of JSON. A text that was cut off may have lost the end of its mark. Other texts with these
+characters, such as output of programs, stay as they are."""
 Sees = Callable[[str], bool]
 """True if a caller may see the namespace; for the empty name: if the caller may see all namespaces."""
 
 
-def mention(kind: str, keys: Iterable[str], within: str) -> str:
-    """The objects with these keys (``namespace/name``) in a text that belongs to the namespace `within`. `kind`: a noun
-    such as application."""
+def mention(kind: Kind, keys: Iterable[str], within: str) -> str:
+    """The objects with these keys (``namespace/name``) in a text that belongs to the namespace `within`."""
     listed = list(keys)
     if all(key.partition("/")[0] == within for key in listed):
         return ", ".join(listed)
@@ -33,8 +35,10 @@ def mention(kind: str, keys: Iterable[str], within: str) -> str:
 
 
 def private(text: str) -> str:
-    """A part of a text that only callers who may see all namespaces get. The text has no quotes and no mentions."""
-    return f"{BEGIN}{PRIVATE}{BETWEEN}{text}{END}" if text else ""
+    """A part of a text that only callers who may see all namespaces get. It loses characters that JSON escapes, and
+    characters of marks: the part ends where the mark ends."""
+    kept = "".join(one for one in text if one.isprintable() and one not in '"\\' + BEGIN + END)
+    return f"{BEGIN}{PRIVATE}{BETWEEN}{kept}{END}" if kept else ""
 
 
 def plain(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from store.mentions import mention, plain, private, revealed
@@ -48,8 +50,14 @@ def test_private_parts_are_for_callers_of_all_namespaces() -> None:
     assert shown(text, *EVERYWHERE) == "queue batch is full; used: 3, bank/a"
     assert shown(text, "bank") == "queue batch is full, bank/a"
     assert private("") == ""
+    quoted = ': the application bank/a says "no", \\ or\n less'
+    awkward = json.dumps("stays" + private(quoted), ensure_ascii=False)
+    assert shown(awkward, "shop") == '"stays"'
+    assert "bank/a says no" in shown(awkward, *EVERYWHERE)
 
 
 def test_other_answers_stay_as_they_are() -> None:
     content = "no marks; private characters of fonts: \ue0a0 \ue0b0".encode()
     assert revealed(content, lambda _: False) is content
+    output = "characters of marks in the output of a program: \ue000 \ue000x\ue002a/b\ue001".encode()
+    assert revealed(output, lambda _: False) == output
