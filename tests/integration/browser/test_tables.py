@@ -12,7 +12,10 @@ from tests.waiting import wait_for
 
 ENTER, TAB = "\ue007", "\ue004"
 COLUMN = "return [...document.querySelectorAll('tbody tr')].map((row) => row.cells[arguments[0]].textContent)"
-BOUNDS = "const d = document.querySelector('dialog'); return [left, right, d.scrollWidth > d.clientWidth]"
+BOUNDS = """
+    const wide = [...document.querySelectorAll("dialog, dialog pre")].some((one) => one.scrollWidth > one.clientWidth);
+    return [left, right, wide];
+"""
 LEFT = """
     const [address, done] = arguments;
     const look = () => (location.hash.startsWith(address) ? setTimeout(look, 20) : done());
