@@ -18,13 +18,35 @@ _SHOWN = 200
 def too_deep(value: Any, levels: int = DEEPEST) -> str:
     """The JSON path of the first object or list beyond this number of levels, cut off after some characters; empty if
     there is none. `value`: plain data of any depth."""
+    parts = [value]
+    for _ in range(levels):
+        below: list[Any] = []
+        for part in parts:  # without a call for each part: this is done for every request
+            if part.__class__ is dict:
+                for key in part:
+                    inner = part[key]
+                    if inner.__class__ is dict or inner.__class__ is list:
+                        below += (inner,)
+            elif part.__class__ is list:
+                for inner in part:
+                    if inner.__class__ is dict or inner.__class__ is list:
+                        below += (inner,)
+        if not below:
+            return ""
+        parts = below
+    return _first_beyond(value, levels)
+
+
+def _first_beyond(value: Any, levels: int) -> str:
+    """The path of one part beyond; there is one."""
     open_parts: list[tuple[Any, int, Any]] = [(value, 1, None)]
     while open_parts:
         part, level, place = open_parts.pop()
         if level > levels:
             return _path(place)
-        found = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-        open_parts.extend((inner, level + 1, (place, key)) for key, inner in found if isinstance(inner, (dict, list)))
+        found = part.items() if isinstance(part, dict) else enumerate(part)
+        inside = [(inner, level + 1, (place, key)) for key, inner in found if isinstance(inner, (dict, list))]
+        open_parts.extend(reversed(inside))
     return ""
 
 

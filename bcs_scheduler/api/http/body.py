@@ -57,7 +57,10 @@ def parse(body: bytes, called: str = "the body") -> Any:
         raise ApiError(errors.BAD_JSON, f"{called} is not UTF-8: byte {error.start}") from error
     try:
         value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_float)
-        _refuse_depth(value, called)
+        # Of a list of documents, each counts.
+        if path := depth.too_deep(value, depth.DEEPEST + (value.__class__ is list)):
+            words = f"is {depth.words()}"
+            raise ApiError(errors.BAD_JSON, f"{called} {words}: {path}", (Problem(path, words),))
         msgspec.json.encode(value)  # lone surrogates pass the parser, and could not be stored or shown
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
@@ -69,14 +72,6 @@ def parse(body: bytes, called: str = "the body") -> Any:
     except ValueError as error:
         raise ApiError(errors.BAD_JSON, f"{called} is not JSON: {str(error)[:200]}") from error
     return value
-
-
-def _refuse_depth(value: Any, called: str) -> None:
-    """Raises ApiError 400, with the path of the first part that is too deep. Of a list of documents, each counts."""
-    path = depth.too_deep(value, depth.DEEPEST + isinstance(value, list))
-    if path:
-        words = f"is {depth.words()}"
-        raise ApiError(errors.BAD_JSON, f"{called} {words}: {path}", (Problem(path, words),))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -210,11 +210,13 @@ async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
 
 
 def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: bool) -> ApplicationDocument:
-    state, body, present = call.state(), call.body, None
-    stored = state.applications.get(named_in(call.body, call.path["ns"], name)) if not creating else None
-    version = state.version(stored.key, stored.version) if stored is not None else None
-    if stored is not None and version is not None:
-        present, body = Present(stored.instances, version.min_available), with_kept_passwords(body, version.raw)
+    body, present = call.body, None
+    if not creating:
+        state = call.state()
+        stored = state.applications.get(named_in(body, call.path["ns"], name))
+        version = state.version(stored.key, stored.version) if stored is not None else None
+        if stored is not None and version is not None:
+            present, body = Present(stored.instances, version.min_available), with_kept_passwords(body, version.raw)
     document = read_application(
         body,
         namespace=call.path["ns"],
