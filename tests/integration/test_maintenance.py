@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from bcs_scheduler.admin.maintenance import MaintenanceError, forget_framework, set_framework
 from bcs_scheduler.leadership.checks.eligibility import obstacle
@@ -96,7 +98,23 @@ def test_another_id_is_replaced_only_by_force(url: str) -> None:
     with pytest.raises(MaintenanceError, match="framework framework-1 is stored"):
         set_framework(open_store(url), "framework-2", force=False)
     assert set_framework(open_store(url), "framework-2", force=True) == "framework-1"
-    assert stored(url).framework == Framework(id="framework-2", cluster="here", created_at=1.0)
+    framework = stored(url).framework
+    assert replace(framework, gaps=()) == Framework(id="framework-2", cluster="here", created_at=1.0)
+    assert [gap.after for gap in framework.gaps] == [0], "no leader of this store has launched tasks of framework-2"
+
+
+def test_an_empty_store_vouches_for_no_task_and_another_for_those_up_to_its_mark(url: str) -> None:
+    assert set_framework(open_store(url), "framework-1", force=False) == ""
+    (gap,) = stored(url).framework.gaps
+    assert gap.after == 0 and abs(gap.until / 1e9 - time.time()) < 60
+
+
+def test_a_lost_id_keeps_the_mark_of_the_records(url: str) -> None:
+    number = 1_700_000_000_000_000_000
+    fill(url, replace(GROUP, id=f"0.web.ns.here.{number}"))
+    set_framework(open_store(url), "framework-1", force=False)
+    (gap,) = stored(url).framework.gaps
+    assert gap.after == number
 
 
 @pytest.mark.parametrize("identity", ["", "two words", "x" * 256, "line\n"])
