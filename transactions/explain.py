@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from offers.dimensions import recorded
-from offers.matching.explain import PROMISED
+from offers.matching.explain import KEPT, PROMISED, ROLE, WITH_GANG, WITH_GROUP
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.advice import advise
@@ -14,20 +14,32 @@ from store.records import TaskGroup
 from transactions.kinds import daemonset
 from transactions.rules.gangs import WAITS
 from transactions.rules.taskgroups.losses import HALTS
-from transactions.text import counted
+from transactions.text import counted, have
 
 NAMED = 3
 """Number of taskgroups or agents that a message names, the first ones."""
 
 
+HAVE_ROOM: Mapping[str, str] = {
+    KEPT: "room, and the policy keeps it for others",
+    WITH_GANG: "room for a part of the gang",
+    WITH_GROUP: "room, and the group must start together",
+}
+"""Words about the room of agents, by the reasons of those that have room for a taskgroup."""
+
+
 def reasons(diagnosis: Diagnosis) -> str:
     """Returns the message for a diagnosis, e.g. ``0 of 10 agents match: 7 lack CPUs, 3 excluded (constraint UNIQUE
-    hostname)``. The message for a gang names the number of places that it needs at the same time."""
+    hostname)``. The message for a gang names the number of places that it needs at the same time; its numbers of
+    agents are about the places that were not found."""
     if diagnosis.gap is not None:
-        return f"{group_gap(diagnosis.gap)}; {reasons(diagnosis._replace(gap=None))}"
+        whole = group_gap(diagnosis.gap)
+        others = 0 if diagnosis.min_members > 1 else diagnosis.gap.needed - diagnosis.gap.found
+        return f"{whole}; {_for_others(others, diagnosis._replace(gap=None), diagnosis.gap.found)}"
     if diagnosis.min_members > 1 and diagnosis.agents:
         places = counted(diagnosis.min_members, "place")
-        why = reasons(diagnosis._replace(min_members=0))
+        others = diagnosis.min_members - diagnosis.reached
+        why = _for_others(others, diagnosis._replace(min_members=0), diagnosis.reached)
         return f"gang: {places} needed at the same time, {diagnosis.reached} found; {why}"
     if diagnosis.held_back is not None:
         return held_back(diagnosis.held_back)
@@ -35,6 +47,9 @@ def reasons(diagnosis: Diagnosis) -> str:
         return waiting(tuple(diagnosis.reasons))
     if not diagnosis.agents:
         return "no agent offers resources at the moment"
+    if _have_room(diagnosis):
+        found = diagnosis.reasons.items()
+        return ", ".join(f"{counted(number, 'agent')} {have(number)} {HAVE_ROOM[why]}" for why, number in found)
     ranked = sorted(diagnosis.reasons.items(), key=lambda item: (-item[1], item[0]))
     failed = ", ".join(_failed(reason, count) for reason, count in ranked)
     parts = [f"0 of {counted(diagnosis.agents, 'agent')} {'matches' if diagnosis.agents == 1 else 'match'}: {failed}"]
@@ -42,6 +57,16 @@ def reasons(diagnosis: Diagnosis) -> str:
         shown = recorded(name).shown
         parts.append(f"closest for {RESOURCES.get(name, name)}: needs {shown(needed)}, at most {shown(free)} free")
     return "; ".join(parts)
+
+
+def _have_room(diagnosis: Diagnosis) -> bool:
+    return bool(diagnosis.reasons) and diagnosis.reasons.keys() <= HAVE_ROOM.keys()
+
+
+def _for_others(others: int, diagnosis: Diagnosis, found: int) -> str:
+    """The message for the places that are missing beside `found` ones."""
+    tested = diagnosis.agents and diagnosis.held_back is None and not _have_room(diagnosis)
+    return f"for the other {others}, {reasons(diagnosis)}" if tested and found and others > 0 else reasons(diagnosis)
 
 
 def group_gap(gap: GroupGap) -> str:
@@ -112,7 +137,7 @@ def _failed(reason: str, agents: int) -> str:
         return f"{agents} {'lacks' if agents == 1 else 'lack'} {RESOURCES[reason]}"
     if reason == PROMISED:
         return f"{agents} with room that is promised to other taskgroups"
-    if reason == "role":
+    if reason == ROLE:
         return f"{agents} {'offers' if agents == 1 else 'offer'} resources for other roles only"
     return f"{agents} excluded ({reason})"
 
@@ -121,7 +146,7 @@ def reason_text(reason: str) -> str:
     """Returns the text of a reason of a diagnosis for users."""
     if reason == PROMISED:
         return "the room is promised to other taskgroups"
-    if reason == "role":
+    if reason == ROLE:
         return "the offered resources are for other roles"
     return f"not enough {reason}" if reason in RESOURCES else reason
 

@@ -142,5 +142,5 @@ def _transaction_state(found: Json, done: int, total: int) -> str:
 
 
 def _state(application: Json) -> str:
-    message = application.get("Message") or ""
+    message = application.get("Reason") or application.get("Message") or ""
     return f"{application['Status']}{': ' if message else ''}{message}"

@@ -22,8 +22,16 @@ NOTHING = "fits by now"
 because a later demand has made the application larger."""
 
 
+ROLE = "role"
+"""Reason of an agent that offers nothing to the role of the demand. Its room is not tested."""
 PROMISED = "promised"
 """Reason of an agent whose free room would suffice, if none of it were kept for the placeholders of gangs."""
+KEPT = "the policy keeps the room for others"
+"""Reason of agents that could take a taskgroup and are not given to it."""
+WITH_GANG = "have room for a part of the gang"
+"""Reason of agents that could take a taskgroup whose gang must start together and finds too few places."""
+WITH_GROUP = "have room, and the group must start together"
+"""Reason of agents that could take a taskgroup whose group is below its minimum."""
 ELSEWHERE = "not on the agent it belongs to"
 TAKEN = "has its taskgroup already"
 """Reasons of agents that are not acceptable for a demand with one taskgroup per agent."""
@@ -65,7 +73,7 @@ class Explainer:
             for title, ok, _, _ in self._amount_tests(request_class)
             if title == PORTS or title.startswith(PORT)
         ]
-        return [("role", eligibility.role), *self._policy_tests(feasibility, demand), *ports]
+        return [(ROLE, eligibility.role), *self._policy_tests(feasibility, demand), *ports]
 
     def _judge(self, demand: Demand[Any]) -> tuple[dict[str, int], tuple[tuple[str, int, int], ...]]:
         self._table.flush()
@@ -75,7 +83,7 @@ class Explainer:
         remaining = self._table.active & eligibility.role
         reasons: Counter[str] = Counter()
         if others := self._pool.agents - int(remaining.sum()):
-            reasons["role"] = others
+            reasons[ROLE] = others
         policy = self._policy_tests(feasibility, demand)
         amounts = self._amount_tests(request_class)
         tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]

@@ -589,7 +589,7 @@ def test_explain_says_what_a_failed_taskgroup_waits_for(gateway: CoreGateway, ap
     api.call("POST", "/namespaces/shop/applications", json=raw)
     gateway.report("FAILED", "shop/web")
     waiting = api.data(f"{WEB}/explain")["taskgroups"]
-    assert waiting[0]["status"] == "Failed" and re.match(r"restarts in [\dms]+ ", waiting[0]["message"])
+    assert waiting[0]["status"] == "Failed" and re.search(r"starts again in [\dms]+ ", waiting[0]["message"])
 
 
 # --- watching -------------------------------------------------------------------------------------------------

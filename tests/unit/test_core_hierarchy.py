@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent, StatusUpdate
@@ -105,6 +106,26 @@ def test_a_maximum_holds_and_is_explained() -> None:
     assert diagnosis.held_back is not None
     assert (diagnosis.held_back.queue, diagnosis.held_back.hold) == ("root.small", "QueueMaximum")
     assert dict(diagnosis.held_back.allocated)["cpus"] == 200
+
+
+@pytest.mark.parametrize("left", [0, 1, 3])
+def test_a_maximum_is_named_for_all_that_wait_whatever_room_is_offered(left: int) -> None:
+    """One count: that of the taskgroups that are not there. More agents would not help, with room for some or none."""
+    lab = Lab(options())
+    create(lab, "small", 6)
+    arrive(lab, *agents(2))
+    run(lab)
+    if left:
+        arrive(lab, *(f"more-{number}" for number in range(left)))
+    lab.wait(20.0)
+    found = explain_application(lab.core.state, lab.core.state.applications["small/web"], lab.core.diagnosis, lab.now)
+    assert found.existing == 2
+    (operation,) = found.transactions
+    assert operation.placing is not None
+    assert (operation.placing.wanted, operation.placing.placed) == (operation.target - operation.progress, 0) == (4, 0)
+    assert any(
+        line.startswith("4 taskgroups without a place: queue root.small has no room below") for line in found.text
+    )
 
 
 def test_a_queue_runs_no_more_applications_than_it_may() -> None:

@@ -9,13 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.placer import KEPT, WITH_GANG
 from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS
 from offers.leased.pool import PROMISED_SECONDS
+from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
@@ -300,7 +302,7 @@ def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
     lab.wait(1.5)
     victims = [group for group in groups(lab, "low") if group.killing_since]
     assert len(victims) == 2 and {group.end_cause for group in victims} == {"Evicted"}
-    assert {group.kill_reason for group in victims} == {"evicted for default/high"}
+    assert {group.kill_reason for group in victims} == {"evicted for default/high (queue default)"}
     lab.wait(5.0)
     assert len([group for group in groups(lab, "low") if group.killing_since]) == 2, "no more while they leave"
     freed = leave(lab)
@@ -530,6 +532,14 @@ def test_an_application_whose_taskgroups_were_evicted_is_pending_and_names_the_b
     leave(lab)
     lab.wait(3.0)
     assert shown() == ("Pending", words)
+    low = lab.core.state.applications["default/low"]
+    found = explain_application(lab.core.state, low, lab.core.diagnosis, lab.now)
+    whose = "evicted for default/high (queue default)"
+    assert {group.message for group in found.taskgroups if group.id in {one.id for one in evicted}} == {
+        f"{whose}, waits for a place for its replacement"
+    }
+    reason = reason_of(lab.core.state, low, lab.core.diagnosis)
+    assert whose in reason and set(reason.split("; ")) <= set("; ".join(found.text).split("; ")), "the same reason"
     lab.report(next(group for group in groups(lab, "low") if not group.end_cause), "FAILED")
     lab.wait(0.1)
     assert shown()[0] == "Abnormal", "a failure still counts"
@@ -547,7 +557,9 @@ def test_both_sides_get_an_event() -> None:
     wanted = msgspec.structs.replace(version(1, priority=10), application="high")
     seen = lab.turn(requests.CreateApplication(version=wanted, token=1)) + lab.wait(2.0)
     told = ("TaskGroupEvicted", "ApplicationPreempting")
-    reasons = [(line.kind, line.reason) for line in seen if isinstance(line, effects.LogLine) and line.reason in told]
+    lines = [line for line in seen if isinstance(line, effects.LogLine) and line.reason in told]
+    assert lines[0].message == "ended for default/high (queue default); a new one waits for a place"
+    reasons = [(line.kind, line.reason) for line in lines]
     assert reasons == [("taskgroup", "TaskGroupEvicted"), ("application", "ApplicationPreempting")]
 
 

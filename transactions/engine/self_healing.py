@@ -9,7 +9,6 @@ from itertools import islice
 import msgspec
 
 from store.ids import namespace_of
-from store.mentions import mention, private
 from store.reasons import APPLICATION_TURNED
 from store.records import Application, ApplicationStatus, ReschedulePayload, TaskGroup, Transaction
 from transactions import groups
@@ -131,11 +130,7 @@ def _beneficiaries(ctx: Context, key: str) -> str:
         if isinstance(payload, ReschedulePayload) and payload.beneficiary
     }
     own = namespace_of(key)
-    sides = []
-    for name, queue in found.items():
-        of = f" (queue {queue})"
-        whose = mention("application", [name], within=own)
-        sides.append(f"{whose}{of if namespace_of(name) == own else private(of)}")
+    sides = [reschedule.evicted_for(name, queue, own) for name, queue in found.items()]
     return f"; evicted for {', '.join(sides)}" if sides else ""
 
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 import msgspec
 
-from store.mentions import mention
+from store.ids import namespace_of
+from store.mentions import mention, private
 from store.reasons import EventReason
 from store.records import Application, OrphanedTask, ReschedulePayload, TaskGroup, Transaction, Version
 from store.records.running import LAST_FAILURE
@@ -72,8 +73,7 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Trans
     maximum. `queue`: name of the queue that gets the room. Raises Refused (not_found, conflict), and changes nothing,
     if the disruption budget or another operation forbids the eviction."""
     application = _movable(ctx, group)
-    named = mention("application", [beneficiary], within=group.namespace)
-    whose = named if beneficiary else "the maximum of its queue"
+    whose = evicted_for(beneficiary, queue, group.namespace) if beneficiary else "the maximum of its queue"
     terms = Terms(
         target=1,
         life=ctx.options.periods.inner_reschedule,
@@ -85,6 +85,12 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Trans
     words = f"ended for {whose}; a new one waits for a place"
     ctx.record_event("taskgroup", group.id, "TaskGroupEvicted", words, transaction=transaction.id)
     return transaction
+
+
+def evicted_for(beneficiary: str, queue: str, namespace: str) -> str:
+    """Words for the application and the queue that get the room of a taskgroup in this namespace."""
+    named, of = mention("application", [beneficiary], within=namespace), f" (queue {queue})" if queue else ""
+    return named + (of if namespace_of(beneficiary) == namespace else private(of))
 
 
 def rebalance(ctx: Context, group: TaskGroup, target: str, hold: float, goal: str) -> Transaction:

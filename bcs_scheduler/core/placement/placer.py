@@ -24,12 +24,13 @@ from typing import NamedTuple, Self
 from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
 from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.leased.pool import OfferPool
-from offers.matching.explain import Explainer
+from offers.matching.explain import KEPT, ROLE, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.table import Row
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
+from offers.policy.hierarchy.configuration.partition import ROOT
 from store.state import State
 from transactions.base import Slot
 from transactions.engine.engine import Engine
@@ -40,12 +41,6 @@ SLICE = 512
 """Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
 COPIED = 256
 """Offers copied at once."""
-KEPT = "the policy keeps the room for others"
-"""Reason of agents that could take a taskgroup and are not given to it."""
-WITH_GANG = "have room for a part of the gang"
-"""Reason of agents that could take a taskgroup whose gang must start together and finds too few places."""
-WITH_GROUP = "have room, and the group must start together"
-"""Reason of agents that could take a taskgroup whose group is below its minimum."""
 
 
 class Assignment(NamedTuple):
@@ -222,9 +217,8 @@ class Placer:
             before = statement.savepoint()
             for demand in demands:
                 part = first_slots(demand, SLICE)
-                short = statement.plan([part]).diagnoses
-                agents = self._pool.agents
-                queue = held_back.get(demand.application)
+                agents, queue = self._pool.agents, held_back.get(demand.application)
+                short = self._short(statement, part, queue)
                 kept = Diagnosis(demand.id, len(part.slots), 0, agents, {KEPT: agents}, held_back=queue)
                 least = (missing or {}).get(demand.application, 0)
                 if not short and queue is None and least > len(part.slots):
@@ -235,9 +229,21 @@ class Placer:
                     if reached < least:
                         kept = kept._replace(reasons={WITH_GANG: agents}, min_members=least, reached=reached)
                 gap = (gaps or {}).get(demand.group)
-                found += [one._replace(gap=gap) for one in short or [kept]]
+                found += [one._replace(wanted=len(demand.slots), gap=gap) for one in short or [kept]]
                 statement.undo(before)
         return found
+
+    @staticmethod
+    def _short(statement: Statement, demand: Demand[Slot], queue: HeldBack | None) -> Sequence[Diagnosis]:
+        """The tests of agents that leave a demand without a place. Empty if something else does: the policy, if an
+        agent has room for the next taskgroup; a limit in a tree of queues, of which the maximum of the root is the room
+        of all agents; and a limit of another queue, unless all agents were tested."""
+        limited = queue is not None and queue.at_limit
+        if queue is not None and queue.hold and queue.queue != ROOT:
+            return ()
+        found = statement.plan([demand]).diagnoses
+        untested = any(not one.agents or ROLE in one.reasons for one in found)
+        return () if (limited and untested) or any(one.placed for one in found) else found
 
     def tests(self) -> Explainer:
         """The tests that the matcher puts to agents, as things stand."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from base64 import b64decode, b64encode
 from pathlib import Path
@@ -467,6 +468,49 @@ def test_the_previous_taskgroup_that_failed(web: StandIn, bcs: Any) -> None:
         "web-1 stderr | 1970-01-01T00:00:01.000000Z other",
     ]
     assert bcs("logs", "web-0", "--previous", "-f").code == 2
+
+
+def test_between_two_tries_the_output_of_the_try_before_is_printed(
+    web: StandIn, bcs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As kubectl does for a program that fails again and again."""
+    words = "task server of web-0 has not started: the status is Staging"
+
+    def starting(request: Request) -> Answer | None:
+        return failed(409, words, "not_started") if request.path.startswith(f"/taskgroup/{GROUP}/") else None
+
+    web.rules.insert(0, starting)
+    assert bcs("logs", "web-0").code == 6, "no try before"
+    failed_output(web, (1, "other", "1.web.old"), (0, "newer", "0.web.old.2"), (0, "older", "0.web.old.1"))
+    note = f"web-0 | {words}; this is the last output of the try before\n"
+    assert bcs("logs", "web-0") == (0, "newer\nstderr | newer\n", note)
+    assert bcs("logs", "web-0", "--stdout") == (0, "newer\n", note)
+    assert bcs("logs", "web-0", "--file", "x").code == 6
+
+
+def test_the_output_of_a_taskgroup_that_waits_for_its_restart_says_so(web: StandIn, bcs: Any) -> None:
+    waiting = {**group_of(0), "Status": "Failed", "Message": "exit code 3", "NextStart": int(time.time()) + 90}
+    ordered(web, 0, [(1.0, "stdout", b"all\n")])
+    web.rules.insert(0, lambda r: ok(waiting) if r.path == f"/namespaces/defaultGroup/taskgroups/{GROUP}" else None)
+    web.rules.insert(
+        0, lambda r: ok([waiting]) if r.path == "/namespaces/defaultGroup/applications/web/taskgroups" else None
+    )
+    result = bcs("logs", "web-0")
+    assert (result.code, result.out) == (0, "all\n")
+    assert re.fullmatch(
+        r"web-0 \| exit code 3, starts again in 1m[\d]+s; this is the last output of the try before\n", result.err
+    )
+
+
+def test_an_evicted_taskgroup_says_for_whom(web: StandIn, bcs: Any) -> None:
+    words = "evicted for default/high (queue online)"
+    gone = {**group_of(0), "Status": "Killed", "Message": "killed", "EndCause": "Evicted", "KillReason": words}
+    web.rules.insert(0, lambda r: ok([gone]) if r.path == "/namespaces/defaultGroup/taskgroups" else None)
+    web.rules.insert(
+        0, lambda r: ok([gone]) if r.path == "/namespaces/defaultGroup/applications/web/taskgroups" else None
+    )
+    assert words in bcs("get", "tg", "web", "-o", "table").out
+    assert words in bcs("describe", "tg", "web-0", "-o", "table").out
 
 
 def test_the_previous_taskgroups_of_a_deployment_have_those_of_removed_sides(web: StandIn, bcs: Any) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import msgspec
 
 from bcs_scheduler.api.views.workloads.managed import gathered, reserved_in
+from bcs_scheduler.api.views.workloads.reasons import causes, not_replaced
+from bcs_scheduler.wire.reasons import cause_of_end, ended
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from offers.model import DecidedBy, Diagnosis, GroupGap, HeldBack
@@ -186,7 +188,10 @@ def explain_application(
         instances=application.instances,
         existing=len(groups),
         ready=len(groups) - len(unready),
-        text=[*_sentences(application, groups, operations, waiting, len(unready)), *_reserved(reservation)],
+        text=[
+            *_sentences(application, groups, operations, waiting, len(unready), causes(state, application, diagnosis)),
+            *_reserved(reservation),
+        ],
         transactions=operations,
         taskgroups=waiting,
         reservation=reservation,
@@ -293,10 +298,10 @@ def _hold(found: HeldBack) -> QueueHold:
 
 
 def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transaction | None, now: float) -> str:
-    if reschedule is not None and reschedule.due_at > now and relaunch.is_due(group):
-        return f"is launched again in {duration(reschedule.due_at - now)}: {group.message}"
+    cause = cause_of_end(group.end_cause, group.kill_reason, group.message)
     if reschedule is not None and reschedule.due_at > now:
-        return f"restarts in {duration(reschedule.due_at - now)} (restart {group.restarts + 1}): {group.message}"
+        number = "" if relaunch.is_due(group) else f" (restart {group.restarts + 1})"
+        return f"{ended(cause, again=duration(reschedule.due_at - now))}{number}"
     if group.unreachable_since:
         return _unreachable(group, version, now)
     left = group.killing_since + endings.shutdown_delay(group, version) - now
@@ -306,9 +311,11 @@ def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transactio
     if group.killing_since and not group.ended:
         return f"is being ended for {duration(now - group.killing_since)}: {group.kill_reason or 'no longer wanted'}"
     if reschedule is not None:
-        return "waits for a place for its replacement"
+        return ", ".join(filter(None, (cause, "waits for a place for its replacement")))
     if group.ended:
-        return f"has ended and is not replaced: {group.message}" if group.message else "has ended and is not replaced"
+        why = not_replaced(group, version, restarting=False)
+        limit = version.restart_policy.max_times if version is not None else None
+        return ended(cause, not_replaced=why, limit=limit) or "has ended and is not replaced"
     if group.status == "Running":
         return f"is not healthy: {health.describe_failures(group)}"
     return group.message or f"is {group.status}"
@@ -329,12 +336,15 @@ def _sentences(
     operations: list[OperationState],
     waiting: list[Waiting],
     unready: int,
+    found: list[str],
 ) -> list[str]:
     wanted = application.instances
     lines = [
         f"{application.status}: {len(groups) - unready} of {counted(wanted, 'taskgroup')} ready, {len(groups)} present"
     ]
-    if application.message and application.status not in ("Running", "Finish"):
+    if found:
+        lines += found
+    elif application.message and application.status not in ("Running", "Finish"):
         lines.append(application.message)
     for operation in operations:
         about = f" of {taskgroup_name(operation.taskgroup)}" if operation.taskgroup else ""
@@ -343,7 +353,8 @@ def _sentences(
         lines.append(f"{text.named(operation.type, operation.transaction_id)}{about}: {progress}")
         if operation.placing is not None:
             missing = operation.placing.wanted - operation.placing.placed
-            lines.append(f"{counted(missing, 'taskgroup')} without a place: {operation.placing.message}")
+            words = f"{counted(missing, 'taskgroup')} without a place: {operation.placing.message}"
+            lines += [words] if words not in found else []
             part = operation.placing.partition
             if part is not None:
                 lines.append(f"the policy {part.policy} decides about the roles {', '.join(part.roles)}")

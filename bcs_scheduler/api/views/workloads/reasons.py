@@ -30,12 +30,19 @@ LOOKED_AT = 100
 
 def reason_of(state: StateReader, application: Application, diagnose: Diagnose) -> str:
     """Returns why an application is not as it is defined; empty if it is. Looks at a bounded number of taskgroups."""
+    present = len(state.indexes_of(application.key))
+    if application.status in RIGHT and present >= application.instances and not state.unhealthy(application.key):
+        return ""
+    found = "; ".join(causes(state, application, diagnose))
+    return found or _operation(state, application) or application.message
+
+
+def causes(state: StateReader, application: Application, diagnose: Diagnose) -> list[str]:
+    """The causes of `reason_of` that taskgroups have; empty if only an operation or the message says more. Looks at a
+    bounded number of taskgroups."""
     counts = state.status_counts(application.key)
     failed = sum(counts.get(status, 0) for status in FAILED)
     unhealthy = state.unhealthy(application.key)
-    present = len(state.indexes_of(application.key))
-    if application.status in RIGHT and present >= application.instances and not unhealthy:
-        return ""
     parts = [_without_place(state, application, diagnose)]
     if failed:
         parts.append(f"{counted(failed, 'taskgroup')} failed{_example(state, application, _failure)}")
@@ -44,10 +51,13 @@ def reason_of(state: StateReader, application: Application, diagnose: Diagnose) 
         parts.append(f"{counted(unhealthy, 'taskgroup')} {are(unhealthy)} not healthy{example}")
     if again := _example(state, application, _failed_before):
         parts.append(f"starts again after a failure{again}")
+    if evicted := sum(state.evicted(application.key).values()):
+        example = _example(state, application, _eviction)
+        parts.append(f"{counted(evicted, 'taskgroup')} {have(evicted)} no place after an eviction{example}")
     if counts.get("Unknown", 0):
         away = counts["Unknown"]
         parts.append(f"{counted(away, 'taskgroup')} {have(away)} no contact to the agent")
-    return "; ".join(filter(None, parts)) or _operation(state, application) or application.message
+    return list(filter(None, parts))
 
 
 def not_replaced(group: TaskGroup, version: Version | None, restarting: bool) -> NotReplaced:
@@ -106,6 +116,10 @@ def _example(state: StateReader, application: Application, words: Callable[[Task
         if found:
             return f" ({group.name}: {found})"
     return ""
+
+
+def _eviction(group: TaskGroup) -> str:
+    return group.kill_reason if group.end_cause == "Evicted" else ""
 
 
 def _failed_before(group: TaskGroup) -> str:

@@ -16,8 +16,9 @@ from bcs_scheduler.cli.client.printed import STREAMS, Printed, Selection, TaskOu
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import target_names
 from bcs_scheduler.cli.commands.reading.lines import Lines
-from bcs_scheduler.cli.commands.reading.previous import UNORDERED, print_kept, print_previous
+from bcs_scheduler.cli.commands.reading.previous import LAST_TRY, UNORDERED, print_kept, print_last_try, print_previous
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Unreachable, UsageError
+from bcs_scheduler.cli.kinds.workloads.taskgroups import reason_of, starts_again
 from bcs_scheduler.cli.options import Duration, RenamedOption, connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session
 
@@ -173,6 +174,9 @@ class Source:
     """Id; empty for an executor."""
     name: str
     output: TaskOutput
+    group: Json
+    number: int
+    """Of the task in its taskgroup; -1 for an executor."""
     lines: Lines | None = None
     """None until it is known whether there are several sources."""
     over: bool = False
@@ -210,7 +214,9 @@ class Reader:
 
     def begin(self) -> None:
         for source in self.sources:
-            self._copy(source, source.output.begin())
+            if source.group["Status"] in ENDED and source.task and starts_again(source.group):
+                self._report(source.name, f"{reason_of(source.group)}; {LAST_TRY}")
+            self._copy(source, source.output.begin(), first=True)
             if not self.follow:
                 self._lines(source).finish_all()
 
@@ -255,14 +261,14 @@ class Reader:
     def _add(self, groups: Iterable[Json]) -> None:
         for group in groups:
             tasks = group["Taskgroup"] or []
-            names = [(task["ID"], task["Name"] or str(number)) for number, task in enumerate(tasks)]
-            wanted = [pair for number, pair in enumerate(names) if not self.task or self.task in (*pair, str(number))]
+            names = [(task["ID"], task["Name"] or str(number), number) for number, task in enumerate(tasks)]
+            wanted = [found for found in names if not self.task or self.task in (*found[:2], str(found[2]))]
             if self.selection.executor:
-                wanted = [("", "executor")]
+                wanted = [("", "executor", -1)]
             elif self.target.one and not wanted:
-                listed = ", ".join(name for _, name in names)
+                listed = ", ".join(name for _, name, _ in names)
                 raise NotFound(f"{group['Name']} has no task {self.task}; its tasks are {listed}")
-            for identity, name in wanted:
+            for identity, name, number in wanted:
                 several = len(tasks) > 1 and not self.selection.executor
                 title = f"{group['Name']}/{name}" if several else str(group["Name"])
                 output = TaskOutput(
@@ -273,7 +279,7 @@ class Reader:
                     lost=partial(self._report, title, LOST),
                     unordered=partial(self._report_unordered, title),
                 )
-                self.sources.append(Source(group["ID"], identity, title, output))
+                self.sources.append(Source(group["ID"], identity, title, output, group, number))
 
     def _lines(self, source: Source) -> Lines:
         if source.lines is None:
@@ -281,9 +287,10 @@ class Reader:
             source.lines = Lines(source.name, named=self.several, marked=marked, times=self.selection.times)
         return source.lines
 
-    def _copy(self, source: Source, pieces: Iterable[Printed], *, known: bool = False) -> None:
+    def _copy(self, source: Source, pieces: Iterable[Printed], *, known: bool = False, first: bool = False) -> None:
         """Prints output. An error is reported once; with -f the output is read again. A missing source that was `known`
-        before has ended. With -f, waits for the start of a task."""
+        before has ended. At `first`, a task that has not started has the output of the try before. With -f, waits for
+        the start of a task."""
         try:
             for piece in pieces:
                 self._lines(source).write(piece)
@@ -293,12 +300,24 @@ class Reader:
             if not known and not self._kept(source):
                 self._fail(source, error)
         except CliError as error:
-            if self.follow and isinstance(error, Conflict) and error.reason == NOT_STARTED:
+            waits = isinstance(error, Conflict) and error.reason == NOT_STARTED
+            if waits and first and self._tried_before(source, error) and not self.follow:
+                source.over = True
+            elif self.follow and waits:
                 self._report_waiting(source, error)
             elif known or not self._kept(source):
                 self._fail(source, error)
             else:
                 source.over = True
+
+    def _tried_before(self, source: Source, error: CliError) -> bool:
+        """Prints the kept output of the failed taskgroup that this one replaces; False if no output is kept."""
+        if not self.selection.streams_only or not source.task:
+            return False
+        told = print_last_try(self.session, source.group, source.number, self._lines(source), self.selection)
+        if told:
+            self._report(source.name, f"{error.message}; {told}")
+        return bool(told)
 
     def _kept(self, source: Source) -> bool:
         """Prints the kept output of a failed task, whose sandbox cannot be read; False if no output is kept."""

@@ -10,6 +10,7 @@ from bcs_scheduler.cli.errors import CliError, NotFound
 from bcs_scheduler.cli.session import Session
 
 UNORDERED = "order and times are not known: the executor of this task does not record them; standard output comes first"
+LAST_TRY = "this is the last output of the try before"
 KEPT = "the sandbox cannot be read; this is the last output that was kept when the task failed"
 
 
@@ -53,6 +54,23 @@ def print_kept(session: Session, target: Target, taskgroup: str, task: str, line
                 for printed in found:
                     lines.write(printed)
                 return f"{KEPT}; {UNORDERED}" if _is_unordered(found) else KEPT
+    except CliError:
+        pass
+    return ""
+
+
+def print_last_try(session: Session, group: Json, number: int, lines: Lines, selection: Selection) -> str:
+    """Prints the kept output of the taskgroup in whose place `group` has not started yet, of the task with this number.
+    Returns a note for the user; empty if there is none."""
+    client, namespace = session.client, str(group["RunAs"])
+    try:
+        for output in client.outputs(namespace, application=str(group["AppID"])):
+            place = int(output["index"]), int(output["number"])
+            if place == (int(group["InstanceID"]), number) and output["taskgroup"] != group["ID"]:
+                found = kept(client, namespace, output["id"], selection)
+                for printed in found:
+                    lines.write(printed)
+                return f"{LAST_TRY}; {UNORDERED}" if _is_unordered(found) else LAST_TRY
     except CliError:
         pass
     return ""

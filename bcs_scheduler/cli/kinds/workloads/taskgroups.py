@@ -13,12 +13,8 @@ from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reas
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import duration, one_line, status_text, when
 from bcs_scheduler.cli.session import Session
+from bcs_scheduler.wire.reasons import cause_of_end, ended
 
-NOT_REPLACED = {
-    "policy": "not restarted (restart policy Never)",
-    "restarts": "not restarted (all {limit} restarts are used up)",
-}
-"""Words for the codes of the reasons why nothing replaces a taskgroup."""
 STARTING = ("Starting", "Staging")
 RIGHT = ("Running", "Finish", *STARTING)
 """Statuses that need no reason."""
@@ -68,7 +64,7 @@ def _reschedules(group: Json) -> int:
     return int(group.get("ReschededTimes") or 0)
 
 
-def _reason(group: Json) -> str:
+def reason_of(group: Json) -> str:
     """Why a taskgroup does not run or is not healthy; empty if all is right."""
     failing = [text for task in group.get("Taskgroup") or () if (text := _failing_checks(task))]
     if group["Status"] in STARTING and group.get("LastFailure"):
@@ -76,8 +72,8 @@ def _reason(group: Json) -> str:
     if group["Status"] in RIGHT:
         return ", ".join(failing)
     tasks = group.get("Taskgroup") or ()
-    words = str(group.get("Message") or "") or next((_task_reason(task) for task in tasks), "")
-    return ", ".join(filter(None, (words, _following(group))))
+    words = cause_of_end(*(str(group.get(key) or "") for key in ("EndCause", "KillReason", "Message")))
+    return _ended(group, words or next((_task_reason(task) for task in tasks), ""))
 
 
 def _defined(group: Json) -> float:
@@ -86,13 +82,16 @@ def _defined(group: Json) -> float:
     return int(name) / 1e9 if name.isdecimal() else 0.0
 
 
-def _following(group: Json) -> str:
-    """The next start of a taskgroup that has ended, or why there is none; empty if it has not ended."""
-    if group.get("NotReplaced"):
-        limit = (group.get("RestartPolicy") or {}).get("maxtimes")
-        return NOT_REPLACED.get(group["NotReplaced"], "").format(limit=limit)
-    left = int(group.get("NextStart") or 0) - time.time()
-    return f"starts again in {duration(left)}" if left >= 1 else ""
+def starts_again(group: Json) -> bool:
+    """True if the taskgroup has ended and waits for the time of its next start."""
+    return int(group.get("NextStart") or 0) - time.time() >= 1
+
+
+def _ended(group: Json, cause: str) -> str:
+    """The cause of the end, with the next start of the taskgroup, or the reason for which there is none."""
+    again = duration(int(group["NextStart"]) - time.time()) if starts_again(group) else ""
+    limit = (group.get("RestartPolicy") or {}).get("maxtimes")
+    return ended(cause, again=again, not_replaced=str(group.get("NotReplaced") or ""), limit=limit)
 
 
 TASKGROUPS: Sequence[Column] = (
@@ -106,7 +105,7 @@ TASKGROUPS: Sequence[Column] = (
     Column("AGENT", lambda g: g.get("AgentID"), wide=True),
     Column("VERSION", lambda g: g.get("VersionName"), wide=True),
     time_column("STARTED", lambda g: g.get("StartTime")),
-    reason_column(_reason),
+    reason_column(reason_of),
 )
 TASKS: Sequence[Column] = (
     Column("TASKGROUP", lambda t: t.get("Taskgroup")),
@@ -152,7 +151,8 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
                 ("ID", group["ID"] if session.wide else ""),
                 ("Status", status_text(group["Status"])),
                 ("Message", group.get("Message")),
-                ("Next", _following(group)),
+                ("Next", _ended(group, "")),
+                ("Ended", cause_of_end(str(group.get("EndCause") or ""), str(group.get("KillReason") or ""), "")),
                 ("Last failure", group.get("LastFailure")),
                 ("Host", group.get("HostName")),
                 ("Agent", group.get("AgentID") if session.wide else ""),
