@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.interface.requests import CreateApplication, SetAgent
 from offers.agents import ListedAgent
-from store.records import Version
+from store.records import AgentSetting, Drain, Version
 from store.records.definition import Container
 from tests.component.apiserver import Api
 from tests.unit.api_support import CoreGateway
@@ -276,3 +276,22 @@ def test_a_rebalancing_with_senseless_bounds_is_refused(gateway: CoreGateway, ap
     assert answer.status_code == 400
     assert query.partition("=")[0] in answer.text
     assert not any(isinstance(one, Rebalance) for one in gateway.commands)
+
+
+# --- blocked drains -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("drain", "message"),
+    [
+        (Drain(since=1.0, blocked=True, message="1 left; no room"), "1 left; no room"),
+        (Drain(since=1.0, phase="Failed", failed=True, done_at=2.0, message="its time is over"), "its time is over"),
+        (Drain(since=1.0, message="2 left, 1 on the way"), ""),
+        (Drain(since=1.0, phase="Done", done_at=2.0, message="no taskgroups are left"), ""),
+    ],
+    ids=["blocked", "failed", "moving", "done"],
+)
+def test_agents_show_why_a_drain_is_blocked(gateway: CoreGateway, api: Api, drain: Drain, message: str) -> None:
+    gateway.core.turn_context.uow.put(AgentSetting(agent="10.0.0.1", disabled=True, drain=drain))
+    shown = {agent["key"]: agent["drain_message"] for agent in api.data("/agents")}
+    assert shown == {"10.0.0.1": message, "10.0.0.2": ""}

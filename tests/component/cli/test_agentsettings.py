@@ -191,6 +191,14 @@ def test_table_is_another_word_for_text(server: StandIn, bcs: Any) -> None:
     assert refused.code == 2 and all(word in refused.err for word in ("text", "table", "json", "yaml"))
 
 
+def test_a_blocked_drain_is_shown_with_its_causes(server: StandIn, bcs: Any) -> None:
+    blocked = {**AGENTS[0], "active": True, "drain": "draining", "drain_message": "1 left; no room"}
+    server.on("GET", "/agents", ok([blocked, {**AGENTS[1], "active": True, "drain": "draining"}]))
+    first, second = bcs("get", "agents", "-o", "table").out.splitlines()[1:]
+    assert "being moved away, which is blocked: 1 left; no room" in first
+    assert "being moved away" in second and "blocked" not in second
+
+
 # --- plans --------------------------------------------------------------------------------------------------------
 
 PLAN = {
