@@ -218,9 +218,10 @@ def test_no_route_writes_values_to_a_log(world: World) -> None:
     for path in METHODS:
         read_some(world.request("GET", path, params=QUERY))
     for token in (TOKEN, f"{MARK}-wrong"):
-        sent = {"X-Bcs-Console": "1", "Origin": world.dev.url}
+        sent = {"Origin": world.dev.url}
         read_some(world.request("POST", SESSION, json={"token": token}, headers=sent))
-    read_some(world.request("GET", f"{BASE}/applications", headers={"Authorization": f"Bearer {MARK}-wrong"}))
+    for scheme in ("Bearer", "Session"):
+        read_some(world.request("GET", f"{BASE}/applications", headers={"Authorization": f"{scheme} {MARK}-wrong"}))
     for malformed in (b"{" + MARK.encode(), b"\xff" + MARK.encode()):
         read_some(world.request("POST", f"{BASE}/namespaces/default/applications", data=malformed))
     nothing_in(world)
