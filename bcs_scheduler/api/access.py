@@ -146,8 +146,8 @@ def check(required: RequiredAccess, caller: Caller, path: Mapping[str, str], que
         return
     if not caller.has(required.role):
         raise forbidden(caller, f"the role {required.role}; the role of the token is {caller.role}")
-    if required.program is not None and required.program not in caller.programs:
-        raise forbidden(caller, f"the right {required.program} (programs in the entry of the token)")
+    if required.program is not None:
+        check_program(caller, required.program)
     if required.reach == "everywhere" and not caller.everywhere:
         raise forbidden(
             caller,
@@ -156,6 +156,12 @@ def check(required: RequiredAccess, caller: Caller, path: Mapping[str, str], que
     asked = path["ns"] if required.reach == "path" else query.get("namespace")
     if asked is not None:
         check_namespace(caller, str(asked))
+
+
+def check_program(caller: Caller, program: ProgramRight) -> None:
+    """Raises ApiError (403) if the caller lacks the right."""
+    if program not in caller.programs:
+        raise forbidden(caller, f"the right {program} (programs in the entry of the token)")
 
 
 def check_document(caller: Caller, required: RequiredAccess, body: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.wire.redaction import CREDENTIAL_HEADERS, HIDDEN, REFERENCE
+from bcs_scheduler.wire.redaction import HIDDEN, REFERENCE
 
 _TEXTS = frozenset({"password", "image_pull_password", "imagepullpasswd", "pwd", "content", "stdout", "stderr"})
 """Names of confidential texts, in lower case: documents of users may write names in any case."""
@@ -70,7 +70,7 @@ def _field(name: str, value: Any, replace: Replace) -> Any:
     if name == "injected":
         return len(value) if isinstance(value, (list, tuple)) else HIDDEN
     if isinstance(value, dict) and name == "headers":
-        return {k: _text(v, replace) if str(k).lower() in CREDENTIAL_HEADERS else v for k, v in value.items()}
+        return {k: _text(v, replace) for k, v in value.items()}
     if isinstance(value, dict) and name == "items":
         return {k: _text(v, replace) if isinstance(v, str) else redacted(v, replace) for k, v in value.items()}
     return redacted(value, replace)

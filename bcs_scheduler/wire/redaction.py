@@ -1,7 +1,7 @@
 """Confidential parts of documents: which fields hold them, and the mark that is shown in their place.
 
-Passwords of registries and downloads and headers with credentials are hidden. References (``secret::<name>||<key>``)
-are not confidential and are shown.
+Passwords of registries and downloads and the headers of health checks are hidden: a header of any name may hold a
+credential. References (``secret::<name>||<key>``) are not confidential and are shown.
 """
 
 from __future__ import annotations
@@ -14,9 +14,6 @@ REFERENCE = "secret::"
 """Beginning of a value that names a key of a secret; transactions.injection resolves it."""
 HIDDEN = "***"
 """Shown in place of a confidential value; refused where a password is expected."""
-CREDENTIAL_HEADERS = frozenset(
-    {"authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth-token", "private-token"}
-)
 
 
 def hide(value: str) -> str:
@@ -25,11 +22,12 @@ def hide(value: str) -> str:
 
 
 def hide_headers(headers: Mapping[str, str]) -> dict[str, str]:
-    return {name: HIDDEN if name.lower() in CREDENTIAL_HEADERS else value for name, value in headers.items()}
+    """Headers of a health check with their names alone, and with references."""
+    return {name: hide(value) for name, value in headers.items()}
 
 
 def hide_passwords(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of a document with a pod template, without its passwords and credential headers."""
+    """A copy of a document with a pod template, without its passwords and the headers of its health checks."""
     document: dict[str, Any] = copy.deepcopy(dict(given))
     pod = ((document.get("spec") or {}).get("template") or {}).get("spec") or {}
     for task in [*(pod.get("containers") or ()), *(pod.get("processes") or ())]:

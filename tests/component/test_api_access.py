@@ -19,6 +19,7 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.operation import BASE, ApiSettings, Operation
 from bcs_scheduler.api.http.request_gate import AUDITED_REFUSALS, RequestGate
 from bcs_scheduler.api.routes import operations
+from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.security.audit import Audit
 from bcs_scheduler.security.rates import Rates
 from bcs_scheduler.security.tokens import hash_of, read_tokens
@@ -219,6 +220,51 @@ def test_only_a_handful_of_operations_needs_no_token() -> None:
     assert all(
         operation.method == "GET" for operation in operations() if required_access(operation).reach in ("open", "named")
     )
+
+
+def test_readiness_and_health_tell_their_details_to_callers_of_all_namespaces_only(guarded: Guarded) -> None:
+    check = Check("store", False, "zk-7.internal:2181 does not answer", "store_gone")
+    for checks, status in ([Check("store", True, "fine")], 200), ([check], 503):
+        guarded.gateway.ready = checks
+        for holder in ("", "nonsense", "viewer", "admin-of-mine", "late"):
+            headers = {"Authorization": f"Bearer {holder}"} if holder else {}
+            answer = guarded.api.get("/readyz", base="", headers=headers)
+            assert (answer.status_code, answer.json()) == (status, {"ready": status == 200}), holder
+            health = guarded.api.get("/healthz", base="", headers=headers)
+            assert (health.status_code, "internal" in health.text) == (200, False), holder
+        for holder in ("viewer-of-all", "admin"):
+            answer = guarded.call(holder, "GET", "/readyz", base="")
+            assert answer.status_code == status
+            assert answer.json()["checks"][0]["message"] == checks[0].message
+            assert ("internal" in guarded.call(holder, "GET", "/healthz", base="").text) == (status == 503)
+
+
+def test_reads_of_files_that_may_hold_secrets_and_of_secrets_are_audited(guarded: Guarded) -> None:
+    """Also those that are refused, or that fail. The output of tasks is read without a line."""
+    group = "1.web.1.BCS.1"
+    for path in (
+        f"/taskgroup/{group}/file?path=keys/db",
+        f"/taskgroup/{group}/logs?file=keys/db&task=0",
+        f"/taskgroup/{group}/logs?file=stdout",
+        f"/taskgroup/{group}/logs",
+        f"/taskgroup/{group}/files?path=keys",
+        f"/namespaces/{MINE}/secrets/secret-{MINE}",
+        f"/secret/{MINE}/secret-{MINE}",
+        f"/namespaces/{MINE}/configmaps/map-{MINE}",
+    ):
+        guarded.call("operator", "GET", path)
+    guarded.call("viewer", "GET", f"/taskgroup/{group}/file?path=keys/db")
+    guarded.call("viewer", "GET", f"/taskgroup/{group}/logs?file=../keys")
+    found = [(line["who"], line["operation"], line["status"], line["object"]) for line in guarded.audited]
+    secret = {"ns": MINE, "name": f"secret-{MINE}"}
+    assert found == [
+        ("operator", "download_file", 502, {"id": group, "path": "keys/db"}),
+        ("operator", "read_log", 502, {"id": group, "file": "keys/db", "task": "0"}),
+        ("operator", "get_secret", 200, secret),
+        ("operator", "get_secret", 200, secret),
+        ("viewer", "download_file", 403, {"id": group, "path": "keys/db"}),
+        ("viewer", "read_log", 403, {"id": group, "file": "../keys"}),
+    ]
 
 
 def test_who_shows_no_token_gets_401_and_no_change(guarded: Guarded) -> None:

@@ -26,6 +26,7 @@ SECRETS = {
     "download": "password-of-a-download",
     "process download": "password-of-a-package",
     "header": "credential-in-a-header",
+    "other header": "credential-in-a-header-of-another-name",
     "variable": "value-of-a-command",
     "message file": "content-of-a-message",
     "message variable": "value-of-a-message",
@@ -38,7 +39,7 @@ def base64(text: str) -> str:
 
 
 def web() -> dict[str, Any]:
-    header = {"Authorization": SECRETS["header"], "X-Plain": "shown"}
+    header = {"Authorization": SECRETS["header"], "X-Other": SECRETS["other header"], "X-Reference": "secret::keys||a"}
     return document(
         image="demo/web:1",
         imagePullUser="puller",
@@ -159,7 +160,11 @@ def test_definitions_show_marks_that_stand_for_the_stored_values_of_the_same_obj
     container = definition["spec"]["template"]["spec"]["containers"][0]
     assert (container["imagePullUser"], container["imagePullPasswd"]) == ("puller", HIDDEN)
     assert container["uris"][0]["pwd"] == HIDDEN
-    assert container["healthChecks"][0]["http"]["headers"] == {"Authorization": HIDDEN, "X-Plain": "shown"}
+    assert container["healthChecks"][0]["http"]["headers"] == {
+        "Authorization": HIDDEN,
+        "X-Other": HIDDEN,
+        "X-Reference": "secret::keys||a",
+    }
     kept = api.call("PUT", WEB, json=definition)
     assert kept.status_code == 200 and kept.json()["data"]["unchanged"], kept.text
     definition["metadata"]["name"] = "other"
@@ -168,6 +173,7 @@ def test_definitions_show_marks_that_stand_for_the_stored_values_of_the_same_obj
     at = "$.spec.template.spec.containers[0]"
     assert {problem["path"] for problem in response.json()["data"]["problems"]} == {
         f"{at}.imagePullPasswd", f"{at}.uris[0].pwd", f"{at}.healthChecks[0].http.headers.Authorization",
+        f"{at}.healthChecks[0].http.headers.X-Other",
     }  # fmt: skip
 
 

@@ -502,6 +502,31 @@ def test_who_may_not_run_programs_may_not_by_a_command_either(guarded: Guarded, 
         assert answer.status_code != 403
 
 
+FILES = (
+    {"msgtype": "local", "msgdata": {"to": "run.sh", "ctx": "eA=="}},
+    {"msgtype": "remote", "msgdata": {"to": "run.sh", "remote": "http://h/x"}},
+    {"Type": 1, "Local": {"To": "run.sh", "Base64": "eA=="}},
+    {"Type": 4, "Remote": {"To": "run.sh", "From": "http://h/x"}},
+)
+
+
+@pytest.mark.parametrize("message", FILES, ids=["local", "remote", "raw-local", "raw-remote"])
+def test_who_may_not_copy_writes_no_files_by_messages_either(guarded: Guarded, message: dict[str, Any]) -> None:
+    """A file can replace a program that the task starts again."""
+
+    def sent(holder: str, body: dict[str, Any]) -> Any:
+        path = f"/namespaces/shop/applications/web/taskgroups/{GROUP}/message"
+        return guarded.api.call("POST", path, json=body, headers={"Authorization": f"Bearer {holder}"})
+
+    for holder in ("careful", "only-exec"):
+        answer = sent(holder, message)
+        assert (answer.status_code, answer.json()["data"]["reason"]) == (403, "forbidden")
+        assert answer.json()["message"] == f"{holder} needs the right copy (programs in the entry of the token)"
+    for holder in ("operator", "only-copy"):
+        assert sent(holder, message).status_code != 403
+    assert sent("careful", {"Type": 2, "Sig": {"Signal": 1}}).status_code != 403
+
+
 def test_a_standby_points_to_the_leader(guarded: Guarded, gateway: CoreGateway) -> None:
     gateway.stand_by("http://leader:8080")
     with pytest.raises(InvalidURI) as refused:  # the library wants to follow, and does not take http:

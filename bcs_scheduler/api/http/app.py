@@ -162,7 +162,8 @@ class _App:
             required = gate.required_access(operation)
             caller = gate.identify(request, required)
             access.check(required, caller, request.path_params, request.query_params)
-            take_place(request, caller)
+            if required != access.OPEN:
+                take_place(request, caller)
             admitted = True
             response = await _answer(operation, request, self._gateway, self._settings, cause, caller, self._admission)
             if isinstance(response, EventStreamResponse):

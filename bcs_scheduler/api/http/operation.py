@@ -280,6 +280,8 @@ class Operation:
     media_type: str = "application/json"
     watcher: Callable[[Call], Awaitable[EventStream]] | None = None
     """Carries the operation out if the caller asks for `watch=true`: the list as a stream. Only the leader does."""
+    audited: Callable[[Mapping[str, str]], bool] | None = None
+    """Returns True for the queries of a read that gets a line in the audit log; None = no read does."""
     upgrade: bool = False
     """True if the operation is carried out over a WebSocket (bcs_scheduler.api.sessions)."""
     plans: bool = False
@@ -291,6 +293,11 @@ class Operation:
     def name(self) -> str:
         name = getattr(self.handler, "__name__", "operation")
         return name if self.variant == 1 else f"{name}_{self.variant}"
+
+
+def always(query: Mapping[str, str]) -> bool:
+    """For `Operation.audited`: every read gets a line."""
+    return True
 
 
 @dataclass(slots=True)

@@ -34,6 +34,8 @@ AUDITED_REFUSALS = 10
 """Lines per second at most about changes that were refused because there are too many of them."""
 
 
+NAMING = ("ips", "id", "task", "executor", "path", "file")
+"""Parameters of queries that name objects: agents, commands, files of sandboxes."""
 COUNTED = (errors.TOO_MANY_CONNECTIONS, errors.TOO_MANY_SESSIONS, errors.TOO_MANY_WATCHERS)
 """Refusals with status 503 that are counted by reason."""
 
@@ -92,7 +94,14 @@ class RequestGate:
         if self.tokens is None and not self.certificates:
             return ANYBODY
         if required == OPEN:
-            return NOBODY
+            try:
+                return self._holder(request)
+            except (Denied, ApiError):
+                return NOBODY  # no caller is refused here; some answers tell more to callers with credentials
+        return self._holder(request)
+
+    def _holder(self, request: HTTPConnection) -> Caller:
+        """Returns the holder of the credentials of a request. Raises Denied, ApiError (403)."""
         shown = request.headers.getlist("authorization")
         if self.tokens is not None and shown:
             if (key := session_key(request)) is not None:
@@ -176,11 +185,11 @@ class RequestGate:
         status: int,
         error: errors.ApiReason | None,
     ) -> None:
-        """One line about a change that was asked for. `error`: reason of a failure, None without one; `caller` None:
-        not known."""
+        """One line about a requested change, or about a read that is audited. `error`: reason of a failure, None
+        without one; `caller` None: not known."""
         if error and (errors.TABLE[error].status in (401, 403, 429) or error in COUNTED):
             self.refused(error)
-        if not operation.write:
+        if not operation.write and not (operation.audited and operation.audited(request.query_params)):
             return
         if error == errors.TOO_MANY_REQUESTS and self._refusals.take(""):
             return
@@ -232,7 +241,7 @@ def _object(request: HTTPConnection) -> dict[str, str]:
     """The object of a change, as far as the request names it: path, names in the document, and the agents or command of
     the query. The line holds nothing else of bodies, which may be confidential."""
     named = dict(request.path_params)
-    named |= {name: request.query_params[name] for name in ("ips", "id") if name in request.query_params}
+    named |= {name: request.query_params[name] for name in NAMING if name in request.query_params}
     document = getattr(request.state, "document", None)
     if isinstance(document, dict):
         metadata = _member(document, "metadata")

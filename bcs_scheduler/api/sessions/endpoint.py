@@ -18,7 +18,7 @@ from bcs_scheduler.api import access
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation, not_leading
-from bcs_scheduler.api.http.request_gate import RequestGate, holders_of, take_place
+from bcs_scheduler.api.http.request_gate import LONGEST_NAME, RequestGate, holders_of, take_place
 from bcs_scheduler.api.http.serving.connections import RETRY
 from bcs_scheduler.api.reading.query import read_query
 from bcs_scheduler.api.routes.running.sessions import kind_of, opener_of
@@ -123,7 +123,8 @@ class Endpoint:
             async with asyncio.timeout(FIRST):
                 first = await relay.message()
             wanted = frames.read_session_request(first if isinstance(first, str) else "")
-            record("begin", program=_program(wanted), tty=wanted.tty is not None)
+            file = {"file": wanted.copy.path[:LONGEST_NAME]} if wanted.copy is not None else {}
+            record("begin", program=_program(wanted), tty=wanted.tty is not None, **file)
             begun = True
             streams = await opener(wanted)
             try:

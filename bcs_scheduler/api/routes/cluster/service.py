@@ -34,12 +34,13 @@ class ReadyCheck(msgspec.Struct, frozen=True, kw_only=True):
     code: str
 
 
-class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    """Ready to serve: a leader with store and Mesos, or a standby that knows its leader."""
+class Readiness(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Ready to serve: a leader with store and Mesos, or a standby that knows its leader. `role` and `checks` are for
+    callers who may see all namespaces; the answer to others has `ready` alone."""
 
     ready: bool
-    role: str
-    checks: list[ReadyCheck]
+    role: str = ""
+    checks: list[ReadyCheck] = []
 
 
 class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +58,10 @@ async def get_health(call: Call) -> Plain:
     health = Health(
         current_role=call.gateway.role(),
         healthy=not failing,
-        message="; ".join(f"{check.name}: {check.message}" for check in failing) or "ok",
+        message="; ".join(
+            f"{check.name}: {check.message}" if call.caller.everywhere else check.name for check in failing
+        )
+        or "ok",
         at_time=int(call.gateway.now()),
     )
     return Plain(msgspec.json.encode(health))
@@ -69,7 +73,9 @@ async def get_health(call: Call) -> Plain:
 async def get_readiness(call: Call) -> Plain:
     checks = [ReadyCheck(name=c.name, ok=c.ok, message=c.message, code=c.code) for c in call.gateway.checks()]
     ready = bool(checks) and all(check.ok for check in checks)
-    readiness = Readiness(ready=ready, role=call.gateway.role(), checks=checks)
+    readiness = Readiness(ready=ready)
+    if call.caller.everywhere:
+        readiness = Readiness(ready=ready, role=call.gateway.role(), checks=checks)
     return Plain(msgspec.json.encode(readiness), status=200 if ready else 503)
 
 

@@ -11,7 +11,7 @@ from bcs_scheduler.api.documents.kinds.configuration import (
 )
 from bcs_scheduler.api.documents.validate import known_version, named_in
 from bcs_scheduler.api.http.errors import Reasons
-from bcs_scheduler.api.http.operation import Answer, Answered, Call, Table
+from bcs_scheduler.api.http.operation import Answer, Answered, Call, Table, always
 from bcs_scheduler.api.reading.lists import find, listed, lists
 from bcs_scheduler.api.views.objects.configuration import ConfigMapView, SecretView, show_config_map, show_secret
 from bcs_scheduler.core.interface.effects import Reason
@@ -145,7 +145,14 @@ def list_secrets(call: Call) -> Answered:
     return listed(call, "secret", show_secret)
 
 
-@table.read("/namespaces/{ns}/secrets/{name}", "Fetch a secret, with digests instead of contents", answer=SecretView)
-@table.read("/secret/{ns}/{name}", "Fetch a secret, with digests instead of contents", answer=SecretView)
+@table.read(
+    "/namespaces/{ns}/secrets/{name}",
+    "Fetch a secret, with digests instead of contents",
+    answer=SecretView,
+    audited=always,
+)
+@table.read(
+    "/secret/{ns}/{name}", "Fetch a secret, with digests instead of contents", answer=SecretView, audited=always
+)
 def get_secret(call: Call) -> Answer:
     return Answer(show_secret(find(call.state().secrets, "secret", call.path["ns"], call.path["name"])))

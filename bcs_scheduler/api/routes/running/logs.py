@@ -16,7 +16,7 @@ from bcs_scheduler.agentapi.sandbox import PIECE, AgentAway, Folder, NoSuchFile,
 from bcs_scheduler.api.access import forbidden
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
-from bcs_scheduler.api.http.operation import Answer, Call, Param, Streamed, Table
+from bcs_scheduler.api.http.operation import Answer, Call, Param, Streamed, Table, always
 from bcs_scheduler.api.reading.agents import check_complete
 from bcs_scheduler.api.streams.downloads import Downloads
 from bcs_scheduler.core.interface.effects import Reason
@@ -84,6 +84,11 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     size: int
 
 
+def is_output(file: str) -> bool:
+    """True for the output of a task. All other files may hold secrets."""
+    return OUTPUT.fullmatch(file) is not None
+
+
 @table.read(
     "/taskgroup/{id}/files",
     "List a folder of a taskgroup's sandbox",
@@ -107,13 +112,14 @@ async def list_files(call: Call) -> Answer:
     query=(TASK, EXECUTOR, FILE, OFFSET, LENGTH, TAIL, ENCODING),
     answer=LogView,
     reasons=REASONS,
+    audited=lambda query: not is_output(query.get("file", "stdout")),
 )
 async def read_log(call: Call) -> Answer:
     query = call.query
     if "tail" in query and ("offset" in query or "length" in query):
         raise bad_parameter("tail", "cannot be combined with offset and length")
     file = query.get("file", "stdout")
-    if not OUTPUT.fullmatch(file) and not call.caller.has("operator"):
+    if not is_output(file) and not call.caller.has("operator"):
         raise forbidden(
             call.caller,
             f"the role operator for files other than stdout and stderr; the role of the token is {call.caller.role}",
@@ -132,6 +138,7 @@ async def read_log(call: Call) -> Answer:
     "Fetch the contents of a file of a taskgroup's sandbox",
     query=(TASK, EXECUTOR, PATH),
     reasons=REASONS,
+    audited=always,
     enveloped=False,
     media_type="application/octet-stream",
 )

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.api.access import check_program
 from bcs_scheduler.api.documents.kinds.commands import CommandContent, DriverMessage, RawMessage, read_message
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, accepted
@@ -28,6 +29,8 @@ APPLICATION = "/namespaces/{ns}/applications/{name}"
 APPS = "/apps/{ns}/{name}"
 IMAGE = Param("image", "text", "Exact image of the containers to commit.")
 URL = Param("url", "text", "Repository and tag to commit to and push.")
+FILES = ("local", "remote")
+"""Types of messages that write a file into a task. A file can be a program that the task starts."""
 COMMIT_SECONDS = 3600.0
 """A layer of many gigabytes takes its time to be pushed."""
 
@@ -74,9 +77,11 @@ async def send_message_to_taskgroup(call: Call) -> Answer:
 
 def _message(call: Call) -> CommandContent:
     """Content of the message in the body, with the present content of the secrets that it refers to. Raises ApiError
-    (409, 422)."""
+    (403, 409, 422)."""
     namespace = call.path["ns"]
     content = read_message(call.body, namespace, call.path["name"], call.problems)
+    if content.type in FILES:
+        check_program(call.caller, "copy")
     if content.type != "remote":
         return content
     body = content.body

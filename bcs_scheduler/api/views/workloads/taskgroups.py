@@ -352,7 +352,7 @@ def order(group: TaskGroup) -> tuple[str | int, ...]:
 
 
 def show_health_checks(container: Container) -> tuple[HealthCheck, ...]:
-    """Without the credentials that headers may carry."""
+    """Without the values of headers, which may be credentials."""
     return tuple(
         msgspec.structs.replace(check, headers=hide_headers(check.headers)) if check.headers else check
         for check in container.health_checks
