@@ -30,7 +30,7 @@ _PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
 _LEAVE_SECONDS = 2.0
 _REMOVALS = 10
-"""Attempts to remove our nodes that may fail for other reasons than the connection."""
+"""Attempts to remove our nodes that may fail for other reasons than the connection. Then the session ends."""
 
 
 @dataclass(eq=False)
@@ -61,6 +61,8 @@ class Election:
         self._pipeline = pipeline
         self._lock = threading.Lock()
         self._candidacy: _Candidacy | None = None
+        self._rest = threading.Event()
+        """Never set: a pause between two attempts."""
 
     # --- called by other threads --------------------------------------------------------------------------------
 
@@ -177,8 +179,25 @@ class Election:
     def _withdraw_node(self, candidacy: _Candidacy) -> None:
         try:
             self._remove_nodes(candidacy)
-        except Exception as error:
+        except TRANSIENT as error:
             _LOG.warning("cannot remove the candidate node of %s: %r", candidacy.url, error)
+        except Exception as error:
+            _LOG.error("cannot remove the candidate node of %s: %r", candidacy.url, error)
+            self._end_session()
+
+    def _end_session(self) -> None:
+        """Ends the session in place of its nodes, which cannot be removed one by one: while they exist, no other
+        candidate can lead. Returns when the session has ended, or the store is being closed."""
+        session = self._session
+        ours = session.id
+        while not session.closed and session.id == ours:
+            try:
+                session.expire()
+                _LOG.error("ended the session with ZooKeeper, because its nodes could not be removed")
+                return
+            except Exception as error:
+                _LOG.warning("cannot end the session with ZooKeeper: %r", error)
+                self._rest.wait(_PAUSE_SECONDS)
 
     def _stand(self, candidacy: _Candidacy) -> None:
         """One attempt: takes over if we are first, else waits until that may have changed."""
@@ -289,6 +308,8 @@ class Election:
                 _LOG.exception("cannot remove the candidate node of %s", candidacy.url)
                 candidacy.wake.clear()
                 candidacy.wake.wait(_PAUSE_SECONDS)
+        if failures == _REMOVALS:
+            self._end_session()
         with self._lock:
             if self._candidacy is candidacy:
                 self._candidacy = None

@@ -117,6 +117,20 @@ class Session:
         except Exception as error:
             _LOG.warning("closing the connection to ZooKeeper: %s", error)
 
+    def expire(self) -> None:
+        """Ends the session at ZooKeeper, so that its ephemeral nodes vanish. This client then begins another one, as
+        after an expiry. Raises KazooException, KazooTimeoutError."""
+        known = self.client.client_id
+        if known is None:
+            return
+        # Any connection that presents id and password of a session may close it. The client itself would end with it.
+        twin = KazooClient(hosts=self._hosts, timeout=self.timeout, client_id=known, logger=_KAZOO_LOG)
+        try:
+            twin.start(timeout=self.timeout)
+        finally:
+            twin.stop()
+            twin.close()
+
     def _state_changed(self, state: str) -> None:
         if self.closed:
             return

@@ -184,7 +184,8 @@ class Elections:
         monkeypatch.setattr(election, "_PAUSE_SECONDS", 0.01)
         connected = threading.Event()
         connected.set()
-        session = SimpleNamespace(closed=False, connected=connected)
+        self.expired = Once(times=0)
+        session = SimpleNamespace(closed=False, connected=connected, id=1, expire=self.expired)
         pipeline = SimpleNamespace(end=lambda epoch: None, begin=lambda *_: None)
         self.election = Election(session, Tree("/x"), pipeline)  # type: ignore[arg-type]
         self.won: list[int] = []
@@ -228,6 +229,17 @@ def test_a_leader_at_zookeeper_whose_thread_fails_gives_the_lead_back(
     assert not thread.is_alive() and removed.calls == 3, "the candidate node is removed, however often that fails"
     assert len(elections.lost) == 1 and "ZeroDivisionError" in elections.lost[0]
     assert "the candidacy of http://127.0.0.1:1 has failed" in caplog.text
+
+
+def test_a_candidate_at_zookeeper_that_gives_up_ends_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise its node would keep all others from leading."""
+    elections = Elections(monkeypatch, _remove_nodes=Once(times=99))
+    elections.expired.times = 2
+    thread = elections.campaign()
+    wait_for(lambda: elections.won, what="the election")
+    elections.election.resign()
+    thread.join(30)
+    assert not thread.is_alive() and elections.expired.calls == 3, "until the session has ended"
 
 
 def test_a_leader_at_zookeeper_that_nobody_can_tell_of_its_end_is_gone(

@@ -293,6 +293,62 @@ def test_a_leader_whose_election_cannot_be_told_gives_the_lead_back(place: ZooKe
         store.close()
 
 
+def removal_fails_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    remove = Election._remove_nodes
+
+    def fail(self: Election, candidacy: _Candidacy) -> None:
+        if candidacy.url == url:
+            raise IndexError("unexpected")
+        remove(self, candidacy)
+
+    monkeypatch.setattr(Election, "_remove_nodes", fail)
+
+
+def test_a_leader_that_cannot_remove_its_node_ends_its_session_and_another_one_leads(
+    place: ZooKeeperPlace, leader: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its session would live on, and its node in front of all others with it."""
+    last = Candidate(place.store(session_timeout=20.0), "http://127.0.0.1:1002")
+    wait_for(lambda: len(place.client.get_children(place.tree.election)) == 2, what="the second candidate")
+    before = session_of(leader).id
+    try:
+        with monkeypatch.context() as patched:
+            removal_fails_for(leader.url, patched)
+            leader.store.resign()
+            assert last.wait_elected() > leader.epoch
+            wait_for(lambda: session_of(leader).id not in (None, before), what="another session")
+        leader.stand()
+        last.store.resign()
+        assert leader.wait_elected() > last.epoch, "the store may lead again"
+    finally:
+        last.store.close()
+
+
+def test_a_candidate_that_can_neither_lead_nor_remove_its_node_does_not_hold_up_the_next_one(
+    place: ZooKeeperPlace, leader: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    troubled = Candidate(place.store(session_timeout=20.0), "http://127.0.0.1:1002")
+    wait_for(lambda: len(place.client.get_children(place.tree.election)) == 2, what="the second candidate")
+    last = Candidate(place.store(session_timeout=20.0), "http://127.0.0.1:1003")
+    wait_for(lambda: len(place.client.get_children(place.tree.election)) == 3, what="the third candidate")
+    take_over = Election._take_over
+
+    def fail(self: Election, candidacy: _Candidacy, ours: str) -> None:
+        if candidacy.url == troubled.url:
+            raise IndexError("unexpected")
+        take_over(self, candidacy, ours)
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(Election, "_take_over", fail)
+            removal_fails_for(troubled.url, patched)
+            leader.store.resign()
+            assert last.wait_elected() > leader.epoch
+    finally:
+        troubled.store.close()
+        last.store.close()
+
+
 def _unable(term: Term) -> None:
     raise RuntimeError("unexpected")
 
