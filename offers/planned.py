@@ -32,7 +32,7 @@ class PlannedCensus:
         """Planned placements by label, application and agent."""
 
     def clear(self) -> None:
-        """Nothing is planned any more."""
+        """Drops all planned placements."""
         for known in (self._placements, self._counts, self._on_agent, self._extended, self._labelled):
             known.clear()
 

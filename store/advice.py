@@ -55,8 +55,8 @@ AdviceCode = Literal[
 
 
 class Advice(NamedTuple):
-    """`words`: the text, with the names of objects in braces. `commands`: the commands of `bcs` that follow the
-    words; empty if the words name them in backticks."""
+    """A way on for a user. `words`: the text, with the names of objects in braces. `commands`: the commands of `bcs`
+    that follow the words; empty if the words name them in backticks."""
 
     words: str
     commands: tuple[str, ...] = ()

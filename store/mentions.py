@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Literal, get_args
 
+from store.ids import ObjectKey
+
 BEGIN, BETWEEN, END = "\ue000", "\ue002", "\ue001"
 """Characters of Unicode for private use, which no name has."""
 PRIVATE = "private"
@@ -29,7 +31,7 @@ Sees = Callable[[str], bool]
 def mention(kind: Kind, keys: Iterable[str], within: str) -> str:
     """The objects with these keys (``namespace/name``) in a text that belongs to the namespace `within`."""
     listed = list(keys)
-    if all(key.partition("/")[0] == within for key in listed):
+    if all(ObjectKey.of(key).namespace == within for key in listed):
         return ", ".join(listed)
     return f"{BEGIN}{BETWEEN.join((kind, *listed))}{END}"
 
@@ -43,7 +45,7 @@ def private(text: str) -> str:
 
 def plain(text: str) -> str:
     """The text with all names."""
-    return _shown(text, lambda _namespace: True) if BEGIN in text else text
+    return _shown(text, lambda _namespace: True)
 
 
 def revealed(content: bytes, sees: Sees) -> bytes:
@@ -61,7 +63,7 @@ def _words(inside: str, complete: bool, sees: Sees) -> str:
         return "".join(parts) if sees("") else ""
     if not complete and not sees(""):  # the last key may be a part of one
         return f"{kind}s of other namespaces"
-    seen = [key for key in parts if sees(key.partition("/")[0])]
+    seen = [key for key in parts if sees(ObjectKey.of(key).namespace)]
     hidden = len(parts) - len(seen)
     if not hidden:
         return ", ".join(seen)

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 def _nothing(changed: Sequence[Change]) -> None:
-    """For parts that follow no records."""
+    """Stands for `notice` of parts that follow no records."""
 
 
 class Part:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import threading
 import time
@@ -45,6 +46,7 @@ class Rates:
         return len(self._buckets)
 
 
+@functools.lru_cache(maxsize=4096)
 def network_of(address: str) -> str:
     """The key under which a client is counted: an IPv4 address, or the /64 of an IPv6 address, since one host may have
     a whole /64."""

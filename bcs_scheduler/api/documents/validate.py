@@ -116,8 +116,8 @@ def check_kind(raw: object, kinds: tuple[str, ...], problems: Problems) -> None:
         problems.add("$", f"must be a document of kind {' or '.join(kinds)}: an object")
         raise invalid(problems.listed())
     kind = raw.get("kind")
-    takes = " or ".join(f'"{known}"' for known in kinds)
     if isinstance(kind, str) and kind and kind not in kinds:
+        takes = " or ".join(f'"{known}"' for known in kinds)
         problems.add("$.kind", f"must be {takes} on this route", kind, kinds)
     if problems:
         raise invalid(problems.listed())

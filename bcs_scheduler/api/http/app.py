@@ -189,13 +189,14 @@ class _App:
         if age is not None:
             response.headers[STATE_AGE] = f"{age:.1f}"
         gate.record(operation, request, caller, cause, response.status_code, reason)
+        given = request.query_params
         report = log.info if operation.write else log.debug
         report(
             "request",
             cause=cause,
             method=request.method,
             path=path,
-            query=",".join(param.name for param in operation.query if param.name in request.query_params),
+            query=",".join([param.name for param in operation.query if param.name in given]),
             status=response.status_code,
             who=caller.name if caller else "",
             ms=round((time.perf_counter() - started) * 1000, 1),
@@ -217,10 +218,9 @@ async def _answer(
     caller: Caller,
     admission: Admission,
 ) -> Response:
+    lenient: bool = request.state.original
     pairs = request.query_params.multi_items()
-    query = read_query(
-        original.lenient_query(pairs, operation.query) if request.state.original else pairs, operation.query
-    )
+    query = read_query(original.lenient_query(pairs, operation.query) if lenient else pairs, operation.query)
     watcher = operation.watcher if query.get("watch", False) else None
     if (operation.write or operation.leader or watcher is not None) and gateway.role() != "master":
         raise not_leading(gateway.leader_url())
@@ -243,7 +243,7 @@ async def _answer(
         caller,
         problems,
         holders_of(request, caller),
-        request.state.original,
+        lenient,
         lambda other, own: _carried_out(other, own, admission),
     )
     if watcher is not None:

@@ -259,7 +259,10 @@ def _member(document: object, name: str) -> object:
     """Whatever its capitals, as documents are read."""
     if not isinstance(document, dict):
         return None
-    return next((value for key, value in document.items() if key.lower() == name), None)
+    for key, value in document.items():
+        if key.lower() == name:
+            return value
+    return None
 
 
 def session_key(request: HTTPConnection) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from store.advice import AdviceCode, advise
-from store.ids import object_key, part_key
+from store.ids import ObjectKey, object_key, part_key
 from store.records import DEFAULT_QUEUE, Application, Deployment, ManagedTask, PodGroup, Record, Revision, Version
 from store.state import State
 from transactions.base import Refused
@@ -136,7 +136,7 @@ class PriorityBounds:
             application = self._state.applications.get(key) if kind == "application" else None
             excess = application and priority_limits.excess_of(self._state, application, self._default)
             if excess:
-                namespace = excess.key.partition("/")[0]
+                namespace = ObjectKey.of(excess.key).namespace
                 most = priority_limits.greatest(self._state, namespace, self._default)
                 words = f"{priority_limits.shown(excess)} is kept; new work of namespace {namespace} has {most} at most"
                 found[words] = None

@@ -127,7 +127,7 @@ def write(
 
 
 def set_owner_and_mode(handle: int, who: Identity | None, mode: int) -> None:
-    """Of an open file. Raises OSError."""
+    """Sets both of an open file. Raises OSError."""
     if who is not None and not who.own:
         os.fchown(handle, who.uid, who.gid)
     os.fchmod(handle, mode & 0o7777)  # after chown, which clears the set-user-id bits

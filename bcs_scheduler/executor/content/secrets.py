@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 
 MEMORY = "/dev/shm"
-"""Where a file system in memory is mounted, on every Linux."""
+"""The folder at which every Linux has a file system in memory."""
 PREFIX = "bcs-secrets-"
 KINDS = ("tmpfs", "ramfs")
 """File systems in memory."""

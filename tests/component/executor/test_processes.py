@@ -16,6 +16,7 @@ import pytest
 from bcs_scheduler.executor import supervisor as supervisor
 from bcs_scheduler.executor.agent import session
 from bcs_scheduler.executor.agent.session import Session
+from bcs_scheduler.executor.content.secrets import Secrets, new_folder
 from bcs_scheduler.executor.docker import note
 from bcs_scheduler.executor.model import Command, Group, Task
 from bcs_scheduler.executor.output.pump import Pump
@@ -86,6 +87,7 @@ class Bench:
             orphans=None,
             observe=lambda task: None,
             disregard=lambda t: None,
+            secrets=Secrets(new_folder("test")),
         )
         task = Task(id="0", name="t", kind="command", command=Command(shell=True, value=line))
         group = Group(grace_period=grace)

@@ -7,6 +7,7 @@ import msgspec
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.core.requests.concurrency import version_of
 from bcs_scheduler.wire.times import NO_TIME, rfc3339
+from store.ids import ObjectKey
 from store.records import Namespace
 from store.state.reader import StateReader
 from transactions.rules import priority_limits, quota_usage
@@ -114,7 +115,7 @@ def show_namespace(
             excess=[
                 ExcessView(
                     kind=one.kind,
-                    name=one.key.partition("/")[2],
+                    name=ObjectKey.of(one.key).name,
                     priority=one.priority,
                     priority_class_name=one.priority_class,
                 )

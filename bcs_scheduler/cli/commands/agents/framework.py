@@ -14,6 +14,7 @@ from bcs_scheduler.cli.options import (
     reporting,
 )
 from bcs_scheduler.cli.session import Session
+from store.keys import object_key
 
 APPLICATIONS = click.argument("applications", nargs=-1, metavar="[NAMESPACE/APPLICATION...]")
 
@@ -43,7 +44,9 @@ def show(session: Session, output: str) -> None:
         session.say("not halted: no running taskgroup waits for a decision.")
     for one in found["taskgroups"]:
         words = one["decision"] or ("undecided, newer than the store" if one["newer"] else "undecided")
-        session.say(f"  {one['namespace']}/{one['application']}  {one['taskgroup']}  on {one['agent']}  {words}")
+        session.say(
+            f"  {object_key(one['namespace'], one['application'])}  {one['taskgroup']}  on {one['agent']}  {words}"
+        )
     left = found["undecided"] + found["adopted"] - len(found["taskgroups"])
     if left:
         session.say(f"  and {left} more")

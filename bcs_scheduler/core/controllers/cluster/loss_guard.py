@@ -61,7 +61,7 @@ class LossGuard:
         self._recent: dict[str, _Loss] = {}
         """The lost taskgroups whose loss is within WINDOW, and after the last halt."""
         self._times = WorkQueue()
-        """When these were lost."""
+        """The times of these losses."""
         self._left: dict[str, _Left] = {}
         """The taskgroups that have ceased to be lost since the last `notice`, by id: the change may be undone."""
         self._agents: Counter[str] = Counter()

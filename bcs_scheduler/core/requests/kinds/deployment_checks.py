@@ -26,7 +26,7 @@ BUSY: Mapping[str, str] = {
     "UpdateResource": "its limits are being changed; wait for the end",
     "Deleting": "it is being deleted",
 }
-"""Why a deployment is not at rest, by status."""
+"""The reason why a deployment is not at rest, by status."""
 WAYS: Mapping[str, AdviceCode] = {
     "Deploying": "update_or_scale",
     "Update": "cancel_update",
