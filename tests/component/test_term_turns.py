@@ -114,6 +114,8 @@ def test_a_turn_takes_one_report_of_each_namespace_while_a_commit_waits_to_be_se
 
 def test_reports_that_change_nothing_do_not_wait_for_the_store(steps: Steps) -> None:
     """The answers for all tasks of a large cluster would take minutes, one in a turn with a rest before each."""
+    steps.term.inbox.put(update("first", 0))
+    assert steps.take(), "the mark of the begin of the term leaves with the first turn"
     for index in range(STORM):
         steps.term.inbox.put(update("large", index, TaskState.FINISHED, answer=True))
     steps.hold()
