@@ -25,7 +25,7 @@ from store.state import State
 from tests.simulation import driver
 from tests.simulation.simulation import Simulation
 
-STEPS = 120
+STEPS = 200
 TWO_TREES = 16
 """A seed of a world in which both roles have a tree of queues (tests.simulation.partitions)."""
 
