@@ -57,6 +57,18 @@ def test_a_group_lives_and_dies(api: Api, gateway: CoreGateway) -> None:
     assert status(api.get(f"{GROUPS}/other")) == (404, "not_found")
 
 
+def test_the_list_of_all_namespaces_has_every_group(api: Api, gateway: CoreGateway) -> None:
+    for namespace, name in (("shop", "b"), ("shop", "a"), ("lab", "c")):
+        body = group(name, minMember=2)
+        assert status(api.call("POST", f"/namespaces/{namespace}/podgroups", json=body)) == (200, "")
+
+    def names(path: str) -> list[str]:
+        return [f"{one['metadata']['namespace']}/{one['metadata']['name']}" for one in api.data(path)]
+
+    assert names("/podgroups") == ["lab/c", "shop/a", "shop/b"]
+    assert names("/podgroups?namespace=shop") == names(GROUPS) == ["shop/a", "shop/b"]
+
+
 def test_a_missing_group_is_refused_with_its_path(api: Api, gateway: CoreGateway) -> None:
     for route, body in (("applications", document()), ("deployments", deployment())):
         refused = api.call("POST", f"/namespaces/shop/{route}", json=within(body, "missing"))

@@ -33,6 +33,17 @@ def test_an_update_that_names_no_number_keeps_the_one_of_a_scale_before_it() -> 
     assert {group.version for group in lab.groups} == {newest.name} and len(lab.groups) == 4
 
 
+def test_a_plan_places_no_taskgroup_above_the_new_number() -> None:
+    lab = running(4)
+    names = {group.index: group.id for group in lab.groups}
+    lab.offer()
+    reply = lab.ask(requests.UpdateApplication(version=version(2, labels={"revision": "2"}), dry_run=True))
+    assert reply.data["instances"] == {"from": 4, "to": 2}
+    assert reply.data["end"] == [names[2], names[3], names[0]], "the two above the number, and the first of the update"
+    assert [(place["index"], place["replaces"]) for place in reply.data["place"]] == [(0, names[0])]
+    assert not reply.data["unplaced"]
+
+
 @pytest.mark.parametrize("dry_run", [False, True])
 def test_the_same_definition_without_a_number_changes_nothing(dry_run: bool) -> None:
     lab = running(2)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.output.terminal import UNBOUNDED, Line, Styled
+from bcs_scheduler.cli.output.terminal import UNBOUNDED, Line, Style, Styled
 
 RESOURCES = ("cpus", "mem", "disk", "gpus")
 USED, ABOVE, UNUSED, FREE, LIMIT = "█", "▓", "░", " ", "|"
@@ -42,7 +42,7 @@ class Bars:
         head = int(self._headers)
         sizes = [max(map(len, column), default=0) for column in columns]
         for number, name in enumerate(names):
-            style = "bold" if number < head else ""
+            style: Style = "bold" if number < head else ""
             first = Styled(name.ljust(left - 2), style)
             cells = (GAP + column[number].ljust(size) for column, size in zip(columns, sizes, strict=True))
             last = Styled("".join(cells).rstrip(), style)

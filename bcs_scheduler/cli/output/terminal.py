@@ -8,14 +8,23 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, TextIO
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "bold red": "1;31"}
+Style = Literal["", "bold", "dim", "red", "green", "yellow", "cyan", "bold red"]
+CODES: Mapping[Style, str] = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "cyan": "36",
+    "bold red": "1;31",
+}
 """Styles, with the parameters of the escape sequence SGR (ECMA-48)."""
 UNBOUNDED = 10_000
 """Columns of a file or a pipe: every text is shown in full."""
@@ -29,9 +38,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class Styled(str):
     """A text with one of the styles of CODES; empty = none."""
 
-    style: str
+    style: Style
 
-    def __new__(cls, text: str, style: str = "") -> Styled:
+    def __new__(cls, text: str, style: Style = "") -> Styled:
         made = super().__new__(cls, text)
         made.style = style
         return made
@@ -45,7 +54,7 @@ class Line(list[Styled]):
         return "".join(self)
 
 
-def style_of(text: str) -> str:
+def style_of(text: str) -> Style:
     return text.style if isinstance(text, Styled) else ""
 
 
@@ -90,7 +99,7 @@ class Terminal:
 
         return Console(file=self.file, highlight=False, width=None if self.is_terminal else UNBOUNDED)
 
-    def print(self, text: str = "", style: str = "", *, end: str = "\n") -> None:
+    def print(self, text: str = "", style: Style = "", *, end: str = "\n") -> None:
         """Prints a text literally: without markup, and without line breaks of its own."""
         self.file.write(self._coded(text, style or style_of(text)) + end)
         self.file.flush()
@@ -99,6 +108,6 @@ class Terminal:
         self.file.writelines("".join(self._coded(piece, piece.style) for piece in line) + "\n" for line in lines)
         self.file.flush()
 
-    def _coded(self, text: str, style: str) -> str:
+    def _coded(self, text: str, style: Style) -> str:
         shown = printable(text)
         return f"\x1b[{CODES[style]}m{shown}\x1b[0m" if style and shown and self._coloured else shown

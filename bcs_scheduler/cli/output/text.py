@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from bcs_scheduler.cli.output.terminal import Styled
+from bcs_scheduler.cli.output.terminal import Style, Styled
 
-COLOURS = {
+COLOURS: Mapping[Style, tuple[str, ...]] = {
     "green": ("Running", "finished", "Finish", "ready", "success"),
     "yellow": (
         "Staging",

@@ -47,6 +47,17 @@ def test_a_change_is_shown_and_has_an_exit_code(server: StandIn, bcs: Any, tmp_p
     assert server.requests("PUT") == server.requests("POST") == []
 
 
+def test_a_change_has_the_colours_of_a_terminal(
+    server: StandIn, bcs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    server.on("GET", FRONT, ok(deployment()))
+    result = bcs("diff", "-f", write(tmp_path, deployment(instance=5)))
+    assert result.code == 1
+    for colour, begin in (("31", "-  instance: 2"), ("32", "+  instance: 5"), ("36", "@@ ")):
+        assert f"\x1b[{colour}m{begin}" in result.out
+
+
 def test_what_does_not_exist_is_all_new(server: StandIn, bcs: Any, tmp_path: Path) -> None:
     server.on("GET", WEB, MISSING)
     result = bcs("diff", "-f", write(tmp_path, document()))

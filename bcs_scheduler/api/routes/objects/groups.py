@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from bcs_scheduler.api.documents.kinds.policy.groups import read_pod_group
 from bcs_scheduler.api.documents.validate import known_version
-from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import Reasons
-from bcs_scheduler.api.http.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Table
-from bcs_scheduler.api.reading.lists import find
+from bcs_scheduler.api.http.operation import Answer, Call, Table
+from bcs_scheduler.api.reading.lists import find, lists, namespace_of
 from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.groups import PodGroupView, show_pod_group
 from bcs_scheduler.core.interface.effects import Reason
@@ -19,20 +18,17 @@ OF_NAMESPACE = "/namespaces/{ns}/podgroups"
 REPLACED: Reasons = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID)
 
 
-@table.read(
-    OF_NAMESPACE,
-    "List the pod groups of a namespace",
-    query=(LIMIT, CONTINUE, LABEL_SELECTOR),
-    answer=list[PodGroupView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, OF_NAMESPACE, "/podgroups", "pod groups", answer=list[PodGroupView])
 def list_pod_groups(call: Call) -> Answer:
     state, requirements = call.state(), parse_selector(call.query.get("labelSelector", ""))
-    keys = list(state.indexes.keys_in("podgroup", call.path["ns"]))
-    known = [one for key in keys if (one := state.pod_groups.get(key)) is not None]
+    namespace, groups = namespace_of(call), state.pod_groups
+    keys = list(groups) if namespace is None else list(state.indexes.keys_in("podgroup", namespace))
+    known = [one for key in keys if (one := groups.get(key)) is not None]
     found = [one for one in known if selected(one.labels, requirements)]
     diagnose = call.diagnosis
-    return page(found, lambda one: (one.name,), call.query, lambda one: show_pod_group(state, one, diagnose))
+    return page(
+        found, lambda one: (one.namespace, one.name), call.query, lambda one: show_pod_group(state, one, diagnose)
+    )
 
 
 @table.read(f"{OF_NAMESPACE}/{{name}}", "Fetch a pod group with its members", answer=PodGroupView)

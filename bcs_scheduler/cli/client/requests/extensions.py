@@ -56,9 +56,9 @@ class Extensions(Transport):
 
     # --- pod groups -------------------------------------------------------------------------------------------
 
-    def pod_groups(self, namespace: str, *, selector: str = "") -> list[Json]:
-        """Groups of a namespace with their members."""
-        path = path_of("namespaces", namespace, "podgroups")
+    def pod_groups(self, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """Groups of a namespace with their members; None = of all namespaces."""
+        path = "/podgroups" if namespace is None else path_of("namespaces", namespace, "podgroups")
         return self._list(path, {"labelSelector": selector} if selector else {})
 
     def pod_group(self, namespace: str, name: str) -> Json:

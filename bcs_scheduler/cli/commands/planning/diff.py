@@ -22,7 +22,7 @@ from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import connection_options, examples, file_option, pass_session, validate_option
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.documents import document_of
-from bcs_scheduler.cli.output.terminal import Styled
+from bcs_scheduler.cli.output.terminal import Style, Styled
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.wire.normal import READ, complete
 from bcs_scheduler.wire.problems import Problems, Validation
@@ -32,7 +32,7 @@ from store.keys import object_key
 
 _VALIDATION: Mapping[str, Validation] = {"strict": "Strict", "warn": "Warn", "ignore": "Ignore"}
 SAME, DIFFERS = 0, 1
-STYLES = {"+": "green", "-": "red", "@": "cyan"}
+STYLES: Mapping[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 UNSEEN = "(differs in confidential fields)"
 Look = Callable[[Client, str, str], Json]
 

@@ -67,8 +67,12 @@ POD_GROUP_OPERATIONS = operations_for(
 
 
 def read_pod_groups(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
-    where = namespace or session.namespace
-    return session.client.pod_group(where, name) if name else session.client.pod_groups(where, selector=selector)
+    client = session.client
+    return (
+        client.pod_group(namespace or session.namespace, name)
+        if name
+        else client.pod_groups(namespace, selector=selector)
+    )
 
 
 def describe_pod_group(session: Session, name: str, events: str, form: str) -> None:

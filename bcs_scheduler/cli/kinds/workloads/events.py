@@ -15,11 +15,11 @@ from bcs_scheduler.cli.listing import Shape, print_list
 from bcs_scheduler.cli.output.data import print_form
 from bcs_scheduler.cli.output.formats import Form
 from bcs_scheduler.cli.output.tables import Column, age_column, joined, time_column
-from bcs_scheduler.cli.output.terminal import Styled
+from bcs_scheduler.cli.output.terminal import Style, Styled
 from bcs_scheduler.cli.output.text import local_time
 from bcs_scheduler.cli.session import Session
 
-STYLES = {"warning": "yellow", "error": "red"}
+STYLES: Mapping[str, Style] = {"warning": "yellow", "error": "red"}
 
 
 def level_text(event: Json) -> Styled:

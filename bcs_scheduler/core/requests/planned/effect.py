@@ -13,7 +13,7 @@ from store.ids import part_key
 from store.records import Application, Deployment, Transaction
 from store.state.reader import StateReader
 from store.state.unit_of_work import Savepoint
-from transactions import explain, injection
+from transactions import explain, groups, injection
 from transactions.base import Slot
 from transactions.kinds.registry import kind_of
 from transactions.resources import resource_request
@@ -91,9 +91,11 @@ def look(turn: TurnContext, transaction: Transaction, before: Names = ()) -> Pla
     only_agents = step.only_agents
     if kind.in_place:
         replaced = {slot.replaces for slot in slots}  # the step may not wait for an unreachable one to end
-        slots = (*slots, *(Slot(g.index, g.id) for g in ending if g.id not in replaced))
+        wanted_by = turn.state.applications.get(application)
+        followed = [g for g in ending if wanted_by is None or not groups.is_surplus(wanted_by, g.index)]
+        slots = (*slots, *(Slot(g.index, g.id) for g in followed if g.id not in replaced))
         if step.per_agent:
-            only_agents |= {g.agent_id for g in ending}
+            only_agents |= {g.agent_id for g in followed}
     missing = injection.missing(turn.state, version) if slots and version is not None else ()
     demands = []
     if slots and version is not None and not missing:
