@@ -63,6 +63,7 @@ EXCEPTIONS: Mapping[tuple[str, str], RequiredAccess] = {
     ("GET", f"{BASE}/configmaps"): _OWN_READ,
     ("GET", f"{BASE}/secrets"): _OWN_READ,
     ("GET", f"{BASE}/services"): _OWN_READ,
+    ("GET", f"{BASE}/podgroups"): _OWN_READ,
     ("GET", f"{BASE}/endpoints"): _OWN_READ,
     ("GET", f"{BASE}/endpoints/watch"): _OWN_READ,
     ("GET", f"{BASE}/events"): _OWN_READ,

@@ -41,7 +41,7 @@ from store.records import (
     Transaction,
     Version,
 )
-from store.records.objects import CustomKind, CustomObject, Event, EventLog, Namespace, Webhook
+from store.records.objects import CustomKind, CustomObject, Event, EventLog, Namespace, PodGroup, Webhook
 from store.records.services import Endpoint, Service
 from store.records.workloads import Daemonset, Deployment, Revision
 from tests.component.apiserver import Api, serving
@@ -93,6 +93,7 @@ def records(ns: str, number: int) -> list[Record]:
         Deployment(namespace=ns, name=f"deployment-{ns}", application=f"web-{ns}"),
         Revision(namespace=ns, deployment=f"deployment-{ns}", number=1, version=version),
         Daemonset(namespace=ns, name=f"daemonset-{ns}"),
+        PodGroup(namespace=ns, name=f"podgroup-{ns}"),
         ManagedApplication(namespace=ns, name=f"web-{ns}", manager="m", created_at=1.0),
         ManagedTask(namespace=ns, application=f"web-{ns}", name=f"task-{ns}", unit=f"web-{ns}", created_at=1.0),
         Placeholder(namespace=ns, application=f"web-{ns}", name=f"holder-{ns}", state="Asked", created_at=1.0),

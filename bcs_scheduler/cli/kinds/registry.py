@@ -175,9 +175,13 @@ NAMESPACED = (
     "daemonsets",
     "applications",
     "taskgroups",
+    "tasks",
     "transactions",
     "services",
     "endpoints",
+    "configmaps",
+    "secrets",
+    "podgroups",
     "managed",
     "webhooks",
 )
