@@ -382,6 +382,37 @@ def test_a_stand_in_that_does_not_become_ready_is_named() -> None:
     assert of(lab).blocked
 
 
+def with_room_for_one() -> Cluster:
+    """A drain that wants two stand-ins, of which one finds a place."""
+    lab = deployed(3, Strategy(max_unavailable=0, max_surge=2))
+    lab.offers(cpus=150)
+    assert not drain(lab, at_once=3).error
+    lab.wait(1)
+    (extra,) = [group for group in lab.groups if group.agent_id != "a0"]
+    lab.report(extra, "RUNNING")
+    assert lab.application.instances == 5
+    return lab
+
+
+def test_a_stand_in_that_finds_no_place_in_time_does_not_hold_up_the_drain_for_ever() -> None:
+    lab = with_room_for_one()
+    lab.wait(500)
+    assert lab.application.instances == 4 and ready(lab) == 4
+    assert finish(lab) >= 3
+    settle(lab)
+    assert ready(lab) == 3 == lab.application.instances and not on(lab)
+
+
+def test_a_stand_in_that_waits_for_a_place_ends_with_the_drain() -> None:
+    lab = with_room_for_one()
+    lab.core.turn_context.pool.clear()
+    assert not lab.ask(requests.SetAgent(agent="a0", disabled=False)).error
+    lab.wait(1)
+    assert lab.application.instances == 3
+    settle(lab)
+    assert len(lab.groups) == 3 == len(on(lab))
+
+
 def test_a_drain_without_movement_counts_as_blocked_until_it_moves() -> None:
     lab = deployed(2, agents=1)
     drain(lab)

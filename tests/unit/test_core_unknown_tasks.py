@@ -240,6 +240,45 @@ def test_answers_that_come_late_are_counted_with_the_first_ones() -> None:
     assert halted(lab) and everything_ended(lab, 100) == []
 
 
+def steady(group: TaskGroup) -> cluster_manager.TasksReported:
+    details = tuple((task.id, cluster_manager.TaskDetail(pid=7)) for task in group.tasks)
+    return cluster_manager.TasksReported(executor_id=group.id, agent_id=group.agent_id, tasks=details)
+
+
+def test_late_reports_of_executors_that_have_ended_begin_no_halt() -> None:
+    lab = running(4)
+    gone = lab.groups
+    lab.delete()
+    lab.run()
+    lab.turn(*[steady(group) for group in gone])
+    asked = {task for call in lab.sent(cluster_manager.Reconcile) for task, _ in call.tasks}
+    assert asked == {group.tasks[0].id for group in gone} and not halted(lab)
+    lab.turn(*[answer(group.tasks[0].id, TaskState.GONE, group.agent_id) for group in gone])
+    assert everything_ended(lab, 60) == [] and not halted(lab)
+    lab.create(2)
+    lab.offer()
+    assert len(lab.groups) == 2
+
+
+def test_executors_of_unknown_taskgroups_begin_a_halt_when_the_cluster_manager_agrees() -> None:
+    others = running(8)
+    lab = Lab(OPTIONS, empty_store(), START + 60)
+    lab.turn(*[steady(group) for group in others.groups])
+    assert everything_ended(lab, 60) == []
+    lab.turn(*[of(group) for group in others.groups])
+    assert halted(lab) and everything_ended(lab, 60) == []
+
+
+def test_unknown_tasks_are_counted_again_before_they_are_ended() -> None:
+    """Two beside 38; then the 38 are gone."""
+    lab = running(38).succeed()
+    unknown = [task_of(OLD + n, n, "old") for n in range(2)]
+    lab.turn(*map(answer, unknown))
+    assert not halted(lab)
+    lab.delete(enforce=True)
+    assert not set(unknown) & set(everything_ended(lab, 20)) and halted(lab)
+
+
 @pytest.mark.parametrize(("live", "most"), [(8, 1), (38, 2), (57, 3)])
 def test_unknown_tasks_are_ended_up_to_the_greater_of_one_and_a_twentieth(live: int, most: int) -> None:
     for tasks in (most, most + 1):

@@ -76,11 +76,15 @@ class StandIns:
         beyond = [one for one in list(state.groups_of(application.key).values()) if one.index >= deployment.instances]
         if group in beyond:
             return ""
-        ready = sum(map(is_ready, beyond))
-        if ready < present:
-            late = present - ready
-            return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet"
-        return ""
+        if len(beyond) < present and not self._is_operating(application):
+            # The time of their launch is over: the drain continues with those that exist.
+            scale.create(self._turn.context, application, deployment.instances + len(beyond))
+        late = present - sum(map(is_ready, beyond))
+        return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet" if late > 0 else ""
+
+    def _is_operating(self, application: Application) -> bool:
+        """True while an operation works on the application, other than those for one taskgroup."""
+        return any(not running.taskgroup for running in self._turn.state.active_of(application.key).values())
 
     def _begin(
         self,
@@ -91,7 +95,7 @@ class StandIns:
         no_place: Callable[[], str],
     ) -> str:
         turn = self._turn
-        if any(not running.taskgroup for running in turn.state.active_of(application.key).values()):
+        if self._is_operating(application):
             return ""
         version = turn.state.version(application.key, application.version)
         if version is None:
@@ -132,16 +136,14 @@ class StandIns:
                 turn.cut()
 
     def _may_end(self, application: Application, deployment: Deployment) -> bool:
-        state = self._turn.state
-        if any(not running.taskgroup for running in state.active_of(application.key).values()):
-            return False
-        members = list(state.groups_of(application.key).values())
+        members = list(self._turn.state.groups_of(application.key).values())
         ready = sum(is_ready(one) for one in members if one.index < deployment.instances)
         serving = sum(is_ready(one) for one in members if one.index >= deployment.instances)
         return not serving or ready >= max(0, deployment.instances - deployment.strategy.max_unavailable)
 
     def _end(self, application: Application, deployment: Deployment) -> None:
-        scale.create(self._turn.context, application, deployment.instances)
+        # A stand-in that has found no place yet is not waited for.
+        scale.create(self._turn.context, application, deployment.instances, on_conflict="supersede")
         self._turn.record_event("deployment", deployment.key, "DeploymentStandInEnded", "no drain needs it any more")
 
     def recover(self) -> None:

@@ -1,11 +1,10 @@
 """The guard against a store that does not know its tasks: an empty one, or one restored from an old copy.
 
-A taskgroup is unknown if the cluster manager or its executor reports that it runs, and no record names it. A few of
-them are ordinary: a launch that arrived late, or an agent that was away for longer than its taskgroups are remembered.
-They are ended, but not before the cluster manager has named all tasks that it knows. Many of them, or one that no
-leader of this store can have made, mean that the store is not the one with which the tasks were launched. Then none of
-them is ended and nothing is launched, because a new taskgroup could be one that runs already, until an operator has
-decided.
+A taskgroup is unknown if the cluster manager reports that it runs, and no record names it. A few of them are ordinary:
+a launch that arrived late, or an agent that was away for longer than its taskgroups are remembered. They are ended, but
+not before the cluster manager has named all tasks that it knows. Many of them, or one that no leader of this store can
+have made, mean that the store is not the one with which the tasks were launched. Then none of them is ended and nothing
+is launched, because a new taskgroup could be one that runs already, until an operator has decided.
 
 The halt is a part of the framework record, so that it outlives the leader. The unknown taskgroups themselves are held
 in memory, because the reconciliation of a new leader finds them again; the decision is written as one OrphanedTask
@@ -22,7 +21,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import FIRST_ASK, Reconciler
-from bcs_scheduler.core.interface.cluster_manager import StatusUpdate
+from bcs_scheduler.core.interface.cluster_manager import Reconcile, StatusUpdate
 from bcs_scheduler.core.interface.unknown import DecideUnknown, UnknownTaskGroup
 from bcs_scheduler.core.term_start import SLACK, is_from_gap
 from store.advice import advise
@@ -85,10 +84,16 @@ class UnknownTasks:
         return runs or ended
 
     def steady(self, key: str, agent_id: str, tasks: Sequence[str]) -> bool:
-        """Takes a report of an executor about its taskgroup. False if the store knows the taskgroup."""
+        """Takes a report of an executor about its taskgroup. False if the store knows the taskgroup. Such a report may
+        arrive after the news that the taskgroup has ended, and after its record is gone. So the cluster manager is
+        asked, and a taskgroup counts when the answer says that it runs."""
         if not self._is_unknown(key):
             return False
-        self._hold(key, agent_id, tasks, executor=True)
+        if key in self._held:
+            self._hold(key, agent_id, tasks, executor=True)
+        elif tasks:  # a Reconcile without tasks would ask for all
+            turn = self._turn
+            turn.emit(Reconcile(tasks=tuple((task, agent_id) for task in tasks), cause=turn.cause))
         return True
 
     def _is_unknown(self, key: str) -> bool:
@@ -259,6 +264,9 @@ class UnknownTasks:
         if not self._held or turn.state.framework.unknown is not None:
             return
         if not self._reconciler.is_answered or turn.now < self._latest + QUIET:
+            return
+        if self._are_many():  # others have ended since
+            self._halt()
             return
         for key in list(self._held):
             found = self._drop(key)
