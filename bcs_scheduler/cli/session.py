@@ -111,11 +111,14 @@ class Session:
             validation=(self.validate or "").capitalize(),
             on_conflict=self.on_conflict,
             warned=lambda warning: self.warn_of(*(str(warning.get(key, "")) for key in ("path", "message", "hint"))),
+            halted=lambda words: self._warn_once(f"the scheduler has halted: {words}"),
         )
 
     def warn_of(self, path: str, message: str, hint: str) -> None:
         """Warns of a part of a document that has no effect, once per run."""
-        text = f"{self.about}{path}: {message}{f'; {hint}' if hint else ''}"
+        self._warn_once(f"{self.about}{path}: {message}{f'; {hint}' if hint else ''}")
+
+    def _warn_once(self, text: str) -> None:
         if text not in self._warned:
             self._warned.add(text)
             self.warn(text)

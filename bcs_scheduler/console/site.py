@@ -17,7 +17,7 @@ from bcs_scheduler.api.http.request_gate import RequestGate, session_key
 from bcs_scheduler.console.assets import PREFIX, Asset, assets
 from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.core.interface.effects import Problem, Reason
-from bcs_scheduler.leadership.gateway import Busy, Gateway
+from bcs_scheduler.leadership.gateway import Busy, Gateway, halts_of
 from bcs_scheduler.security.caller import Caller
 
 PAGE, SESSION, FIGURES = "/", "/console/session", "/console/figures"
@@ -111,6 +111,7 @@ class Site:
             "namespaces": None if caller.namespaces is None else sorted(caller.namespaces),
             "programs": sorted(caller.programs),
             "session": session,
+            "halts": [{"code": halt.code, "words": halt.words} for halt in halts_of(self._gateway)],
             "scheduler": self._scheduler(),
         }
 

@@ -19,6 +19,7 @@ from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import DecidedBy, Diagnosis, Offer
 from store.state import State
+from transactions.rules.taskgroups.losses import Halt, halts
 
 Role = Literal["master", "slave", "unknown"]
 
@@ -117,3 +118,11 @@ class Gateway(Facts, Protocol):
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Explains why the transaction's open taskgroups could not be placed in the last pass; None if no diagnosis
         exists."""
+
+
+def halts_of(facts: Facts) -> list[Halt]:
+    """The halts of the whole cluster, for every caller; none if there is no state."""
+    try:
+        return halts(facts.state().framework)
+    except (Busy, NotLeading):
+        return []

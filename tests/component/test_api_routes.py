@@ -29,7 +29,10 @@ from bcs_scheduler.leadership.gateway import Busy, Check, NotLeading
 from store.records import Application, BoundPort, Task, TaskGroup, Version
 from tests.component.apiserver import Api, Switchboard, paths, serving
 from tests.unit.api_support import CoreGateway, document
+from tests.unit.test_core_loss_guard import LARGE, Losing
+from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from tests.waiting import wait_for
+from transactions.rules.taskgroups import losses
 
 WEB = "/namespaces/shop/applications/web"
 
@@ -920,3 +923,20 @@ def test_an_update_without_a_number_beside_a_scale_keeps_the_number_of_the_scale
     answer = running.call("PUT", WEB, json=body)
     assert answer.status_code == 202, answer.text
     assert gateway.core.state.applications["shop/web"].instances == 3
+
+
+def test_answers_tell_of_halts_of_the_cluster(gateway: CoreGateway, api: Api) -> None:
+    assert "Warning" not in api.get("/applications").headers
+    lab, losing = on_an_empty_store(), Losing()
+    gateway.core = lab.core
+    told = api.get("/applications").headers["Warning"]
+    assert told.startswith('299 bcs-scheduler "at least 1 taskgroup that the store does not know runs, newer than')
+    assert "`bcs framework show`" in told
+    assert "Warning" not in api.get("/healthz", base="").headers, "anybody may ask for it"
+    losing.lose(range(LARGE))
+    gateway.core = losing.core
+    assert "`bcs resume`" in api.get("/applications").headers["Warning"]
+    both = lab.core.state.framework.unknown
+    halts = losses.halts(msgspec.structs.replace(losing.core.state.framework, unknown=both))
+    assert [halt.code for halt in halts] == ["unknown_tasks", "large_loss"]
+    assert all(halt.words.isascii() and '"' not in halt.words for halt in halts), "they are a part of a header"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pytest
 import requests
@@ -27,6 +27,8 @@ from store.records.transactions import TransactionStatus
 from store.records.workloads import DeploymentStatus
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
+from tests.unit.test_core_unknown_tasks import on_an_empty_store
+from transactions.rules.taskgroups.losses import Halt
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 FIRST_LOAD = 300_000
@@ -275,6 +277,24 @@ def test_figures_are_for_those_who_see_everything(console: Console) -> None:
     assert (now["wanted"], now["running"], now["cpusAllocated"]) == (2, 2, 0.2)
     console.gateway.stand_by("http://127.0.0.1:1")
     assert figures("all").json()["data"] == []
+
+
+def test_the_page_gets_the_halts_of_the_cluster(console: Console) -> None:
+    assert (
+        console.api.get("/console/session", base="", headers={"Authorization": "Bearer oper"}).json()["data"]["halts"]
+        == []
+    )
+    console.gateway.core = on_an_empty_store().core
+    (halt,) = console.api.get("/console/session", base="", headers={"Authorization": "Bearer oper"}).json()["data"][
+        "halts"
+    ]
+    assert halt["code"] == "unknown_tasks" and "`bcs framework show`" in halt["words"]
+    unknown = console.api.get("/console/session", base="", headers=HTML).json()["data"]
+    assert unknown["signIn"] and "halts" not in unknown
+    page = {name.partition("/")[2]: asset.content.decode() for name, asset in assets().files.items()}
+    shown = re.search(r"const HALTS = \{(.*?)\};", page["pages/overview.js"])
+    assert shown is not None
+    assert set(re.findall(r"(\w+):", shown[1])) == set(get_args(get_type_hints(Halt)["code"]))
 
 
 def test_a_standby_serves_the_console_and_names_the_leader(console: Console) -> None:

@@ -7,13 +7,14 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.cluster.loss_guard import LEAST_AGENTS, WINDOW
+from bcs_scheduler.core.controllers.cluster.loss_guard import LEAST_AGENTS
 from bcs_scheduler.core.interface import cluster_manager, effects, losses, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from benchmarks.synthetic import START, World, agent_name, listed
 from store.records import TaskGroup
 from tests.unit.lab import Lab
+from transactions.rules.taskgroups.losses import WINDOW
 
 TASKGROUPS = 200
 AGENTS = 20

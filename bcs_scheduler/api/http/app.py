@@ -42,7 +42,7 @@ from bcs_scheduler.api.sessions.endpoint import Endpoint, refuse_websocket
 from bcs_scheduler.api.sessions.relay import NoMetrics, SessionMetrics
 from bcs_scheduler.api.streams.sse import EventStream, EventStreamResponse
 from bcs_scheduler.core.interface.effects import Problem, Reason
-from bcs_scheduler.leadership.gateway import Gateway
+from bcs_scheduler.leadership.gateway import Gateway, halts_of
 from bcs_scheduler.security.caller import NOBODY, Caller
 from bcs_scheduler.wire.problems import FieldWarning, Problems
 from store.mentions import MARK, revealed
@@ -50,6 +50,8 @@ from store.mentions import MARK, revealed
 log = structlog.get_logger("bcs_scheduler.api")
 STATE_AGE = "X-Bcs-State-Age"
 """Header of a standby's answers: seconds by which the answer may be behind the store."""
+HALTED = "299 bcs-scheduler"
+"""Begin of a warning in an answer (header Warning, RFC 7234) about a halt of the whole cluster."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -169,6 +171,8 @@ class _App:
             if isinstance(response, EventStreamResponse):
                 response.sees = caller.sees
                 response.allowed = partial(gate.still_allows, request, required, caller)
+            if required != access.OPEN and (halts := halts_of(self._gateway)):
+                response.headers["Warning"] = ", ".join([f'{HALTED} "{halt.words}"' for halt in halts])
             if request.state.original:
                 response.status_code = 200 if response.status_code == 202 else response.status_code
         except ApiError as error:

@@ -7,9 +7,9 @@ import time
 from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.leadership.standby import READING, STALE, Standby
 from bcs_scheduler.leadership.term import STALL, Term
-from store.advice import advise
 from store.base import Store
-from transactions.text import counted, duration
+from transactions.rules.taskgroups.losses import words_of_unknown
+from transactions.text import duration
 
 UNPUBLISHED = 30.0
 """Seconds for which services may not be published before this process calls itself not ready."""
@@ -65,12 +65,7 @@ def unknown_tasks(term: Term | None) -> list[Check]:
     halt = term.core.state.framework.unknown if term is not None else None
     if halt is None:
         return []
-    newer = f", {halt.newer} of them newer than the store" if halt.newer else ""
-    words = (
-        f"{counted(halt.taskgroups, 'taskgroup')} of {halt.total} that the store does not know{newer}: none is ended "
-        f"and nothing is launched until an operator decides; {advise('decide_unknown')}"
-    )
-    return [Check("tasks", False, words, "unknown_tasks")]
+    return [Check("tasks", False, words_of_unknown(halt), "unknown_tasks")]
 
 
 def publishing(term: Term | None) -> list[Check]:

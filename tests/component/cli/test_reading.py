@@ -398,3 +398,25 @@ def test_an_explanation_needs_no_leader(server: StandIn, bcs: Any) -> None:
     server.on("GET", f"{APPS}/web", ok(application()))
     server.on("GET", f"{APPS}/web/explain", ok(told))
     assert bcs("explain", "app/web", "-o", "table").out.splitlines() == ["1 taskgroup without a place"]
+
+
+HALTS = {
+    "Warning": '299 bcs-scheduler "tasks run; `bcs framework show` lists them", 299 bcs-scheduler "agents are lost"'
+}
+
+
+@pytest.mark.parametrize(
+    "words", [("get", "all"), ("get", "app", "-o", "json"), ("wait", "app/web", "--for", "running")]
+)
+def test_each_command_warns_once_of_the_halts_of_the_cluster(server: StandIn, bcs: Any, words: tuple[str, ...]) -> None:
+    for kind in ("deployments", "daemonsets", "applications", "taskgroups", "services"):
+        path = kind if kind in ("taskgroups", "daemonsets") else f"namespaces/defaultGroup/{kind}"
+        server.on("GET", f"/{path}", ok([])._replace(headers=HALTS))
+    server.on("GET", f"{APPS}/web", ok(application())._replace(headers=HALTS))
+    result = bcs(*words)
+    told = [line for line in result.err.splitlines() if line.startswith("warning:")]
+    assert told == [
+        "warning: the scheduler has halted: tasks run; `bcs framework show` lists them",
+        "warning: the scheduler has halted: agents are lost",
+    ], result
+    assert "halted" not in result.out

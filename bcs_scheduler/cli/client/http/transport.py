@@ -8,6 +8,7 @@ executed (503, or the leader refuses connections) is repeated until `timeout` se
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 NOT_EXECUTED = frozenset({"unavailable", "no_leader"})
 """Reasons of a 503 after which a POST can be repeated. After other reasons and after a 504 its outcome is unknown."""
 REFUSED = "connection refused"
+WARNING = re.compile(r'299 \S+ "([^"]*)"')
+"""A warning in the header Warning of an answer (RFC 7234): a halt of the whole cluster."""
 
 
 class Transport:
@@ -42,6 +45,7 @@ class Transport:
         validation: str = "",
         on_conflict: str = "",
         warned: Callable[[Mapping[str, Any]], None] = lambda warning: None,
+        halted: Callable[[str], None] = lambda words: None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -53,6 +57,8 @@ class Transport:
         """Part of the query of requests that may meet a running operation; None = the default of the server."""
         self._warned = warned
         """Told of every warning about a document."""
+        self._halted = halted
+        """Told of the halts of the whole cluster with every answer."""
         self._clock = clock
         self._sleep = sleep
         self._credentials = credentials or Credentials()
@@ -161,6 +167,8 @@ class Transport:
                 response = self._connections.request(method, url, content, headers, stream=stream)
                 location = response.header("Location")
                 if response.status != 307 or not location:
+                    for words in WARNING.findall(response.header("Warning")):
+                        self._halted(words)
                     return response
             except FAILURES as error:
                 raise Failed(url, error) from error

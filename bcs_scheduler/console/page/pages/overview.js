@@ -1,7 +1,7 @@
 // What needs attention first; then capacity and use over the last hour.
 
 import { agentName, to } from "../address.js";
-import { figures, get, part } from "../api.js";
+import { caller, figures, get, part } from "../api.js";
 import { badge, counted, h, renew } from "../dom.js";
 import { chart } from "../parts/chart.js";
 import { halted, reasonOf } from "../parts/deployments.js";
@@ -19,6 +19,8 @@ export function overview(place, { store, rights }) {
   place.append(h("h1", {}, "Overview"), sums, h("h2", {}, "Needs attention"), list, h("h2", {}, "Last hour"), charts);
   const asked = new Map();
   let spaces = [];
+  let stopped = rights.halts ?? [];
+  const halting = setInterval(loadHalts, EVERY);
   const timer = rights.namespaces === null ? setInterval(load, EVERY) : 0;
 
   async function load() {
@@ -36,7 +38,7 @@ export function overview(place, { store, rights }) {
   }
 
   function update() {
-    const found = [...problems(store), ...spaces.flatMap(excesses)];
+    const found = [...halts(stopped), ...problems(store), ...spaces.flatMap(excesses)];
     explain(found);
     const more = found.length - SHOWN;
     renew(
@@ -54,6 +56,14 @@ export function overview(place, { store, rights }) {
       tile("Operations in progress", store.all("transaction").filter((t) => t.status === "INIT" || t.status === "QUEUED").length, "#/transactions"),
       rights.namespaces === null ? tile("Agents", `${agents.filter((a) => a.active).length} of ${agents.length}`, "#/agents") : null,
     );
+  }
+
+  // Halts of the whole cluster are no objects of the stream.
+  async function loadHalts() {
+    const answer = await caller().catch(() => null);
+    if (!answer?.halts || left) return;
+    stopped = answer.halts;
+    if (store.complete) update();
   }
 
   async function loadSpaces() {
@@ -81,9 +91,10 @@ export function overview(place, { store, rights }) {
   const seldom = setInterval(loadSpaces, SELDOM);
   load();
   loadSpaces();
+  loadHalts();
   update.leave = () => {
     left = true;
-    [timer, clock, seldom].forEach(clearInterval);
+    [timer, clock, seldom, halting].forEach(clearInterval);
   };
   return update;
 }
@@ -97,6 +108,12 @@ function item(problem) {
   const name = problem.address ? h("a", { href: problem.address, "data-key": problem.address + problem.label }, problem.name) : h("span", {}, problem.name);
   return h("li", {}, badge(problem.label, problem.tone), name, h("span", { class: "why" }, problem.why));
 }
+
+// What an operator must decide before the scheduler goes on.
+const HALTS = { unknown_tasks: "Launches halted", large_loss: "Replacements halted" };
+
+export const halts = (stopped) =>
+  stopped.map(({ code, words }) => ({ order: -1, label: HALTS[code] ?? "Halted", tone: "bad", name: "cluster", why: words }));
 
 // Work with more priority than its namespace allows: it is kept, and an admin decides.
 export function excesses(space) {

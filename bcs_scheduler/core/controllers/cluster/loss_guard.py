@@ -18,16 +18,12 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.losses import ResumeReplacements
 from bcs_scheduler.core.structures.work_queue import WorkQueue
-from store.advice import advise
 from store.reasons import EventReason
 from store.records import LossHalt, Record, TaskGroup, Transaction
 from transactions.base import Refused, Step
-from transactions.rules.taskgroups.losses import HALTED, is_lost
+from transactions.rules.taskgroups.losses import HALTED, WINDOW, is_lost, words_of_loss
 from transactions.text import counted, duration
 
-WINDOW = 600.0
-"""Seconds within which losses count as one. A cluster manager notices the loss of many agents within minutes, one after
-the other: it waits for missing answers, and may limit the rate of removals."""
 LEAST_AGENTS = 5
 """A loss of fewer agents is never large: in a small cluster, one agent is a large part."""
 
@@ -202,12 +198,7 @@ class LossGuard:
             return
         halt = LossHalt(since=turn.now, agents=agents, taskgroups=taskgroups, total=total)
         turn.uow.put(msgspec.structs.replace(framework, halt=halt))
-        words = (
-            f"{counted(taskgroups, 'taskgroup')} of {total} on {counted(agents, 'agent')} were lost within "
-            f"{duration(WINDOW)}; lost taskgroups are not replaced until the loss is over "
-            f"{advise('resume_replacements')}"
-        )
-        self._record("ReplacementsHalted", words)
+        self._record("ReplacementsHalted", words_of_loss(halt))
         self._look_again()
 
     def _end(self, words: str, *, dry_run: bool = False) -> None:

@@ -24,12 +24,11 @@ from bcs_scheduler.core.controllers.cluster.reconciler import FIRST_ASK, Reconci
 from bcs_scheduler.core.interface.cluster_manager import Reconcile, StatusUpdate
 from bcs_scheduler.core.interface.unknown import DecideUnknown, UnknownTaskGroup
 from bcs_scheduler.core.term_start import SLACK, is_from_gap
-from store.advice import advise
 from store.ids import TaskGroupId, taskgroup_of
 from store.reasons import EventReason
 from store.records import OrphanedTask, Transaction, UnknownHalt
 from transactions.base import Refused, Step
-from transactions.rules.taskgroups.losses import UNDECIDED
+from transactions.rules.taskgroups.losses import UNDECIDED, words_of_unknown
 from transactions.text import counted
 
 LEAST, SHARE = 1, 0.05
@@ -146,15 +145,9 @@ class UnknownTasks:
 
     def _halt(self) -> None:
         turn, count = self._turn, len(self._held)
-        total = self._live() + count
-        halt = UnknownHalt(since=turn.now, taskgroups=count, total=total, newer=self._newer)
+        halt = UnknownHalt(since=turn.now, taskgroups=count, total=self._live() + count, newer=self._newer)
         turn.uow.put(msgspec.structs.replace(turn.state.framework, unknown=halt))
-        why = " and is newer than the store" if self._newer else ""
-        words = (
-            f"{counted(count, 'taskgroup')} of {total} that the store does not know {'runs' if count == 1 else 'run'}"
-            f"{why}: none is ended and nothing is launched until an operator decides; {advise('decide_unknown')}"
-        )
-        self._record("UnknownTasksFound", words)
+        self._record("UnknownTasksFound", words_of_unknown(halt))
         self._look_again()
 
     def _look_again(self) -> None:
