@@ -79,6 +79,9 @@ SORTS: Mapping[str, AlarmKind] = {
     "DaemonsetStuck": AlarmKind("update stuck", "Warn", "-stuck"),
     "UpdateGoingBack": AlarmKind("update rolled back", "Warn", "-back"),
     "DrainFailed": AlarmKind("drain failed", "Warn", "-drain"),
+    "DrainBlocked": AlarmKind("drain blocked", "Warn", "-blocked"),
+    "DrainFinished": AlarmKind("drain finished", "Info", "-drained", ends="-blocked"),
+    "DrainCancelled": AlarmKind("drain cancelled", "Info", "-drained", ends="-blocked"),
     "ServiceUnavailable": AlarmKind("service without ready member", "Warn", "-service"),
     "ServiceAvailable": AlarmKind("service has ready members again", "Info", "-serving", ends="-service"),
 }

@@ -292,6 +292,7 @@ def test_who_leads_no_more_tells_nothing_late(sirens: Make) -> None:
         ("daemonset", "shop/probe", "DaemonsetStuck", "shop.probe-stuck"),
         ("deployment", "shop/web", "UpdateGoingBack", "shop.web-back"),
         ("agent", "10.0.0.9", "DrainFailed", "shop.10.0.0.9-drain"),
+        ("agent", "10.0.0.9", "DrainBlocked", "shop.10.0.0.9-blocked"),
         ("framework", "framework-1", "FrameworkDisconnected", "framework-connection"),
         ("service", "shop/web", "ServiceUnavailable", "shop.web-service"),
     ],
@@ -302,6 +303,17 @@ def test_ids(sirens: Make, kind: str, key: str, reason: str, identity: str) -> N
         siren.happen(reason, kind, key)
         siren.wait(sent=1)
         assert [body["alarmID"] for body in receiver.bodies] == [identity]
+
+
+@pytest.mark.parametrize("end", ["DrainFinished", "DrainCancelled"])
+def test_the_end_of_a_drain_is_told_if_it_was_blocked(sirens: Make, end: str) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url)
+        siren.happen(end, "agent", "10.0.0.8")
+        siren.happen("DrainBlocked", "agent", "10.0.0.9")
+        siren.happen(end, "agent", "10.0.0.9")
+        siren.wait(sent=2)
+        assert [body["reason"] for body in receiver.bodies] == ["DrainBlocked", end]
 
 
 def test_a_change_of_leaders_is_an_alarm(sirens: Make) -> None:

@@ -11,11 +11,13 @@ import pytest
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.interface.plans import PlanAgents
 from bcs_scheduler.core.requests import agent_plans
+from store.records import Namespace, Quota, Strategy
 from store.records.definition import Amounts, Constraint, Container
 from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
 from tests.unit.policy_options import POLICIES, options_of
+from tests.unit.test_core_drains import deployed
 
 
 def cluster(agents: int, policy: str = "simple") -> Cluster:
@@ -108,6 +110,32 @@ def test_taskgroups_beyond_the_disruption_budget_wait() -> None:
     assert [bool(move["waits"]) for move in data["move"]].count(False) == 1
     waits = {move["waits"] for move in data["move"]}
     assert any("3 of 4 taskgroups of default/web are ready, 3 must stay so" in one for one in waits)
+
+
+@pytest.mark.parametrize(
+    ("unavailable", "surge", "order", "number"),
+    [(0, 2, "CreateFirst", 2), (0, 1, "DeleteFirst", 1), (1, 2, "CreateFirst", 2), (1, 2, "DeleteFirst", 0)],
+)
+def test_stand_ins_are_foreseen(unavailable: int, surge: int, order: Any, number: int) -> None:
+    lab = deployed(3, Strategy(max_unavailable=unavailable, max_surge=surge, order=order))
+    foreseen = [move["waits"] for move in plan(lab, "a0")["agents"]["a0"]["move"]]
+    assert len(foreseen) == 3
+    plural = "stand-in of default/web is" if number == 1 else "stand-ins of default/web are"
+    words = f"at most {number} {plural} started first"
+    assert [one == words for one in foreseen] == [number > 0] * 3, foreseen
+    assert not lab.ask(requests.DrainAgent(agent="a0", at_once=10)).error
+    lab.wait(1)
+    assert len(lab.groups) - 3 == number, "the drain does that"
+    if number:
+        assert all("stand-in" not in move["waits"] for move in plan(lab, "a0")["agents"]["a0"]["move"])
+
+
+def test_stand_ins_without_room_in_the_quota_are_not_foreseen() -> None:
+    lab = deployed(2)
+    quota = Namespace(name="default", quota=Quota(taskgroups=2))
+    assert not lab.ask(requests.PutNamespace(namespace=quota)).error
+    (words,) = {move["waits"] for move in plan(lab, "a0")["agents"]["a0"]["move"]}
+    assert "has no room for a stand-in" in words and "bcs describe namespace default" in words
 
 
 def test_the_moved_taskgroups_do_not_count_for_constraints() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster import stand_ins
 from bcs_scheduler.core.interface.plans import PlanAgents
 from bcs_scheduler.core.placement.placer import Mode, WhatIf
 from bcs_scheduler.core.placement.portions import avoiding
@@ -122,8 +123,14 @@ def _question(
     caller undoes."""
     blockers: dict[str, str] = {}
     waits: list[TaskGroup] = []
+    # Before any taskgroup counts as moved: they still use their quotas while stand-ins start.
+    first = {
+        key: stand_ins.foreseen(turn, application)
+        for key in dict.fromkeys(group.application_key for _, group in groups)
+        if (application := turn.state.applications.get(key)) is not None
+    }
     for _, group in sorted(groups, key=lambda entry: is_ready_or_finished(entry[1])):
-        words = blocker(turn.state, group)
+        words = (is_ready_or_finished(group) and first.get(group.application_key)) or blocker(turn.state, group)
         if words:
             blockers[group.id] = words
             waits.append(group)

@@ -23,7 +23,7 @@ HALTS = frozenset({HALTED, UNDECIDED})
 
 
 class Halt(NamedTuple):
-    """A halt of the whole cluster, about which an operator should decide. `words`: the cause, what stands still, and
+    """A halt of the whole cluster, about which an operator should decide. `words`: the cause, the work that waits, and
     the way on; ASCII."""
 
     code: Literal["unknown_tasks", "large_loss"]

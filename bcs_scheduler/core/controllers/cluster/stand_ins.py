@@ -12,7 +12,7 @@ from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
 from store.advice import advise
-from store.records import Application, Deployment, TaskGroup
+from store.records import Application, Deployment, TaskGroup, Version
 from transactions.base import Refused
 from transactions.kinds import scale
 from transactions.resources import resource_request
@@ -100,15 +100,11 @@ class StandIns:
         version = turn.state.version(application.key, application.version)
         if version is None:
             return ""
-        most = min(deployment.strategy.max_surge, here)
-        request = resource_request.total(version, turn.context.overhead)
-        one = QuotaUsage(request.cpus, request.mem, request.disk, 1)
-        number = turn.quotas.room(application.namespace, one, most)
+        number = _allowed(turn, version, min(deployment.strategy.max_surge, here))
         # Without room for one more, the disruption budget decides; it may be 0.
         strict = deployment.strategy.max_unavailable < 1
         if number < 1:
-            words = f"the quota of namespace {application.namespace} has no room for a stand-in"
-            return f"{words}; {advise('look_at_quota', namespace=application.namespace)}" if strict else ""
+            return _no_quota(application) if strict else ""
         if words := no_place():
             return words if strict else ""
         try:
@@ -150,3 +146,29 @@ class StandIns:
         """Takes up the stand-ins that the records hold."""
         for key in self._turn.state.deployments:
             self.notice("deployment", key)
+
+
+def foreseen(turn: TurnContext, application: Application) -> str:
+    """Says what a drain would wait for before it ends the first ready taskgroup of the application: new stand-ins, or
+    room in the quota. Empty if it would start none."""
+    deployment = surging(turn.state, application)
+    version = turn.state.version(application.key, application.version)
+    if deployment is None or version is None or stand_ins_of(turn.state, deployment):
+        return ""
+    if any(not running.taskgroup for running in turn.state.active_of(application.key).values()):
+        return ""
+    number = _allowed(turn, version, deployment.strategy.max_surge)
+    if number < 1:
+        return _no_quota(application) if deployment.strategy.max_unavailable < 1 else ""
+    return f"at most {counted(number, 'stand-in')} of {application.key} {are(number)} started first"
+
+
+def _allowed(turn: TurnContext, version: Version, most: int) -> int:
+    """Number of stand-ins for which the quota of the namespace has room; at most `most`."""
+    request = resource_request.total(version, turn.context.overhead)
+    return turn.quotas.room(version.namespace, QuotaUsage(request.cpus, request.mem, request.disk, 1), most)
+
+
+def _no_quota(application: Application) -> str:
+    words = f"the quota of namespace {application.namespace} has no room for a stand-in"
+    return f"{words}; {advise('look_at_quota', namespace=application.namespace)}"
