@@ -420,3 +420,19 @@ def test_each_command_warns_once_of_the_halts_of_the_cluster(server: StandIn, bc
         "warning: the scheduler has halted: agents are lost",
     ], result
     assert "halted" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("policy", "shown"),
+    [
+        ({"gracePeriod": 5.0, "shutdownDelaySeconds": 90.0}, "grace period 5s, shutdown delay 1m30s"),
+        ({"gracePeriod": 5.0, "shutdownDelaySeconds": 0.0}, "grace period 5s"),
+    ],
+)
+def test_describe_shows_the_kill_policy(server: StandIn, bcs: Any, policy: Any, shown: str) -> None:
+    group = taskgroup(KillPolicy=policy)
+    server.on("GET", "/taskgroup/" + group["ID"], ok(group))
+    server.on("GET", f"{APPS}/web/taskgroups", ok([group]))
+    result = bcs("describe", "taskgroup", "web-0", "-o", "text")
+    (line,) = [line for line in result.out.splitlines() if line.startswith("Kill policy")]
+    assert line.split(maxsplit=2)[2] == shown

@@ -22,7 +22,7 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
 
 class PlannedMove(msgspec.Struct, frozen=True, kw_only=True):
     """A taskgroup that a drain would move. `agent`: id of the new agent. `waits`: why the taskgroup does not move at
-    first (stand-ins that are started before, disruption budget, an operation in progress); empty if it moves at once."""
+    first (stand-ins that start before, disruption budget, an operation in progress); empty if it moves at once."""
 
     taskgroup: str
     agent: str

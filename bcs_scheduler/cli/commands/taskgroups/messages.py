@@ -48,7 +48,11 @@ def signal(session: Session, target: str, signal: str, process: str, no_wait: bo
 @pass_session
 @reporting
 def restart(session: Session, target: str, no_wait: bool) -> None:
-    """Restart the tasks of taskgroups in place: the taskgroups keep their agents, ports and ids."""
+    """Restart the tasks of taskgroups in place: the taskgroups keep their agents, ports and ids.
+
+    The taskgroups stay in the endpoints of their services, and there is no shutdown delay: clients may lose requests.
+    `bcs rollout replace` replaces the taskgroups of a deployment without that.
+    """
     _renew(session, target, "restart", no_wait)
 
 

@@ -159,6 +159,7 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
                 ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
                 ("Defined", when(_defined(group))),
                 ("Version", group.get("VersionName") if session.wide else ""),
+                ("Kill policy", _kill_policy(group)),
                 ("Reschedules", group.get("ReschededTimes")),
                 ("Started", when(group.get("StartTime"))),
                 ("Updated", when(group.get("UpdateTime"))),
@@ -170,6 +171,12 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
         session.show(field_list(_task_fields(task)))
     if events:
         print_events(session, *application_of(group["ID"]), about=group["Name"])
+
+
+def _kill_policy(group: Json) -> str:
+    policy = group.get("KillPolicy") or {}
+    parts = (("grace period", policy.get("gracePeriod")), ("shutdown delay", policy.get("shutdownDelaySeconds")))
+    return ", ".join(f"{name} {duration(float(seconds))}" for name, seconds in parts if seconds)
 
 
 def _task_name(group: Json, task: Json) -> str:
