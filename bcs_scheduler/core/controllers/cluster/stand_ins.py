@@ -149,8 +149,8 @@ class StandIns:
 
 
 def foreseen(turn: TurnContext, application: Application) -> str:
-    """Says what a drain would wait for before it ends the first ready taskgroup of the application: new stand-ins, or
-    room in the quota. Empty if it would start none."""
+    """Returns the reason for which a drain would not end a ready taskgroup of the application at once: new stand-ins, or
+    no room for one in the quota. Empty if it would start none."""
     deployment = surging(turn.state, application)
     version = turn.state.version(application.key, application.version)
     if deployment is None or version is None or stand_ins_of(turn.state, deployment):
