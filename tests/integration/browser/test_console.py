@@ -8,7 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.http.operation import BASE
+from bcs_scheduler.leadership.watching.hub import Hub
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
+from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from tests.waiting import wait_for
 
 WHY = """
@@ -149,6 +151,18 @@ def test_a_standby_shows_its_objects_and_where_the_leader_is(console: Console) -
     assert "Sign out" in buttons(browser)
     assert "Scale" not in browser.text()
     assert BASE in browser.run("return performance.getEntriesByType('resource').map((e) => e.name).join(' ')")
+    console.sign_out()
+
+
+def test_the_overview_lists_a_halt_of_the_cluster_until_an_operator_decides(console: Console) -> None:
+    browser, gateway = console.browser, console.gateway
+    gateway.core = on_an_empty_store().core
+    gateway.follow = Hub(state=gateway.core.state)
+    console.sign_in("viewer")
+    browser.shows("Launches halted", "that the store does not know", "`bcs framework show`")
+    answer = console.api.call("POST", "/cluster/unknowntasks/adopt", headers={"Authorization": "Bearer admin"})
+    assert answer.status_code == 200 and not answer.json()["data"]["halted"]
+    browser.shows("Nothing needs attention.")  # the page asks again
     console.sign_out()
 
 

@@ -149,7 +149,7 @@ class StandIns:
 
 
 def foreseen(turn: TurnContext, application: Application) -> str:
-    """Returns the reason for which a drain would not end a ready taskgroup of the application at once: new stand-ins, or
+    """Returns the reason for which a drain would not end a ready taskgroup of the application yet: new stand-ins, or
     no room for one in the quota. Empty if it would start none."""
     deployment = surging(turn.state, application)
     version = turn.state.version(application.key, application.version)
