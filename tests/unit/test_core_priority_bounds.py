@@ -168,6 +168,23 @@ def test_an_older_version_gives_back_no_priority() -> None:
     assert lab.application.version == max(lab.core.state.versions_of("default/web"))
 
 
+def test_an_older_version_gives_back_no_priority_of_a_class_that_is_the_default_no_more() -> None:
+    lab = bounded()
+    usual = PriorityClass(name="usual", value=30, global_default=True)
+    lab.ask(policies.PutPriorityClass(priority_class=usual))
+    assert not lab.ask(requests.CreateApplication(version=version(1))).error
+    lab.run()
+    lab.ask(policies.PutPriorityClass(priority_class=msgspec.structs.replace(usual, global_default=False)))
+    lab.offer()
+    (warning,) = lab.scale(2).data["warnings"]
+    assert "application default/web: priority 30 (class usual) is kept" in warning
+    lab.run()
+    assert not lab.ask(requests.UpdateApplication(version=version(2, priority=0, priority_from="document"))).error
+    lab.run()
+    reply = lab.ask(requests.RollbackApplication(namespace="default", name="web"))
+    assert reply.error == "invalid" and "the greatest priority of namespace default is 0" in reply.message
+
+
 def test_an_older_revision_of_a_deployment_gives_back_no_priority_but_an_update_can_be_undone() -> None:
     lab = bounded(max_priority=20)
     lab.ask(requests.CreateDeployment(deployment=deployment(), version=numbered(20)))

@@ -1,8 +1,8 @@
 """The greatest priority that new work of a namespace may have, and the priority classes that may exceed it.
 
 The namespace and its queue may each have a greatest priority. The lesser one counts; without both, that of the settings
-does. A namespace names the classes that it may use beyond it. A default class may be used by every namespace, because
-an admin chose it for work that asks for no priority. Critical classes protect work from evictions,
+does. A namespace names the classes that it may use beyond it. The present default class may be used by every namespace,
+because an admin chose it for work that asks for no priority. Critical classes protect work from evictions,
 so they must be named, with any number.
 """
 
@@ -39,7 +39,8 @@ def allows(state: StateReader, version: Version, default: int) -> bool:
     """True if new work of the namespace may have the priority of this version."""
     record = state.namespaces.get(version.namespace)
     named = record is not None and version.priority_class in record.priority_classes
-    if named or (version.priority_from == "default" and version.priority_class):
+    by_default = state.priority_classes.get(version.priority_class) if version.priority_from == "default" else None
+    if named or (by_default is not None and by_default.global_default and by_default.value >= version.priority):
         return True
     if version.priority_class in CRITICAL_CLASSES:
         return False
