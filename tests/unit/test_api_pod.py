@@ -355,6 +355,15 @@ def test_problems_of_references(items: list[dict[str, Any]], path: str) -> None:
     assert f"{CONTAINER}.configmaps[0]{path}" in problems_of(raw)
 
 
+def test_a_warning_says_where_a_file_of_a_process_with_an_absolute_path_is() -> None:
+    problems = Problems("Warn")
+    secrets = [{"secretName": "x", "items": [{**FILE, "keyOrPath": "//etc/./k"}]}]
+    read_application(document(secrets=secrets), namespace="shop", creating=True, problems=problems)
+    told = {warning.path: warning.message for warning in problems.warnings()}
+    words = "is written to etc/k in the folder of the process, not to this path of the agent"
+    assert told[f"{CONTAINER}.secrets[0].items[0].keyOrPath"] == words
+
+
 def test_files_of_containers_need_whole_paths() -> None:
     item = {**FILE, "keyOrPath": "etc/k"}
     secrets = [{"secretName": "x", "items": [item]}]

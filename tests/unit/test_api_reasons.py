@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.api.views.workloads.applications import show_application
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.api.views.workloads.taskgroups import Presenter
@@ -36,6 +37,18 @@ def test_taskgroups_without_a_place_name_the_tests_with_the_numbers_of_agents() 
     assert reason(lab) == "3 taskgroups without a place: no agent offers resources at the moment"
     lab.offer(cpus=250)
     assert reason(lab).startswith("1 taskgroup without a place: 0 of 1 agent matches: 1 lacks CPUs; closest for CPUs")
+
+
+def test_replacements_without_a_place_are_counted_together() -> None:
+    """Each of them has a transaction of its own."""
+    lab = running(3, restart_policy=RestartPolicy(policy="Always"))
+    for index in range(3):
+        lab.report(lab.group(index), "FAILED", message="exit code 3")
+    assert not lab.group(0).ended, "the first one gets the room that is left"
+    words = "2 taskgroups without a place: no agent offers resources at the moment"
+    assert reason(lab).startswith(f"{words}; 2 taskgroups failed (web-1: exit code 3)")
+    told = explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).text
+    assert [line for line in told if "without a place" in line] == [words], "and no other number beside it"
 
 
 def test_failed_taskgroups_are_counted_and_one_is_named_with_its_message() -> None:

@@ -63,7 +63,7 @@ def _objects(bodies: Iterable[tuple[str, Any]], left_out: list[str]) -> Iterator
     for source, body in bodies:
         if isinstance(body, dict) and body.get("kind") == "List" and isinstance(body.get("items"), list):
             body = body["items"]
-        if isinstance(body, list) and body:
+        if isinstance(body, list):
             yield from ((f"{source} (object {number})", item) for number, item in enumerate(body, 1))
         elif isinstance(body, dict) and _is_by_kind(body):
             for kind, items in body.items():

@@ -141,7 +141,8 @@ def test_what_the_message_says_is_not_said_twice(
     [
         ("{", "x.json", "not JSON: line 1, column 2"),
         ("a: [", "x.yaml", "not YAML: line 1"),
-        ("[]", "x.json", "is not an object"),
+        ("[]", "x.json", "no documents found"),
+        ("3", "x.json", "is not an object"),
         (
             '{"kind": "deployments"}',
             "x.json",

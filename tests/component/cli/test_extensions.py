@@ -156,7 +156,8 @@ def test_all_problems_of_all_files_are_listed_before_a_request_is_sent(
     path = write(folder, *documents)
     (folder / "a.json").write_text("{")
     (folder / "b.json").write_text(json.dumps({**MAIN, "kind": "Servce"}))
-    (folder / "c.json").write_text("[]")
+    (folder / "c.json").write_text("3")
+    (folder / "d.json").write_text("[]")
     empty = tmp_path / "empty"
     empty.mkdir()
     refused = bcs("apply", "-n", "shop", "-f", str(folder), "-f", str(empty), "-f", str(tmp_path / "none.json"))

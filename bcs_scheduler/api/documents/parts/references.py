@@ -75,7 +75,7 @@ def _check_item(item: ItemDocument, path: str, problems: Problems, *, inside: bo
     check_file_path(written if inside else written.lstrip("/"), target, problems, absolute=inside)
     if not inside and written.startswith("/"):
         within = posixpath.normpath(written.lstrip("/"))
-        problems.warn(target, "is written below the folder of the process, not to this path of the agent", within)
+        problems.warn(target, f"is written to {within} in the folder of the process, not to this path of the agent")
 
 
 def _check_names(item: ItemDocument, path: str, problems: Problems) -> None:

@@ -353,8 +353,8 @@ def _sentences(
         lines.append(f"{text.named(operation.type, operation.transaction_id)}{about}: {progress}")
         if operation.placing is not None:
             missing = operation.placing.wanted - operation.placing.placed
-            words = f"{counted(missing, 'taskgroup')} without a place: {operation.placing.message}"
-            lines += [words] if words not in found else []
+            why = f" without a place: {operation.placing.message}"
+            lines += [] if any(one.endswith(why) for one in found) else [f"{counted(missing, 'taskgroup')}{why}"]
             part = operation.placing.partition
             if part is not None:
                 lines.append(f"the policy {part.policy} decides about the roles {', '.join(part.roles)}")

@@ -93,13 +93,12 @@ class Replacements:
 
 
 def _without_place(state: StateReader, application: Application, diagnose: Diagnose) -> str:
-    """The taskgroups that found no place, with the tests that agents failed; empty if all have places."""
-    for transaction in list(islice(state.active_of(application.key).values(), LOOKED_AT)):
-        found = diagnose(transaction.id)
-        if found is not None:
-            missing = found.wanted - found.placed
-            return f"{counted(missing, 'taskgroup')} without a place: {explain.reasons(found)}"
-    return ""
+    """The number of taskgroups that found no place, with the tests that agents failed for the first of them; empty if
+    all have places. Replacements have a transaction each."""
+    active = list(islice(state.active_of(application.key).values(), LOOKED_AT))
+    found = list(filter(None, (diagnose(transaction.id) for transaction in active)))
+    missing = sum(one.wanted - one.placed for one in found)
+    return f"{counted(missing, 'taskgroup')} without a place: {explain.reasons(found[0])}" if found else ""
 
 
 def _operation(state: StateReader, application: Application) -> str:

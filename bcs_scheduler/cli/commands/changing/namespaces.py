@@ -53,7 +53,10 @@ def setting_options(command: Command) -> Command:
         ),
         (
             ("--object-storage",),
-            {"metavar": "MB", "help": "Quota of the texts of configmaps, secrets and custom objects, such as 64Mi."},
+            {
+                "metavar": "MB",
+                "help": "Quota of the texts of configmaps, secrets, services and other objects, such as 64Mi.",
+            },
         ),
         (("--objects",), {"type": Number(), "metavar": "N", "help": "Quota of stored objects of all kinds."}),
         (("--taskgroups",), {"type": Number(), "metavar": "N", "help": "Quota of taskgroups."}),
