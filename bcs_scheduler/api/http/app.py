@@ -193,7 +193,7 @@ class _App:
         if age is not None:
             response.headers[STATE_AGE] = f"{age:.1f}"
         gate.record(operation, request, caller, cause, response.status_code, reason)
-        given = request.query_params
+        given = request.query_params if request.scope["query_string"] else ()
         report = log.info if operation.write else log.debug
         report(
             "request",

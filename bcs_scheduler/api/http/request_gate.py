@@ -241,7 +241,8 @@ def _object(request: HTTPConnection) -> dict[str, str]:
     """The object of a change, as far as the request names it: path, names in the document, and the agents or command of
     the query. The line holds nothing else of bodies, which may be confidential."""
     named = dict(request.path_params)
-    named |= {name: request.query_params[name] for name in NAMING if name in request.query_params}
+    given = request.query_params
+    named |= {name: given[name] for name in NAMING if name in given}
     document = getattr(request.state, "document", None)
     if isinstance(document, dict):
         metadata = _member(document, "metadata")
