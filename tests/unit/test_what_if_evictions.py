@@ -170,6 +170,15 @@ def test_an_agent_is_drained_for_a_large_taskgroup() -> None:
     assert any(f"drain agent {drained.agent_id} (1 taskgroup) and uncordon the agent" in line for line in text)
 
 
+def test_no_drain_is_advised_whose_taskgroups_have_no_place_elsewhere() -> None:
+    """The copy of the offers has possible new agents, which take no taskgroups of a drain."""
+    lab = loaded([1000, 1000], [("one", 2, 890, 0)])
+    lab.core.turn_context.pool.learn_totals({"a0": (1000, 64_000_000), "a1": (1000, 64_000_000)})
+    lab.ask(sized("web", 1, 890))
+    data = ask(lab)
+    assert has(data, "addAgents") and not has(data, "drainAgent")
+
+
 def test_a_queue_of_sessions_is_raised_to_the_least_limit() -> None:
     lab = Lab(CoreOptions(strict=True, validate=True, session_period=0.1, policy=policy_of(DEFAULT)))
     lab.ask(requests.PutQueue(queue=Queue(name="small", capability=Limits(cpus=500))))

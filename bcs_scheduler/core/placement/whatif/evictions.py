@@ -66,15 +66,18 @@ class Drained(NamedTuple):
     """The demands of the taskgroups that move."""
 
 
-def freed(levers: Sequence[Lever], strengths: Strengths) -> tuple[list[Occupant], list[Demand[Slot]]]:
-    """The taskgroups that are gone with the changes, and the demands of those that need another place first."""
+def freed(
+    levers: Sequence[Lever], strengths: Strengths, hidden: frozenset[str]
+) -> tuple[list[Occupant], list[Demand[Slot]]]:
+    """The taskgroups that are gone with the changes, and the demands of those that need another place first. `hidden`:
+    agents of the copy that are not there with these changes."""
     gone: list[Occupant] = []
     drained = [levers[number].facts for number, strength in strengths.items() if strength and _is(levers[number])]
     for number, strength in strengths.items():
         facts = levers[number].facts
         if isinstance(facts, Ended):
             gone += [facts.occupants[group.id] for group in facts.first(strength)]
-    away = frozenset(facts.agent_id for facts in drained)
+    away = hidden.union(facts.agent_id for facts in drained)
     moved = [
         demand._replace(except_agents=demand.except_agents | away) for facts in drained for demand in facts.demands
     ]

@@ -89,8 +89,9 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool)
 def _attempt(
     turn: TurnContext, pool: OfferPool, demand: Demand[Slot], levers: list[Lever], strengths: Strengths
 ) -> Generator[None, None, Places | None]:
-    gone, moved = freed(levers, strengths)
-    return try_on(turn, pool, applied(demand, levers, strengths), gone, moved)
+    changed = applied(demand, levers, strengths)
+    gone, moved = freed(levers, strengths, changed.except_agents)
+    return try_on(turn, pool, changed, gone, moved)
 
 
 def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: Solution[Places]) -> Data:
