@@ -31,7 +31,7 @@ PYMESOS := pymesos>=0.3.15
 SPECTRAL := 6.16.3
 ROOMS := store offers transactions bcs_scheduler tests benchmarks
 # Tools that take long to build lie outside of the clone: the next clone on this machine has them at once.
-export BCS_TOOLS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/bcs-scheduler
+export TOOLS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/bcs-scheduler
 
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -82,7 +82,7 @@ $(COMPILED): $(DEV_READY)
 # The classes of ZooKeeper in one file: its servers start with less processor time. They start without the file, too.
 $(ARCHIVE): tests/integration/zookeeperarchive.py $(wildcard /usr/share/java/zookeeper.jar) | $(DEV_READY) debian
 	@key=$$({ cat $<; java -version 2>&1; ls -lL --time-style=full-iso /usr/share/java/zookeeper.jar; } | sha256sum | cut -c1-16); \
-	kept=$(BCS_TOOLS_CACHE)/zookeeper-$$key; mkdir -p build; \
+	kept=$(TOOLS_CACHE)/zookeeper-$$key; mkdir -p build; \
 	test -d $$kept || { $(BIN)/python -m tests.integration.zookeeperarchive && mkdir -p $$kept.new && \
 		cp build/zookeeper*.jsa $$kept.new && mv $$kept.new $$kept; }; \
 	cp $$kept/*.jsa build || echo "no archive of ZooKeeper's classes: its servers start more slowly"
@@ -174,12 +174,12 @@ engine:
 # to its makers only, and are not run.
 spectral: build/spectral-$(SPECTRAL)
 
-build/spectral-$(SPECTRAL): | $(BCS_TOOLS_CACHE)/spectral-$(SPECTRAL)
+build/spectral-$(SPECTRAL): | $(TOOLS_CACHE)/spectral-$(SPECTRAL)
 	@rm -rf build/spectral-*
 	@mkdir -p build
-	@ln -s $(BCS_TOOLS_CACHE)/spectral-$(SPECTRAL) $@
+	@ln -s $(TOOLS_CACHE)/spectral-$(SPECTRAL) $@
 
-$(BCS_TOOLS_CACHE)/spectral-$(SPECTRAL):
+$(TOOLS_CACHE)/spectral-$(SPECTRAL):
 	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; } || { \
 		echo "npm is missing and can be installed by root only. As root, once: make spectral" >&2; exit 1; }
 	@rm -rf $@.new

@@ -171,9 +171,13 @@ def test_documents_that_cannot_be(scheduler: SchedulerProcess, path: tuple[str |
     assert post(scheduler, with_value(path, value)) == (422, "invalid")
 
 
-@pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"1", b"{}", b"[" * 900 + b"]" * 900])
+@pytest.mark.parametrize("body", [b"null", b"[]", b'"x"', b"1", b"{}"])
 def test_json_that_is_no_document(scheduler: SchedulerProcess, body: bytes) -> None:
     assert post(scheduler, body) == (422, "invalid")
+
+
+def test_bodies_that_are_too_deep(scheduler: SchedulerProcess) -> None:
+    assert post(scheduler, b"[" * 900 + b"]" * 900) == (400, "bad_json")
 
 
 def test_bodies_that_are_too_large(scheduler: SchedulerProcess) -> None:

@@ -95,11 +95,13 @@ DECIDED = Observed(name="policy_decisions", labels=("default", "launch"))
 EVICTED = Observed(name="queue_evictions", labels=("default", "default", "preempt"))
 SESSION = Observed(name="policy_session", value=0.02)
 FAULT = Observed(name="policy_plugin_faults", labels=("power", "hung"))
+FAILURE = Observed(name="part_failures", labels=("services", "tick"))
 MOVE = Observed(name="rebalance_moves", labels=("pack",))
 
 
 def feed(metrics: Metrics, *observed: Observed) -> None:
-    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED, DECIDED, EVICTED, SESSION, FAULT, MOVE):
+    usual = (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED, DECIDED, EVICTED, SESSION, FAULT, FAILURE, MOVE)
+    for item in observed or usual:
         metrics.observe(item)
 
 

@@ -237,7 +237,9 @@ def test_a_queue_takes_back_its_share_within_the_disruption_budget(bound: int, v
     lab.wait(5.0)
     leaving = evicted(lab)
     assert len(leaving) == victims
-    assert {(group.namespace, plain(group.kill_reason)) for group in leaving} == {("reports", "evicted for shop/web")}
+    assert {(group.namespace, plain(group.kill_reason)) for group in leaving} == {
+        ("reports", "evicted for shop/web (queue online)")
+    }
     for group in leaving:
         lab.report(group, "KILLED")
     offers = tuple(lab.make_offer(group.agent_id, cpus=WHOLE) for group in leaving)

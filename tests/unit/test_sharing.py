@@ -15,12 +15,16 @@ from tests.conftest import LONG, SINGLE, Sharing, order_of, pytest_collection_mo
 ROOT = Path(__file__).resolve().parents[2]
 
 
-NO_CONFIG: Any = None
-"""The order of tests needs no configuration."""
+NO_CONFIG: Any = SimpleNamespace(hook=SimpleNamespace(pytest_deselected=lambda items: None))
+"""A configuration without plug-ins, which the order of tests does not need."""
 
 
 def marked(nodeid: str, *markers: str) -> Any:
-    return SimpleNamespace(nodeid=nodeid, get_closest_marker=lambda name: name if name in markers else None)
+    return SimpleNamespace(
+        nodeid=nodeid,
+        get_closest_marker=lambda name: name if name in markers else None,
+        iter_markers_with_node=lambda name: iter(()),
+    )
 
 
 @pytest.mark.parametrize(

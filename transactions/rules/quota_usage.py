@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
+from offers.dimensions import recorded
 from store.ids import object_key, part_key
 from store.records import (
     ANNOTATION_OF_PLACEHOLDER,
@@ -167,4 +168,4 @@ def _times(count: int, amounts: Amounts) -> QuotaUsage:
 
 def displayed(name: str, amount: int) -> float:
     """A bound or a usage in cores, MB, or numbers. `name`: as in `bounds`."""
-    return amount if name in COUNTS else amount / 1000
+    return amount if name in COUNTS else recorded(name).displayed(amount)
