@@ -166,7 +166,7 @@ def identify(document: Any, namespace: str) -> Identity | None:
     metadata = _member(document, "metadata")
     kind, name = _member(document, "kind"), _member(metadata, "name")
     own = _member(metadata, "namespace") or namespace
-    if not (isinstance(kind, str) and kind and isinstance(name, str) and name and isinstance(own, str)):
+    if not (isinstance(kind, str) and kind and isinstance(name, str) and name and isinstance(own, str) and own):
         return None
     return Identity(kind, own, name)
 

@@ -322,7 +322,7 @@ def _kill_without_delay(patch: pytest.MonkeyPatch) -> None:
 MUTANTS = (
     Mutant("kill without delay", _kill_without_delay, ("I78",), range(5, 47, 7)),
     Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(3, 23)),
-    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(27, 67)),
+    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(33, 73)),
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(26, 109, 2)),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",), range(4, 44)),
     Mutant("wait for the young", _wait_for_the_young, ("I31",), range(14, 53, 4)),
@@ -345,7 +345,7 @@ MUTANTS = (
     Mutant("place twice", _place_twice, ("C1", "I1", "I7", "C2", "C4", "C9"), range(5, 45)),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
-    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",), range(139, 191)),
+    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",), range(71, 123)),
     Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),
     Mutant("kill once", _kill_once, ("C2", "C3", "C4", "C9"), range(2, 42)),
     Mutant("ignore deadlines", _ignore_deadlines, ("I4",)),
