@@ -333,7 +333,7 @@ MUTANTS = (
     Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",), range(19, 59)),
     Mutant("forget messages", _forget_messages, ("I17", "C7")),
     Mutant("believe at once", _believe_at_once, ("I18",)),
-    Mutant("send older limits", _send_older_limits, ("I19",), range(99, 139)),
+    Mutant("send older limits", _send_older_limits, ("I19",), range(14, 54)),
     Mutant("send everywhere", _send_everywhere, ("I6", "I18")),
     Mutant("drop health", _drop_health, ("C6",), range(45, 85)),
     Mutant("answer twice", _answer_twice, ("I8",)),
@@ -356,7 +356,7 @@ MUTANTS = (
     Mutant("judge what rolls", _judge_what_rolls, ("I33",)),
     Mutant("ignore floor", mutantowners.ignore_floor, ("I20",), range(2, 42)),
     Mutant("ignore ceiling", mutantowners.ignore_ceiling, ("I20",)),
-    Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(127, 157)),
+    Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(3, 33)),
     Mutant("forget restarting", mutantowners.forget_restarting, ("I20",), range(5, 45)),
     Mutant("choose again", mutantowners.choose_again, ("I20",), range(2, 42)),
     Mutant("crowd agents", mutantowners.crowd_agents, ("I21", "C9")),
@@ -376,7 +376,7 @@ MUTANTS = (
     Mutant("keep the first", mutantstandbys.keep_the_first, ("I29", "I30")),
     Mutant("keep everything", mutantkeeping.keep_everything, ("C11",), range(48, 88)),
     Mutant("push out the newest", mutantkeeping.push_out_the_newest, ("I11", "I32"), range(3, 43)),
-    Mutant("keep outputs of the deleted", mutantkeeping.keep_outputs_of_the_deleted, ("I35",), OUTPUTS[4:]),
+    Mutant("keep outputs of the deleted", mutantkeeping.keep_outputs_of_the_deleted, ("I35",), OUTPUTS[3:]),
     Mutant("leave outputs behind", mutantkeeping.leave_outputs_behind, ("I35",), OUTPUTS),
     Mutant("keep every output", mutantkeeping.keep_every_output, ("C11",), OUTPUTS),
     Mutant("drop outputs early", mutantkeeping.drop_outputs_early, ("I35",), OUTPUTS),
@@ -427,10 +427,10 @@ OF_GROUP_RESERVATIONS = (
 
 OF_MOVES = (
     Mutant("move anybody", mutantmoves.move_anybody, ("I59",), range(5, 45)),
-    Mutant("ignore the budget", mutantmoves.ignore_the_budget, ("I60", "I41"), range(2, 42)),
+    Mutant("ignore the budget", mutantmoves.ignore_the_budget, ("I60", "I41"), range(45, 85)),
     Mutant("move to full agents", mutantmoves.move_to_full_agents, ("I61",), range(6, 46)),
     Mutant("ignore the bound", mutantmoves.ignore_the_bound, ("I62", "I63"), range(4, 44)),
-    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(115, 155)),
+    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(11, 51)),
 )
 """Mutants that are looked for in worlds with moves."""
 
