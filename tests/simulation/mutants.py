@@ -368,7 +368,7 @@ MUTANTS = (
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9"), range(4, 44)),
     Mutant("forget the queue", mutantowners.forget_the_queue, ("C12",), range(27, 67)),
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",), range(4, 44)),
-    Mutant("forget amendments", mutantowners.forget_amendments, ("C5",), range(43, 61)),
+    Mutant("forget amendments", mutantowners.forget_amendments, ("C5",), range(74, 92)),
     Mutant("overlook the superseded", mutantowners.overlook_the_superseded, ("I20", "C8"), range(5, 41)),
     Mutant("follow the host", mutantclocks.follow_the_host, ("I26", "I28", "I11"), range(3, 43)),
     Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28", "I11"), range(2, 42)),
