@@ -91,7 +91,15 @@ export async function caller() {
 }
 
 export const signIn = async (token) => keep((await session("POST", { body: { token } })).key);
-export const signOut = () => session("DELETE").finally(() => keep(""));
+
+// Until the session has ended, no read begins: its answer would be a refusal.
+export function signOut() {
+  reading.abort();
+  return session("DELETE").finally(() => {
+    keep("");
+    reading = new AbortController();
+  });
+}
 
 export const figures = () => call("GET", "/console/figures", { base: "" });
 export const part = encodeURIComponent;
