@@ -50,10 +50,7 @@ def print_kept(session: Session, target: Target, taskgroup: str, task: str, line
     try:
         for output in client.outputs(target.namespace, taskgroup=taskgroup):
             if output["id"] == task:
-                found = kept(client, target.namespace, output["id"], selection)
-                for printed in found:
-                    lines.write(printed)
-                return f"{KEPT}; {UNORDERED}" if _is_unordered(found) else KEPT
+                return _printed(kept(client, target.namespace, output["id"], selection), lines, KEPT)
     except CliError:
         pass
     return ""
@@ -67,13 +64,17 @@ def print_last_try(session: Session, group: Json, number: int, lines: Lines, sel
         for output in client.outputs(namespace, application=str(group["AppID"])):
             place = int(output["index"]), int(output["number"])
             if place == (int(group["InstanceID"]), number) and output["taskgroup"] != group["ID"]:
-                found = kept(client, namespace, output["id"], selection)
-                for printed in found:
-                    lines.write(printed)
-                return f"{LAST_TRY}; {UNORDERED}" if _is_unordered(found) else LAST_TRY
+                return _printed(kept(client, namespace, output["id"], selection), lines, LAST_TRY)
     except CliError:
         pass
     return ""
+
+
+def _printed(found: list[Printed], lines: Lines, note: str) -> str:
+    """Prints an output. Returns the note about it."""
+    for printed in found:
+        lines.write(printed)
+    return f"{note}; {UNORDERED}" if _is_unordered(found) else note
 
 
 def _is(output: Json, task: str) -> bool:
