@@ -126,7 +126,7 @@ class SchedulerProcess:
         return self
 
     def _role(self) -> str:
-        return str(self.session.get(self.url + "/readyz", timeout=60).json()["role"])
+        return str(self.session.get(self.url + "/healthz", timeout=60).json()["current_role"])
 
     def application(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
         answer = self.request("GET", f"/namespaces/{namespace}/applications/{name}")

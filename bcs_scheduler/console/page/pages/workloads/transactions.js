@@ -10,9 +10,9 @@ const PAUSE = 500;
 const TICK = 1000;
 const SPANS = [["300", "5 min"], ["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "1 d"], ["604800", "7 d"], ["all", ""]];
 const STATUSES = ["INIT", "QUEUED", "FINISH", "FAIL", "TIMEOUT", "CANCEL", "SUPERSEDED"];
-const MARKS = 5;
+const MARKS = 4; // a narrow window has room for the texts of so many
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
-const EDGE = 0.12; // the part of the axis that has no room for a label
+const EDGE = 0.22; // the part of the axis that has no room for a label with seconds, or a date
 const DAY = 86400;
 const LEAST = 10000;
 
@@ -145,7 +145,7 @@ function written(at, { begin, end }) {
   const time = new Date(at);
   const seconds = (end - begin) / 1000;
   if (seconds > 2 * DAY) return time.toLocaleDateString("en-CA");
-  const clock = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(seconds < 60 * MARKS ? { second: "2-digit" } : {}) });
+  const clock = time.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", ...(seconds < 60 * (MARKS + 1) ? { second: "2-digit" } : {}) });
   return seconds > DAY / 2 && clock === "00:00" ? time.toLocaleDateString("en-CA") : clock;
 }
 
