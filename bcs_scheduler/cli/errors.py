@@ -8,11 +8,12 @@ Exception tree:
       TimedOut         4  the operation did not end in time
       Unreachable      5  no server answered, or no server can execute the request now
       Conflict         6  the state of the object, or another operation on it, forbids the request now
+      InternalError   70  a defect of bcs, or an answer that the server should not give
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 INTERRUPTED = 130
@@ -58,6 +59,22 @@ class Conflict(CliError):
     exit_code = 6
 
 
-EXIT_CODES = """\
-Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not found, 4 timed out, 5 server unreachable,
-6 conflict (the state of the object or another operation forbids it), 130 interrupted."""
+class InternalError(CliError):
+    """The number is EX_SOFTWARE of sysexits.h. Scripts must not take a defect for a result: with `bcs diff`, 1 means
+    that there are differences."""
+
+    exit_code = 70
+
+
+EXIT_CODES: Mapping[int, str] = {
+    0: "done",
+    1: "failed or refused",
+    2: "wrong usage",
+    3: "not found",
+    4: "timed out",
+    5: "server unreachable",
+    6: "conflict (the state of the object or another operation forbids it)",
+    70: "internal error",
+    INTERRUPTED: "interrupted",
+}
+"""Every exit code of bcs, with its meaning. Commands that run a program in a taskgroup exit with its code."""

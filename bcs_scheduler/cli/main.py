@@ -8,12 +8,14 @@ from collections.abc import Sequence
 
 import click
 
-from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError
+from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, InternalError
 from bcs_scheduler.cli.habits.commands import rewritten
 from bcs_scheduler.cli.lazy import COMPLETION, Entry, LazyGroup, Sections
 from bcs_scheduler.cli.options import connection_options
 
 STANDARD_OUTPUT = 1
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+"""The folder of bcs_scheduler."""
 CHANGING = "bcs_scheduler.cli.commands.changing"
 PLANNING = "bcs_scheduler.cli.commands.planning"
 READING = "bcs_scheduler.cli.commands.reading"
@@ -93,7 +95,7 @@ COMMANDS: Sections = {
     cls=LazyGroup,
     sections=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"""{EXIT_CODES}
+    epilog=f"""Exit codes: {", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())}.
 
 \b
 Examples:
@@ -139,10 +141,23 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # output must not be written to the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
         return 0
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        _print_error(CliError(f"the answer of the server has an unexpected form: {type(error).__name__}: {error}"))
-        return CliError.exit_code
+    except Exception as error:
+        _print_error(_unexpected(error))
+        return InternalError.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _unexpected(error: Exception) -> InternalError:
+    """For an error that no code expects: an output that cannot be written, or a defect, with its place."""
+    if isinstance(error, OSError):
+        return InternalError(f"{error.filename or 'cannot write the output'}: {error.strerror or error}")
+    import traceback
+
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if frame.filename.startswith(PACKAGE)]
+    place = f"{os.path.relpath(ours[-1].filename, PACKAGE)}, line {ours[-1].lineno}"
+    what = f"{type(error).__name__}: {error} ({place})"
+    return InternalError(f"bcs has a defect, or the answer of the server has an unexpected form: {what}")
 
 
 def _print_error(error: CliError) -> None:

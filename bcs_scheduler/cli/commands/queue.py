@@ -175,7 +175,7 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, partiti
         full_name,
         parts_of,
     )
-    from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
+    from bcs_scheduler.cli.listing import chosen_shape, grid_of, print_list, sorted_by
 
     shape, parts = chosen_shape(**listed), parts_of(session)
     hierarchical = bool(partition or parts.trees) and all(parts.has(name, partition) for name in names)
@@ -201,7 +201,7 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, partiti
             return Bars(bars_of(found), headers=shape.headers, amounts=TREE_AMOUNTS)
         return Bars(found, headers=shape.headers)
 
-    def show(session: Session, found: list[Json], shape: Shape) -> None:
+    def show(found: list[Json]) -> None:
         if shape.form.name == "table":
             session.out.print_lines(bars(found).lines(session.out.width))
         else:
@@ -212,7 +212,7 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, partiti
 
     if watch:
         refresh(session, shape, look, drawn, show)
-    show(session, look(), shape)
+    show(look())
 
 
 @queue.command(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from typing import NoReturn, Protocol, TypeVar
 
 from bcs_scheduler.cli.client.http.outage import Outage
-from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import Unreachable
 from bcs_scheduler.cli.listing import Shape
-from bcs_scheduler.cli.output.terminal import Line, rich_text
+from bcs_scheduler.cli.output.terminal import Line
 from bcs_scheduler.cli.session import Session
 
 INTERVAL = 1.0
 """Seconds between two polls."""
+
+
+T = TypeVar("T")
 
 
 class Lines(Protocol):
@@ -27,35 +29,31 @@ class Lines(Protocol):
 def refresh(
     session: Session,
     shape: Shape,
-    look: Callable[[], list[Json]],
-    drawn: Callable[[list[Json]], Lines],
-    print_: Callable[[Session, list[Json], Shape], None],
-) -> None:
+    look: Callable[[], T],
+    drawn: Callable[[T], Lines],
+    print_: Callable[[T], None],
+    pause: float = INTERVAL,
+) -> NoReturn:
     """Polls until the user interrupts. `look` reads the objects, `drawn` makes them a table for a terminal, `print_`
-    prints them elsewhere. Raises Unreachable if the first poll fails."""
+    prints them elsewhere. `pause`: seconds between two polls. Raises Unreachable if the first poll fails."""
     outage = Outage(session.warn)
     seen = look()
     if shape.form.is_table and session.interactive:
-        from rich.console import Group
-        from rich.live import Live
-
-        with Live(console=session.out.console, auto_refresh=False) as live:
+        with session.out.in_place() as show:
             while True:
-                picture = drawn(seen)
-                width = None if shape.form.name == "wide" else session.out.width
-                live.update(Group(*map(rich_text, picture.lines(width))), refresh=True)
-                time.sleep(INTERVAL)
+                show(drawn(seen).lines(None if shape.form.name == "wide" else session.out.width))
+                time.sleep(pause)
                 seen = _retried(look, outage)
-    last: list[Json] | None = None
+    last: T | None = None
     while True:
         if seen != last:
-            print_(session, seen, shape)
+            print_(seen)
             last = seen
-        time.sleep(INTERVAL)
+        time.sleep(pause)
         seen = _retried(look, outage)
 
 
-def _retried(look: Callable[[], list[Json]], outage: Outage) -> list[Json]:
+def _retried(look: Callable[[], T], outage: Outage) -> T:
     """Repeats a poll until the server is reachable, so that a watch survives a change of leaders."""
     while True:
         try:

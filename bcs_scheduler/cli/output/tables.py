@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
@@ -161,9 +160,15 @@ def _field(value: Any) -> Styled:
     return Styled(printable(str(value)), style_of(value))
 
 
-def stacked(grids: Sequence[Grid], width: int | None) -> Iterator[Line]:
-    """The lines of several tables, with an empty line between two."""
-    for grid, following in zip_longest(grids, grids[1:]):
-        yield from grid.lines(width)
-        if following is not None:
-            yield Line()
+class Stack:
+    """Several tables, with an empty line between two."""
+
+    def __init__(self, grids: Sequence[Grid]) -> None:
+        self._grids = grids
+
+    def lines(self, width: int | None) -> Iterator[Line]:
+        """As those of a grid."""
+        for number, grid in enumerate(self._grids):
+            if number:
+                yield Line()
+            yield from grid.lines(width)

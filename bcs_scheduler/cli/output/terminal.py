@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal, TextIO
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Style = Literal["", "bold", "dim", "red", "green", "yellow", "cyan", "bold red"]
 CODES: Mapping[Style, str] = {
+    "": "",
     "bold": "1",
     "dim": "2",
     "red": "31",
@@ -25,7 +27,7 @@ CODES: Mapping[Style, str] = {
     "cyan": "36",
     "bold red": "1;31",
 }
-"""Styles, with the parameters of the escape sequence SGR (ECMA-48)."""
+"""Styles, with the parameters of the escape sequence SGR (ECMA-48). Empty = as the terminal shows text by itself."""
 UNBOUNDED = 10_000
 """Columns of a file or a pipe: every text is shown in full."""
 DEFAULT_WIDTH = 80
@@ -36,13 +38,15 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class Styled(str):
-    """A text with one of the styles of CODES; empty = none."""
+    """A text with one of the styles of CODES. Raises KeyError for another name, also where no colours are shown: a test
+    that writes to a file finds it."""
 
     style: Style
+    code: str
 
     def __new__(cls, text: str, style: Style = "") -> Styled:
         made = super().__new__(cls, text)
-        made.style = style
+        made.style, made.code = style, CODES[style]
         return made
 
 
@@ -67,7 +71,7 @@ def rich_text(line: Line) -> Text:
     """A line for renderables of rich."""
     from rich.text import Text
 
-    return Text.assemble(*((piece, piece.style) for piece in line), end="")
+    return Text.assemble(*((piece, piece.style) for piece in line))
 
 
 class Terminal:
@@ -101,13 +105,22 @@ class Terminal:
 
     def print(self, text: str = "", style: Style = "", *, end: str = "\n") -> None:
         """Prints a text literally: without markup, and without line breaks of its own."""
-        self.file.write(self._coded(text, style or style_of(text)) + end)
+        self.file.write(self._coded(Styled(text, style or style_of(text))) + end)
         self.file.flush()
 
     def print_lines(self, lines: Iterable[Line]) -> None:
-        self.file.writelines("".join(self._coded(piece, piece.style) for piece in line) + "\n" for line in lines)
+        self.file.writelines("".join(map(self._coded, line)) + "\n" for line in lines)
         self.file.flush()
 
-    def _coded(self, text: str, style: Style) -> str:
+    @contextmanager
+    def in_place(self) -> Iterator[Callable[[Iterable[Line]], None]]:
+        """Gives a function that shows lines in the place of those that it showed before. For terminals only."""
+        from rich.live import Live
+        from rich.text import Text
+
+        with Live(console=self.console, auto_refresh=False) as live:
+            yield lambda lines: live.update(Text("\n").join(map(rich_text, lines)), refresh=True)
+
+    def _coded(self, text: Styled) -> str:
         shown = printable(text)
-        return f"\x1b[{CODES[style]}m{shown}\x1b[0m" if style and shown and self._coloured else shown
+        return f"\x1b[{text.code}m{shown}\x1b[0m" if text.code and shown and self._coloured else shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError
 from bcs_scheduler.cli.output.text import age, duration
 from tests.component.cli.standin import (
     ACCEPTED,
@@ -26,6 +28,9 @@ from tests.component.cli.standin import (
     write,
 )
 from tests.waiting import wait_for
+
+ROOT = Path(__file__).resolve().parents[3]
+NAMESPACE = {"kind": "namespace", "metadata": {"name": "shop"}}
 
 # --- exit codes and the wire ---------------------------------------------------------------------------------------
 
@@ -55,7 +60,43 @@ def test_something_else_that_answers_is_no_scheduler(server: StandIn, bcs: Any) 
     assert result.code == 1
     assert "is not a bcs-scheduler" in result.err
     server.on("GET", APPS, ok([{"unexpected": True}]))
-    assert "the answer of the server has an unexpected form" in bcs("get", "app", "-o", "table").err
+    result = bcs("get", "app", "-o", "table")
+    assert result.code == 70 and "the answer of the server has an unexpected form" in result.err
+
+
+def test_a_defect_has_an_exit_code_of_its_own_and_names_its_place(
+    server: StandIn, bcs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `bcs diff`, 1 would mean that there are differences."""
+
+    def defect(*given: object) -> None:
+        raise AttributeError("no such thing")
+
+    monkeypatch.setattr("bcs_scheduler.cli.commands.planning.diff.difference", defect)
+    result = bcs("diff", "-f", write(tmp_path, DOCUMENT))
+    assert result.code == 70 and not result.out
+    found = re.fullmatch(
+        r"error: bcs has a defect, .*: AttributeError: no such thing \((\S+), line \d+\)\n", result.err
+    )
+    assert found is not None and found[1] == "cli/commands/planning/diff.py", result.err
+
+
+def test_an_output_that_cannot_be_written_is_no_difference(
+    server: StandIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BCS_SERVER", server.url)
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "bcs_scheduler.cli.main", "diff", "-f", write(tmp_path, NAMESPACE)]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (70, "error: cannot write the output: No space left on device\n")
+
+
+def test_every_exit_code_is_documented() -> None:
+    _, _, section = (ROOT / "docs" / "operations.md").read_text().partition("### Exit codes of `bcs`\n")
+    table = re.findall(r"^\| (\d+) \| (.+) \|$", section.partition("\n#")[0], re.MULTILINE)
+    assert {int(code): meaning for code, meaning in table} == EXIT_CODES
+    kinds: list[type[CliError]] = [CliError, *CliError.__subclasses__()]
+    assert {kind.exit_code for kind in kinds} | {0, INTERRUPTED} == EXIT_CODES.keys()
 
 
 def test_writes_follow_to_the_leader_with_their_body(server: StandIn, bcs: Any, tmp_path: Path) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from bcs_scheduler.cli.errors import Unreachable, UsageError
+from bcs_scheduler.cli.commands.refreshing import INTERVAL, refresh
+from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.base import ALIASES, Found
 from bcs_scheduler.cli.kinds.metadata import found_with_metadata, labels_column, with_metadata
 from bcs_scheduler.cli.kinds.registry import (
@@ -31,17 +31,13 @@ from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, 
 from bcs_scheduler.cli.output.data import print_data, print_form
 from bcs_scheduler.cli.output.documents import document_of
 from bcs_scheduler.cli.output.sorting import in_order
-from bcs_scheduler.cli.output.tables import Column, Grid, stacked
-from bcs_scheduler.cli.output.terminal import rich_text
+from bcs_scheduler.cli.output.tables import Column, Grid, Stack
 from bcs_scheduler.cli.session import Session
 
 if TYPE_CHECKING:
-    from bcs_scheduler.cli.client.http.outage import Outage
     from bcs_scheduler.cli.client.streamed import StreamedList
     from bcs_scheduler.cli.output.formats import Form
 
-WATCH_INTERVAL = 1.0
-"""Seconds between two polls of -w."""
 STREAMED = ("applications", "taskgroups", "deployments", "transactions", "agents", "queues")
 """Kinds whose lists are streams of the API; -w polls the others."""
 KINDS = (
@@ -126,7 +122,7 @@ def _is_streamed(kind: str, documents: bool) -> bool:
 
 def _taken(stream: StreamedList, query: Query) -> Part:
     """The objects of a stream. Transactions are in the order of their age, as in the list."""
-    found = stream.take(WATCH_INTERVAL)
+    found = stream.take(INTERVAL)
     if query.kind == "transactions":
         found.sort(key=lambda item: (item["namespace"], item["createTime"], item["transactionID"]))
     return Part(query.kind, found)
@@ -259,42 +255,11 @@ def _watch(
     look: Callable[[], list[Part]],
     shape: Shape,
     everywhere: bool,
-    pause: float = WATCH_INTERVAL,
-) -> None:
-    """Polls without end. On a terminal the tables are refreshed in place, otherwise each change is printed. Raises
-    Unreachable if the first poll fails."""
-    from bcs_scheduler.cli.client.http.outage import Outage
+    pause: float = INTERVAL,
+) -> NoReturn:
+    """Polls until the user interrupts."""
 
-    outage = Outage(session.warn)
-    found = look()
-    if shape.form.is_table and session.interactive:
-        from rich.console import Group
-        from rich.live import Live
+    def drawn(found: list[Part]) -> Stack:
+        return Stack(_grids([part for part in found if part.found], shape, everywhere))
 
-        with Live(console=session.out.console, auto_refresh=False) as live:
-            while True:
-                grids = _grids([part for part in found if part.found], shape, everywhere)
-                lines = stacked(grids, None if shape.form.name == "wide" else session.out.width)
-                live.update(Group(*map(rich_text, lines)), refresh=True)
-                time.sleep(pause)
-                found = _retried(look, outage)
-    last: list[Part] | None = None
-    while True:
-        if found != last:
-            _print(session, found, shape, everywhere)
-            last = found
-        time.sleep(pause)
-        found = _retried(look, outage)
-
-
-def _retried(look: Callable[[], list[Part]], outage: Outage) -> list[Part]:
-    """Repeats a poll until the server is reachable, so that a watch survives a change of leaders."""
-    while True:
-        try:
-            found = look()
-        except Unreachable as error:
-            outage.failed(error)
-            time.sleep(WATCH_INTERVAL)
-        else:
-            outage.over()
-            return found
+    refresh(session, shape, look, drawn, lambda found: _print(session, found, shape, everywhere), pause)

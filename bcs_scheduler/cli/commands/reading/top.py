@@ -205,8 +205,8 @@ def top(session: Session, /, kind: str, everywhere: bool, order: str, watch: boo
         return sorted_by(shape, ordered, KINDS[kind][1])
 
     if watch:
-        refresh(session, shape, look, lambda found: grid_of(shape, found, KINDS[kind][1]), partial(_print, kind=kind))
-        return
+        drawn = partial(grid_of, shape, columns=KINDS[kind][1])
+        refresh(session, shape, look, drawn, lambda found: _print(session, found, shape, kind=kind))
     found = look()
     _print(session, found, shape, kind=kind)
     if shape.form.is_table:
