@@ -30,7 +30,7 @@ SETTINGS_HELP = "Every setting has a flag, an environment variable BCS_<SECTION>
 FIRST_COMMANDS = """\
 Try, in another terminal:
   export BCS_SERVER={url}
-  bcs apply -f conf/examples/web.json
+  bcs examples web.json | bcs apply -f -
   bcs get taskgroups
   bcs explain web"""
 ENDS_ALL = """\

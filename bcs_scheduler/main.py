@@ -24,6 +24,7 @@ COMMANDS = {
         "framework": Entry(ADMIN, "framework", "The framework id, and tasks that the store does not know."),
         "set-framework": Entry(ADMIN, "set_framework", "Store the framework id of this scheduler."),
         "forget-framework": Entry(ADMIN, "forget_framework", "Drop the stored framework id."),
+        "manual": Entry("bcs_scheduler.admin.manual", "manual", "Write manual pages and shell completion."),
     }
 }
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DIST = ROOT / "dist"
+EXAMPLES = ROOT / "conf" / "examples"
 VERSION = re.compile(r"\d+\.\d+\.\d+")
 HEADING = re.compile(r"## (\S+)(?: - (\d{4}-\d\d-\d\d)| \((not released yet)\))$")
 PROGRAMS = ("bcs", "bcs-scheduler")
@@ -91,11 +92,12 @@ def check_contents(source: Path, wheel: Path) -> None:
         for path in (ROOT / package).rglob("*")
         if path.suffix in (".py", ".proto") or path.name == "py.typed"
     }
-    if missing := wanted - names:
+    conf = {str(path.relative_to(ROOT)) for path in (ROOT / "conf").rglob("*") if path.is_file()}
+    if missing := {*wanted, *(f"bcs_scheduler/{name}" for name in conf)} - names:
         raise NotReady(f"the wheel lacks {sorted(missing)[:5]}")
     with tarfile.open(source) as packed:
         members = {name.partition("/")[2] for name in packed.getnames()}
-    if missing := wanted - members:
+    if missing := (wanted | conf) - members:
         raise NotReady(f"the source archive lacks {sorted(missing)[:5]}")
 
 
@@ -110,6 +112,11 @@ def check_installed(wheel: Path, version: str) -> None:
             told = output(str(programs / program), "--version", cwd=place)
             if told not in (f"{program} {version}", f"{program}, version {version}"):
                 raise NotReady(f"{program} --version says {told!r}")
+        if (
+            output(str(programs / "bcs"), "examples", "web.json", cwd=place)
+            != (EXAMPLES / "web.json").read_text().strip()
+        ):
+            raise NotReady("bcs examples web.json does not print the document")
         executor = DIST / "bcs-executor.pyz"
         output(str(programs / "python"), "-m", "bcs_scheduler.executor_file", str(executor), cwd=place)
         # Without the variables of an agent, the executor names the first one that it lacks.

@@ -22,6 +22,7 @@ READING = "bcs_scheduler.cli.commands.reading"
 TASKGROUPS = "bcs_scheduler.cli.commands.taskgroups"
 AGENTS = "bcs_scheduler.cli.commands.agents"
 ABOUT = "bcs_scheduler.cli.commands.about"
+SHIPPED = "bcs_scheduler.cli.commands.shipped"
 
 COMMANDS: Sections = {
     "Documents": {
@@ -85,6 +86,7 @@ COMMANDS: Sections = {
         ),
         "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
         "version": Entry(ABOUT, "version", "Print the versions of client and server."),
+        "examples": Entry(SHIPPED, "list_examples", "List or print example documents and files of settings."),
         "completion": Entry(ABOUT, "completion", "Print the completion script of a shell."),
         "help": Entry(ABOUT, "help_command", "Print the help of a command."),
     },

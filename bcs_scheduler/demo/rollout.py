@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Protocol, Self, TypeVar
 
 import requests
@@ -15,9 +14,10 @@ import requests
 from bcs_scheduler.cli.client.client import Client
 from bcs_scheduler.cli.client.types import DEFAULT_NAMESPACE, Json
 from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.shipped import EXAMPLES
 from store import threads
 
-SHOP = Path(__file__).resolve().parents[2] / "conf" / "examples" / "shop.yaml"
+SHOP = EXAMPLES / "shop.yaml"
 INSTANCES = 4
 START, FOLLOW, ROLL = 25.0, 10.0, 40.0
 """Seconds: until the first version answers, until endpoints are current, for an update or a rollback."""

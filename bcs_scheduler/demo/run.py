@@ -34,9 +34,9 @@ from bcs_scheduler.cli.kinds.workloads.taskgroups import ports_of
 from bcs_scheduler.cli.main import run as bcs
 from bcs_scheduler.demo.rollout import show_rollouts
 from bcs_scheduler.local.settings import PORT_STRIDE
+from bcs_scheduler.shipped import EXAMPLES
 from store import threads
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "conf" / "examples"
 AGENTS = 3
 PORTS = 100
 """Per agent."""

@@ -44,7 +44,10 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
             command
         )
     return click.option(
-        "--config", type=click.Path(path_type=Path), envvar="BCS_CONFIG", help="TOML file, see conf/scheduler.toml."
+        "--config",
+        type=click.Path(path_type=Path),
+        envvar="BCS_CONFIG",
+        help="TOML file; `bcs examples scheduler.toml` prints one with all settings.",
     )(command)
 
 

@@ -12,7 +12,7 @@ INSTEAD: Mapping[str, str] = {
     "auth": "the token decides on rights; `bcs-scheduler token` makes tokens",
     "autoscale": "the number of taskgroups is changed by `bcs scale`",
     "cluster-info": "`bcs get servers` and `bcs get cluster` show the schedulers and the resources of the cluster",
-    "expose": "a document of kind service publishes the ports of a workload: see conf/examples/service.json",
+    "expose": "a document of kind service publishes the ports of a workload: `bcs examples service.json` prints one",
     "inspect": "`bcs describe KIND/NAME` shows an object, `bcs get KIND/NAME -o json` all of its fields",
     "job": "`bcs apply -f FILE` starts workloads, `bcs get all` lists them",
     "kill": "`bcs signal TASKGROUP SIGNAL` sends a signal, `bcs delete NAME` ends a workload",
