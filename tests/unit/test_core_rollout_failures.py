@@ -80,8 +80,8 @@ def test_old_ones_that_are_chosen_are_not_restarted() -> None:
 
 
 def test_an_end_that_does_not_come_suspends() -> None:
-    lab = deployed(2, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
-    lab.renew(2, **NEW)
+    lab = deployed(1, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
+    lab.renew(1, **NEW)
     lab.until("DELETE")
     going = next(g for g in lab.old if g.killing_since)
     lab.report(going, "UNREACHABLE")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, requests
@@ -33,7 +35,7 @@ def test_an_update_keeps_its_bounds(instances: int, surge: int, unavailable: int
     lab.hold_bounds()
 
 
-def test_the_first_step_begins_with_the_answer_and_each_goes_as_far_as_it_may() -> None:
+def test_the_first_step_begins_with_the_answer_and_each_adds_what_the_strategy_says() -> None:
     lab = deployed(10, FAST)
     reply = lab.renew(10, **NEW)
     assert lab.core.state.transactions[reply.data["transactionID"]].target == 2
@@ -42,8 +44,69 @@ def test_the_first_step_begins_with_the_answer_and_each_goes_as_far_as_it_may() 
         lab.once()
         if lab.deployment.updating and len(lab.new) != steps[-1]:
             steps.append(len(lab.new))
-    assert steps == [2, 5, 8, 10]
+    assert steps == [2, *range(3, 11)]
     assert lab.deployment.step == 0
+    lab.hold_bounds()
+
+
+def ones(old: int, new: int) -> list[tuple[int, int]]:
+    """Steps of one taskgroup each until no old one is left."""
+    return [(old - n, new + n) for n in range(old + 1)]
+
+
+@pytest.mark.parametrize("manual", [True, False])
+@pytest.mark.parametrize(
+    ("instances", "unavailable", "surge", "order", "expected"),
+    [
+        (10, 3, 3, "CreateFirst", [(7, 3), (4, 6), (1, 9), (0, 10)]),
+        (10, 3, 3, "DeleteFirst", [(7, 3), (4, 6), (1, 9), (0, 10)]),
+        (10, 1, 1, "DeleteFirst", ones(9, 1)),
+        (10, 1, 1, "CreateFirst", ones(9, 1)),
+        (4, 4, 4, "CreateFirst", [(0, 4)]),
+        (4, 4, 4, "DeleteFirst", [(0, 4)]),
+        (3, 9, 9, "DeleteFirst", [(0, 3)]),
+        (5, 2, 2, "DeleteFirst", [(3, 2), (1, 4), (0, 5)]),
+        (1, 1, 1, "CreateFirst", [(0, 1)]),
+        # A number of 0 is a bound only: the other number is the size of the step.
+        (6, 0, 3, "CreateFirst", [(3, 3), (0, 6)]),
+        (6, 3, 0, "DeleteFirst", [(3, 3), (0, 6)]),
+        # Of two different numbers the bounds let the step be as small as the smaller one.
+        (5, 1, 3, "CreateFirst", [(4, 3), (3, 4), (2, 5), (1, 5), (0, 5)]),
+        (5, 3, 1, "DeleteFirst", [(2, 1), (1, 2), (0, 3), (0, 4), (0, 5)]),
+    ],
+)
+def test_the_steps_are_those_that_were_written(
+    instances: int, unavailable: int, surge: int, order: Any, expected: list[tuple[int, int]], manual: bool
+) -> None:
+    strategy = Strategy(max_unavailable=unavailable, max_surge=surge, order=order, manual=manual)
+    lab = deployed(instances, strategy)
+    lab.renew(instances, **NEW)
+    steps, most = [], 0
+    for _ in range(100):
+        if not lab.deployment.updating:
+            break
+        if lab.deployment.status == "UpdatePaused":
+            steps.append((len(lab.old), len(lab.new)))
+            lab.control("resume")
+        most = max(most, lab.deployment.step)
+        lab.once()
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 2, instances)
+    assert most == len(expected)
+    assert steps == (expected[:-1] if manual else [])
+    lab.hold_bounds()
+
+
+def test_the_way_back_is_limited_by_the_bounds_alone() -> None:
+    lab = deployed(6, Strategy(manual=True))
+    lab.renew(6, **NEW)
+    while len(lab.new) < 4:
+        lab.once()
+        lab.control("resume")
+    lab.control("cancel")
+    before = lab.deployment.step
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision) == ("Running", 1)
+    assert lab.deployment.step - before < 4
     lab.hold_bounds()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hypothesis import given
@@ -38,7 +39,8 @@ def pictures(draw: st.DrawFn) -> RolloutState:
     instances = draw(st.integers(0, 8))
     floor = draw(st.integers(0, instances))
     ceiling = instances + draw(st.integers(0, 3))
-    return RolloutState(draw(side("new")), draw(side("old")), instances, floor, ceiling, {}, 0.0, NOW)
+    most_added = draw(st.integers(1, 4) | st.just(math.inf))
+    return RolloutState(draw(side("new")), draw(side("old")), instances, floor, ceiling, most_added, 3, {}, 0.0, NOW)
 
 
 @given(pictures(), st.integers(0, 10))
@@ -47,7 +49,7 @@ def test_what_is_added_has_room_below_the_ceiling(found: RolloutState, most: int
     leaving = [*found.growing.leaving.values(), *found.shrinking.leaving.values()]
     taken = found.growing.held + found.shrinking.held + sum(group.status not in ENDED for group in leaving)
     room, missing = found.ceiling - taken, most - found.growing.held
-    assert added == (min(room, missing) if room > 0 and missing > 0 else 0)
+    assert added == (min(room, missing, found.most_added) if room > 0 and missing > 0 else 0)
 
 
 @given(st.integers(0, 20), st.integers(0, 30), st.integers(0, 30))

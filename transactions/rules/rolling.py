@@ -4,7 +4,8 @@ as ready. Pure.
 Two sides take part: one application grows to `instances` taskgroups, the others shrink to none. There is one other
 application, or several if newer documents have superseded updates. The bounds hold for all of them together: at least
 `floor` taskgroups ready, at most `ceiling` there. Both are bounds of the actions of the update; failed taskgroups use
-the same room, so the update waits for their restarts.
+the same room, so the update waits for their restarts. Within the bounds a step is as large as the strategy says: it
+adds at most `max_surge` taskgroups and removes at most `max_unavailable`.
 """
 
 from __future__ import annotations
@@ -69,6 +70,10 @@ class RolloutState(NamedTuple):
     instances: int
     floor: int
     ceiling: int
+    most_added: float
+    """Most taskgroups that one step adds; infinity on the way back, which has no steps of the user's."""
+    most_removed: float
+    """Most taskgroups that one step removes; infinity as above."""
     not_yet_available: dict[str, TaskGroup]
     """Taskgroups of the growing side that serve, but not for long enough."""
     min_ready: float
@@ -105,6 +110,7 @@ def rollout_state(state: State, deployment: Deployment, now: float) -> RolloutSt
     if deployment.application_key not in applications or _successor(deployment) not in applications:
         return None
     floor, ceiling = bounds(deployment)
+    most_added, most_removed = step_sizes(deployment)
     # In a rollback the old version has been available before.
     min_ready = 0.0 if deployment.rolling_back else deployment.strategy.min_ready
     grown = side(state, applications[up])
@@ -114,6 +120,8 @@ def rollout_state(state: State, deployment: Deployment, now: float) -> RolloutSt
         instances=deployment.instances,
         floor=floor,
         ceiling=ceiling,
+        most_added=most_added,
+        most_removed=most_removed,
         not_yet_available=_not_yet_available(state, grown, min_ready, now) if min_ready else {},
         min_ready=min_ready,
         now=now,
@@ -152,6 +160,16 @@ def bounds(deployment: Deployment) -> tuple[int, int]:
     """Returns the least number of ready taskgroups and the greatest number of existing taskgroups."""
     strategy = deployment.strategy
     return max(0, deployment.instances - strategy.max_unavailable), deployment.instances + strategy.max_surge
+
+
+def step_sizes(deployment: Deployment) -> tuple[float, float]:
+    """Returns the most taskgroups that one step adds, and the most that it removes: the written numbers. A number of 0
+    counts as the other one, because a step without one of its halves would never end the update. The way back has no
+    steps of the user's: only the bounds apply (infinity)."""
+    strategy = deployment.strategy
+    if deployment.rolling_back:
+        return math.inf, math.inf
+    return strategy.max_surge or strategy.max_unavailable, strategy.max_unavailable or strategy.max_surge
 
 
 def disruption_budget(state: State, application: Application) -> float:
@@ -269,18 +287,20 @@ def waiting_canary(deployment: Deployment, found: RolloutState) -> Canary | None
 
 
 def to_add(found: RolloutState, most: int) -> int:
-    """Number of taskgroups that may be added to the growing side now. `most`: greatest number of its taskgroups."""
-    return max(0, min(most - found.growing.held, found.room))
+    """Number of taskgroups that the present step may add to the growing side. `most`: greatest number of its
+    taskgroups."""
+    return int(max(0, min(most - found.growing.held, found.room, found.most_added)))
 
 
 def to_remove(state: State, found: RolloutState, most: int) -> list[TaskGroup]:
-    """Returns the taskgroups of the shrinking side to be ended now. Taskgroups that are not ready come first. Ready
-    ones follow while more than `floor` are ready. At least `floor` taskgroups always exist or have a place. If `most`,
-    the number of new taskgroups wanted for now, is less than the instances (a canary), enough old ones stay for the
-    rest."""
+    """Returns the taskgroups of the shrinking side that the present step may end. Taskgroups that are not ready come
+    first. Ready ones follow while more than `floor` are ready. At least `floor` taskgroups always exist or have a
+    place. If `most`, the number of new taskgroups wanted for now, is less than the instances (a canary), enough old
+    ones stay for the rest."""
     shrinking, grown = found.shrinking, found.growing
     wanted, unready = shrinking.wanted, shrinking.unready.values()
-    disruption_budget = min(grown.held + wanted - found.floor, wanted - max(0, found.instances - most), MOST_AT_ONCE)
+    least = max(0, found.instances - most)
+    disruption_budget = int(min(grown.held + wanted - found.floor, wanted - least, found.most_removed, MOST_AT_ONCE))
     if disruption_budget <= 0:
         return []
     dead = sorted((g for g in unready if g.ended), key=_loss)
