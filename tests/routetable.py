@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,21 +25,13 @@ class Mapped(NamedTuple):
     remark: str
 
 
-class Own(NamedTuple):
-    """A route that the original has not."""
-
-    ours: str
-    command: str
-
-
-def read() -> tuple[list[Mapped], list[Own]]:
+def read() -> list[Mapped]:
     data = yaml.safe_load((DOCS / "routes.yaml").read_text())
-    mapped = [
+    return [
         Mapped(section, row[0], _full(row[1]), row[2] or "", row[3] if len(row) > 3 else "")
         for section, rows in data["original"].items()
         for row in rows
     ]
-    return mapped, [Own(_full(row[0]), row[1] or "") for row in data["own"]]
 
 
 def _full(route: str | None) -> str:
@@ -46,21 +39,23 @@ def _full(route: str | None) -> str:
 
 
 def render() -> str:
-    mapped, own = read()
+    """A row for each path; the methods of a path share a row."""
     lines = []
-    for section in dict.fromkeys(row.section for row in mapped):
+    sections: dict[str, dict[tuple[str, str, str], list[tuple[str, str, str]]]] = {}
+    for row in read():
+        method, _, path = row.original.partition(" ")
+        ours, _, target = _short(row.ours).partition(" ")
+        rows = sections.setdefault(row.section, {})
+        rows.setdefault((path, target, row.remark), []).append((method, ours, row.command))
+    for section, rows in sections.items():
         lines += ["", f"| {section} | here | `bcs` |", "|---|---|---|"]
-        lines += [
-            f"| `{row.original}` | {_ours(row)} | {_code(row.command)} |" for row in mapped if row.section == section
-        ]
-    lines += ["", "| Of our own | `bcs` |", "|---|---|"]
-    lines += [f"| `{_short(row.ours)}` | {_code(row.command)} |" for row in own]
+        for (path, target, remark), methods in rows.items():
+            original, ours = ("/".join(dict.fromkeys(row[at] for row in methods)) for at in (0, 1))
+            same = (original, re.sub("{[^}]*}", "{}", path)) == (ours, re.sub("{[^}]*}", "{}", target))
+            here = "the same" if same else f"`{ours} {target}`" if target else "none"
+            commands = ", ".join(dict.fromkeys(_code(row[2]) for row in methods if row[2]))
+            lines.append(f"| `{original} {path}` | {f'{here}: {remark}' if remark else here} | {commands} |")
     return "\n".join(lines[1:]) + "\n"
-
-
-def _ours(row: Mapped) -> str:
-    route = f"`{_short(row.ours)}`" if row.ours and row.ours != row.original else "the same" if row.ours else "none"
-    return f"{route}: {row.remark}" if row.remark else route
 
 
 def _short(route: str) -> str:
