@@ -91,6 +91,9 @@ EXCEPTIONS: Mapping[tuple[str, str], RequiredAccess] = {
     ("GET", f"{BASE}/crr"): _OWN_READ,
     ("GET", f"{BASE}/crr/{{kind}}"): _OWN_READ,
     ("GET", f"{BASE}/crd/{{kind}}"): _OWN_READ,
+    ("GET", f"{BASE}/customresourcedefinitions"): _OWN_READ,
+    ("GET", f"{BASE}/customresourcedefinitions/{{definition}}"): _OWN_READ,
+    ("GET", f"{BASE}/customresources/{{group}}/{{version}}/{{plural}}"): _OWN_READ,
     # A quota must not be set by the users that it bounds, and webhooks see and change documents of every namespace.
     ("PUT", f"{BASE}/namespaces/{{ns}}"): _ADMIN,
     ("DELETE", f"{BASE}/namespaces/{{ns}}"): _ADMIN,
@@ -105,6 +108,9 @@ EXCEPTIONS: Mapping[tuple[str, str], RequiredAccess] = {
     ("PUT", f"{BASE}/secret"): _DOCUMENT,
     ("POST", f"{BASE}/service"): _DOCUMENT,
     ("PUT", f"{BASE}/service"): _DOCUMENT,
+    # The record names the namespace: the route checks the right of the caller there.
+    ("POST", f"{BASE}/apps"): _OWN_CHANGE,
+    ("POST", f"{BASE}/daemonsets"): _OWN_CHANGE,
     # The documents name their namespaces; a plan needs the rights that its documents need.
     ("POST", f"{BASE}/plans"): _DOCUMENT,
     # A prober serves every namespace, but needs no more than to report.

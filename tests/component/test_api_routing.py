@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.http.operation import BASE
-from bcs_scheduler.api.http.original import DRIVER, READS, SCHEDULER
 from bcs_scheduler.api.http.routing import Routes
+from bcs_scheduler.api.original.paths import DRIVER, SCHEDULER
+from bcs_scheduler.api.original.paths import ROUTES as OF_THE_SCHEDULER
 from bcs_scheduler.api.routes import operations
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
@@ -89,11 +90,12 @@ def methods(path: str) -> set[str]:
     return found
 
 
-def check_refused(api: Api, path: str, known: set[str]) -> None:
-    """Every method that the path does not have is answered with the methods that it has."""
+def check_refused(api: Api, path: str, known: set[str], refusal: int = 405) -> None:
+    """Every method that the path does not have is answered with the methods that it has. `refusal`: the status."""
     for method in METHODS - known:
         response = api.call(method, path, base="")
-        assert (response.status_code, response.headers["Allow"]) == (405, ", ".join(sorted(known))), (method, path)
+        status = 405 if method == "HEAD" else refusal
+        assert (response.status_code, response.headers["Allow"]) == (status, ", ".join(sorted(known))), (method, path)
         if method != "HEAD":
             envelope: dict[str, Any] = response.json()
             assert (envelope["result"], envelope["code"]) == (False, 1405007)
@@ -108,7 +110,8 @@ def test_a_known_path_names_its_methods_below_every_prefix(api: Api, prefix: str
     assert len(below) > 100
     for template in below:
         path = filled(template)
-        check_refused(api, path.replace(BASE, prefix, 1) + ("" if prefix == BASE else "/"), methods(path))
+        ours = prefix == BASE
+        check_refused(api, path.replace(BASE, prefix, 1) + ("" if ours else "/"), methods(path), 405 if ours else 200)
 
 
 def test_paths_outside_of_the_prefixes_name_their_methods(api: Api) -> None:
@@ -118,15 +121,25 @@ def test_paths_outside_of_the_prefixes_name_their_methods(api: Api) -> None:
         check_refused(api, filled(template), methods(filled(template)))
 
 
-def test_paths_of_the_scheduler_of_the_original_are_for_reading(api: Api) -> None:
-    for template in READS:
-        check_refused(api, filled(SCHEDULER + template), {"GET", "HEAD"})
+def test_paths_of_the_scheduler_of_the_original_have_its_methods(api: Api) -> None:
+    for template, served in OF_THE_SCHEDULER.items():
+        check_refused(api, filled(SCHEDULER + template), {*served, *(("HEAD",) if "GET" in served else ())}, 200)
+
+
+def test_every_path_of_the_scheduler_of_the_original_leads_to_an_operation() -> None:
+    known = {(operation.method, re.sub(r"{\w+}", "{}", operation.path)) for operation in operations()}
+    for served in OF_THE_SCHEDULER.values():
+        for method, path in served.values():
+            for kind in ("applications", "processes") if "/{kind}/" in path and "/crd" not in path else ("{}",):
+                shape = path.replace("/namespaces/{ns}/{kind}", f"/namespaces/{{ns}}/{kind}")
+                assert (method, re.sub(r"{\w+}", "{}", BASE + shape)) in known, (method, path)
 
 
 @pytest.mark.parametrize("method", sorted(METHODS - {"HEAD"}))
 @pytest.mark.parametrize("prefix", ["", BASE, *DRIVER, SCHEDULER])
 def test_an_unknown_path_has_no_method(api: Api, prefix: str, method: str) -> None:
-    for path in (f"{prefix}/nothing", f"{prefix}/namespaces//applications", f"{prefix}/apps"):
+    for path in (f"{prefix}/nothing", f"{prefix}/namespaces//applications", f"{prefix}/app"):
         response = api.call(method, path, base="")
-        assert (response.status_code, response.json()["data"]["reason"]) == (404, "no_such_route"), path
+        status = 404 if prefix in ("", BASE) else 200
+        assert (response.status_code, response.json()["data"]["reason"]) == (status, "no_such_route"), path
         assert "Allow" not in response.headers and f"path {path} does not exist" in response.json()["message"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
@@ -13,16 +13,16 @@ from urllib.parse import parse_qsl
 import pytest
 import yaml
 
-from bcs_scheduler.api.http.original import DRIVER
+from bcs_scheduler.api.original.paths import DRIVER
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from tests.component.apiserver import Api
+from tests.component.goanswers import ANSWERS, TABLE, differences, shape, type_of
 from tests.routetable import read
 from tests.unit.api_support import CoreGateway, listed_agent
 
 TESTS = Path(__file__).parent.parent
-SCENARIOS: dict[str, list[dict[str, Any]]] = yaml.safe_load((TESTS / "conformance" / "clients.yaml").read_text())[
-    "scenarios"
-]
+CLIENTS: dict[str, Any] = yaml.safe_load((TESTS / "conformance" / "clients.yaml").read_text())
+SCENARIOS: dict[str, list[dict[str, Any]]] = CLIENTS["scenarios"]
 HEADERS = {"BCS-ClusterID": "BCS-MESOS-10001", "Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*"}
 """As its command line sends them: the body is JSON, whatever the header says."""
 KINDS = {"object": dict, "list": list, "text": str}
@@ -37,20 +37,21 @@ class Session:
         self._slashes, self._query, self._headers = HABITS[habit]
         self.known = {"tg": "", "tx": "", "version": "", "command": ""}
 
-    def send(self, step: dict[str, Any]) -> Any:
+    def send(self, step: dict[str, Any]) -> tuple[Any, str]:
+        """The answer, and the path that was sent."""
         method, _, target = step["send"].format(**self.known).partition(" ")
         path, _, query = target.partition("?")
         base = "" if path.startswith("/v1/") else self.prefix
         body = _body(step)
         pairs = parse_qsl(f"{query}&{self._query}", keep_blank_values=True)
         headers = {name: value for name, value in {**HEADERS, **self._headers}.items() if value}
-        return self.api.call(method, path + self._slashes, base=base, params=pairs, data=body, headers=headers)
+        answer = self.api.call(method, path + self._slashes, base=base, params=pairs, data=body, headers=headers)
+        return answer, path.rstrip("/")
 
     def learn(self, step: dict[str, Any], data: Any) -> None:
         state = self.gateway.core.state
         if isinstance(data, dict):
             self.known["tx"] = data.get("transactionID") or self.known["tx"]
-            self.known["command"] = data.get("commandID") or self.known["command"]
         if isinstance(data, str) and data:
             self.known["command"] = data
         if "run" in step:
@@ -67,7 +68,9 @@ def _body(step: dict[str, Any]) -> str | None:
     if "raw" in step:
         return str(step["raw"])
     body = step.get("body")
-    if isinstance(body, str):
+    if isinstance(body, str) and body in CLIENTS["bodies"]:
+        body = deepcopy(CLIENTS["bodies"][body])
+    elif isinstance(body, str):
         body = json.loads((TESTS / "documents" / f"{body}.json").read_text())
     for path, value in step.get("set", {}).items():
         *parents, last = path.split(".")
@@ -99,19 +102,36 @@ WRITERS: dict[str, Callable[[Any], str]] = {
 are ignored."""
 
 
-def check(step: dict[str, Any], response: Any) -> Any:
-    assert response.headers["Content-Type"] == "application/json; charset=utf-8"
+def at(value: Any, path: str) -> Any:
+    """The part of an answer at a path such as ``items.0.kind``."""
+    for part in path.split("."):
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
+
+
+def check(step: dict[str, Any], response: Any, path: str) -> Any:
+    """`path` as it was sent, without the prefix of the driver."""
     answer = response.json()
-    assert response.status_code == step.get("status", 200), response.text
+    assert response.status_code == 200, response.text
+    if "plain" in step:
+        assert response.headers["Content-Type"] == "application/json"
+        assert {path: at(answer, path) for path in step["plain"]} == step["plain"]
+        return None
+    assert response.headers["Content-Type"] == "application/json; charset=utf-8"
     assert answer["code"] == step.get("code", 0), response.text
     assert response.headers.get("Allow") == step.get("allow")
     assert answer["result"] is (answer["code"] == 0)
     assert {"result", "code", "message", "data"} <= answer.keys()
     if answer["code"]:
+        assert isinstance(answer["message"], str) and answer["message"]
         return None
-    assert answer["message"] == "success"
+    method = step["send"].partition(" ")[0]
+    assert _type_differences(answer, method, path) == []
+    assert answer["message"] == "success" or (answer["message"].startswith("success; warning") and answer["warnings"])
     wanted, data = step["data"], answer["data"]
-    if isinstance(wanted, list):
+    if isinstance(wanted, dict):
+        assert {path: at(data, path) for path in wanted} == wanted
+    elif isinstance(wanted, list):
         assert set(wanted) <= data.keys(), sorted(data)
     elif wanted is None:
         assert data is None
@@ -119,6 +139,13 @@ def check(step: dict[str, Any], response: Any) -> Any:
         assert isinstance(data, KINDS[wanted])
         assert len(data) >= step.get("least", 0)
     return data
+
+
+def _type_differences(answer: dict[str, Any], method: str, path: str) -> list[str]:
+    """Of a successful answer from the table of the original."""
+    known = {name.rstrip("?") for name in TABLE["envelope"]}
+    found = [f"the envelope has no {name}" for name in answer.keys() - known]
+    return found + differences(answer["data"], type_of(method, path))
 
 
 HABITS: dict[str, tuple[str, str, dict[str, str]]] = {
@@ -130,8 +157,11 @@ HABITS: dict[str, tuple[str, str, dict[str, str]]] = {
 """What clients add to a path and to a query, and the headers that some send instead; an empty one is not sent."""
 
 
-@pytest.mark.parametrize("habit", HABITS)
-@pytest.mark.parametrize("prefix", DRIVER)
+WAYS = [*((DRIVER[0], habit) for habit in HABITS), (DRIVER[1], "plain")]
+"""Prefixes and habits with which each scenario is sent: the prefixes differ in no other way."""
+
+
+@pytest.mark.parametrize(("prefix", "habit"), WAYS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_client_is_answered_as_it_expects(
     api: Api, gateway: CoreGateway, scenario: str, prefix: str, habit: str
@@ -143,18 +173,13 @@ def test_a_client_is_answered_as_it_expects(
     session = Session(api, gateway, prefix, habit)
     for step in SCENARIOS[scenario]:
         try:
-            session.learn(step, check(step, session.send(step)))
+            session.learn(step, check(step, *session.send(step)))
         except AssertionError as error:
             raise AssertionError(f"{step['send']}: {error}") from error
 
 
-def _shape(route: str) -> str:
-    """A route with one letter for every parameter."""
-    return re.sub(r"\{[^}]*\}", "X", route.partition("?")[0].rstrip("/"))
-
-
 def _fits(route: str, asked: list[tuple[str, list[str]]]) -> bool:
-    method, _, path = _shape(route).partition(" ")
+    method, _, path = shape(route).partition(" ")
     parts = path.split("/")
     return any(
         method == other and len(parts) == len(given) and all(p in ("X", g) for p, g in zip(parts, given, strict=True))
@@ -163,22 +188,29 @@ def _fits(route: str, asked: list[tuple[str, list[str]]]) -> bool:
 
 
 def test_the_list_has_every_route_of_the_original() -> None:
-    """Of the driver all, but those that pass requests on to other services; of the scheduler those that read."""
+    """Of the driver all, but the console, which another program serves; of the scheduler all."""
     asked = []
     for step in (step for steps in SCENARIOS.values() for step in steps):
-        method, _, path = _shape(step["send"]).partition(" ")
+        method, _, path = shape(step["send"]).partition(" ")
         asked.append((method, path.split("/")))
     mapped = read()
     # As many as sections 3, 4.1 to 4.3 and 4.4 of the specification of the original have.
     sections = Counter("passed" if "passed" in row.section else row.section.partition(",")[0] for row in mapped)
     assert sections == {"Scheduler": 69, "Driver": 74, "passed": 11}
-    driver = [row.original for row in mapped if row.section.startswith("Driver") and "passed" not in row.section]
-    reads = [
-        row.original.replace(" ", " /v1")
+    driver = [row.original for row in mapped if row.section.startswith("Driver") and "{rest}" not in row.original]
+    scheduler = [row.original.replace(" ", " /v1") for row in mapped if row.section.startswith("Scheduler")]
+    assert [route for route in (*driver, *scheduler) if not _fits(route, asked)] == []
+
+
+def test_the_table_of_answers_has_every_route_of_the_original() -> None:
+    mapped = read()
+    routes = [
+        row.original if row.section.startswith("Driver") else row.original.replace(" ", " /v1")
         for row in mapped
-        if row.section.startswith("Scheduler") and row.original.startswith("GET ")
+        if "passed" not in row.section
     ]
-    assert [route for route in (*driver, *reads) if not _fits(route, asked)] == []
+    ours = [f"POST {base}/agentsettings/update" for base in ("", "/v1")]
+    assert sorted(map(shape, ANSWERS)) == sorted(map(shape, [*routes, *ours]))
 
 
 def test_our_own_prefix_has_none_of_these_habits(api: Api, gateway: CoreGateway) -> None:

@@ -47,13 +47,14 @@ def read_application(
     present: Present | None = None,
     kinds: tuple[str, ...] = KINDS,
     default_executor: str = "bcs",
+    least: int = 0,
     problems: Problems | None = None,
 ) -> ApplicationDocument:
     """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem
     (docs/original.md#path-and-body).
 
     `present`: of the application that is updated; None = not known. `kinds` are accepted here; `default_executor` runs
-    documents that name no executor. Raises ApiError (422) with all problems.
+    documents that name no executor; `least`: fewest taskgroups. Raises ApiError (422) with all problems.
     """
     problems = Problems() if problems is None else problems
     check_kind(raw, kinds, problems)
@@ -61,6 +62,7 @@ def read_application(
     check_identity(document.metadata, namespace, name, problems)
     if creating and document.spec.instance is None:
         problems.add("$.spec.instance", "is required: how many taskgroups the application has")
+    check_least(document.spec.instance, least, problems)
     check_application(document, default_executor, problems, present)
     if problems:
         raise invalid(problems.listed())
@@ -90,6 +92,11 @@ def check_application(
         problems.add(member(POD, "executor"), f'is "{pod.executor}", but $.executor says "{document.executor}"')
     check_executor(pod, pod.executor or document.executor, default_executor, POD, problems)
     check_addresses(document, run_by_mesos(pod, pod.executor or document.executor, default_executor), problems)
+
+
+def check_least(instances: int | None, least: int, problems: Problems) -> None:
+    if instances is not None and instances < least:
+        problems.add("$.spec.instance", f"must be at least {least}")
 
 
 def check_metadata(metadata: Metadata, problems: Problems) -> None:

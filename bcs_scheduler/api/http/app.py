@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bcs_scheduler.api import access
 from bcs_scheduler.api.admission import Admission, with_webhooks_named
-from bcs_scheduler.api.http import body, errors, original
+from bcs_scheduler.api.http import body, errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import (
     Answer,
@@ -36,6 +36,8 @@ from bcs_scheduler.api.http.operation import (
 )
 from bcs_scheduler.api.http.request_gate import RequestGate, holders_of, take_place
 from bcs_scheduler.api.http.routing import Routes
+from bcs_scheduler.api.original import answers, paths
+from bcs_scheduler.api.original import requests as original
 from bcs_scheduler.api.reading.query import read_query
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.sessions.endpoint import Endpoint, refuse_websocket
@@ -125,6 +127,9 @@ class _App:
         await refuse_websocket(_failed(error, connection), send)
 
     async def _answer(self, request: Request) -> Response:
+        asked = request.scope["path"]
+        translated = paths.translate(request.method, asked, request.query_params)
+        request.state.original = translated is not None
         if b"%2f" in request.scope.get("raw_path", b"").lower():
             # Routes are found in decoded paths, so a name with a slash would be taken for two parts of another route.
             # No name has any.
@@ -132,17 +137,16 @@ class _App:
             return _failed(ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,)), request)
         if self._pages is not None and self._pages.owns(request.scope["path"]):
             return await self._page(self._pages, request)
-        asked = request.scope["path"]
-        translated = original.translate(asked)
-        request.state.original = translated is not None
-        request.scope["path"] = translated.path if translated is not None else asked
         allowed: set[str] = set()
-        for methods, parameters in self._routes.find(request.scope["path"]):
-            served = [method for method in methods if translated is None or translated.serves(method)]
-            if request.method in served:
+        method = request.method
+        if translated is not None:
+            method, request.scope["path"] = translated.method, translated.path
+            allowed.update(translated.allowed or ())
+        for methods, parameters in self._routes.find(request.scope["path"]) if not allowed else ():
+            if method in methods:
                 request.scope["path_params"] = parameters
-                return await self._endpoint(methods[request.method], request)
-            allowed.update(served)
+                return await self._endpoint(methods[method], request)
+            allowed.update(methods)
         return _failed(_no_operation(request.method, asked, allowed), request)
 
     async def _page(self, pages: Pages, request: Request) -> Response:
@@ -173,8 +177,6 @@ class _App:
                 response.allowed = partial(gate.still_allows, request, required, caller)
             if required != access.OPEN and (halts := halts_of(self._gateway)):
                 response.headers["Warning"] = ", ".join([f'{HALTED} "{halt.words}"' for halt in halts])
-            if request.state.original:
-                response.status_code = 200 if response.status_code == 202 else response.status_code
         except ApiError as error:
             reason = error.reason
             response = _failed(error, request, caller)
@@ -192,7 +194,8 @@ class _App:
         age = self._gateway.age()
         if age is not None:
             response.headers[STATE_AGE] = f"{age:.1f}"
-        gate.record(operation, request, caller, cause, response.status_code, reason)
+        status = response.status_code if reason is None else errors.TABLE[reason].status
+        gate.record(operation, request, caller, cause, status, reason)
         given = request.query_params if request.scope["query_string"] else ()
         report = log.info if operation.write else log.debug
         report(
@@ -201,7 +204,7 @@ class _App:
             method=request.method,
             path=path,
             query=",".join([param.name for param in operation.query if param.name in given]),
-            status=response.status_code,
+            status=status,
             who=caller.name if caller else "",
             ms=round((time.perf_counter() - started) * 1000, 1),
         )
@@ -253,8 +256,18 @@ async def _answer(
     if watcher is not None:
         return respond(await watcher(call), caller)
     if inspect.iscoroutinefunction(operation.handler):
-        return respond(await _carried_out(operation, call, admission), caller, problems.warnings())
-    return await run_in_threadpool(lambda: respond(operation.handler(call), caller))  # type: ignore[arg-type]
+        answered = await _carried_out(operation, call, admission)
+        return _written(operation, call, answered, problems.warnings())
+    return await run_in_threadpool(lambda: _written(operation, call, operation.handler(call)))  # type: ignore[arg-type]
+
+
+def _written(operation: Operation, call: Call, answered: Answered, warnings: Sequence[FieldWarning] = ()) -> Response:
+    if not call.original:
+        return respond(answered, call.caller, warnings)
+    message = answers.message_of(warnings)
+    response = respond(answers.written(operation, call, answered), call.caller, warnings, message)
+    response.status_code = 200
+    return response
 
 
 async def _carried_out(operation: Operation, call: Call, admission: Admission) -> Answered:
@@ -307,7 +320,9 @@ def _pieces(first: list[Any], rest: Iterator[Any]) -> Iterator[bytes]:
     yield b"]" + tail
 
 
-def respond(answer: Answered, caller: Caller, warnings: Sequence[FieldWarning] = ()) -> Response:
+def respond(
+    answer: Answered, caller: Caller, warnings: Sequence[FieldWarning] = (), message: str = "success"
+) -> Response:
     if isinstance(answer, EventStream):
         return EventStreamResponse(answer)
     if isinstance(answer, Streamed):
@@ -317,7 +332,7 @@ def respond(answer: Answered, caller: Caller, warnings: Sequence[FieldWarning] =
         return Response(answer.content, answer.status, answer.headers, media_type=answer.media_type)
     if isinstance(answer, Listing):
         return listed(answer, caller)
-    envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}
+    envelope = {"result": True, "code": errors.OK, "message": message, "data": answer.data}
     if answer.resume:
         envelope["continue"] = answer.resume
     if warnings:
@@ -335,10 +350,13 @@ def _failed(error: ApiError, request: HTTPConnection, caller: Caller | None = No
         query = f"?{request.url.query}" if request.url.query else ""
         path = request.scope.get("raw_path", b"").decode("ascii") or request.scope["path"]
         headers["Location"] = headers["Location"].rstrip("/") + path + query
-    if error.failure.status == 503:
+    status, envelope = error.failure.status, error.envelope()
+    if status == 503:
         headers.setdefault("Retry-After", "1")
-    content = revealed(_encoder.encode(error.envelope()), (caller or NOBODY).sees)
-    return Response(content, error.failure.status, headers=headers)
+    if getattr(request.state, "original", False):
+        status, envelope = answers.status_of(status, request.scope["method"], error.reason), answers.refusal(error)
+    content = revealed(_encoder.encode(envelope), (caller or NOBODY).sees)
+    return Response(content, status, headers=headers)
 
 
 def _no_operation(method: str, path: str, allowed: set[str]) -> ApiError:

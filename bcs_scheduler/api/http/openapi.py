@@ -17,6 +17,10 @@ from bcs_scheduler.api.streams.sse import MEDIA_TYPE as EVENT_STREAM
 REF = "#/components/schemas/{name}"
 _KINDS = {"text": "string", "int": "integer", "bool": "boolean", "float": "number"}
 _PATH_PARAMETERS = {
+    "definition": "Name of a definition of custom resources: plural and group, with a dot between them.",
+    "group": "Group of the definition of a custom resource.",
+    "plural": "Plural of the kind, as in its definition.",
+    "version": "Version of the definition of a custom resource.",
     "ns": "Namespace.",
     "queue": "Name of the queue; of the tree, its full name.",
     "revision": "Number of the revision.",

@@ -138,7 +138,7 @@ class Call:
     holders: tuple[str, ...] = ()
     """Holders of the watches of this call (request_gate.holders_of)."""
     original: bool = False
-    """True for a client of the original (bcs_scheduler.api.http.original)."""
+    """True for a client of the original (bcs_scheduler.api.original)."""
     carry_out: Callable[[Operation, Call], Awaitable[Answered]] | None = None
     """Carries another operation out with a call of its own, with admission. None: there is none."""
 
@@ -161,6 +161,12 @@ class Call:
     def submitter(self) -> dict[str, Any]:
         """The fields of a request that creates a workload for the caller (core.interface.requests.Creation)."""
         return {"user": self.caller.user, "user_groups": self.caller.groups}
+
+    @property
+    def fewest_instances(self) -> int:
+        """The smallest number of taskgroups that a document may name. A client of the original sends 0 where its
+        template has no number."""
+        return 1 if self.original else 0
 
     @property
     def dry_run(self) -> bool:
@@ -351,6 +357,7 @@ class Table:
         reasons: Sequence[errors.ApiReason] = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
         status: int = 202,
         dry_run: bool = True,
+        enveloped: bool = True,
     ) -> Callable[[HandlerT], HandlerT]:
         """Declares a change. Every change can be planned with ``?dryRun=true``. `dry_run` False: the operation is a
         plan itself."""
@@ -369,6 +376,7 @@ class Table:
                     reasons=(*reasons, Reason.UNAVAILABLE, errors.UNKNOWN_OUTCOME, errors.NOT_LEADING),
                     write=True,
                     status=status,
+                    enveloped=enveloped,
                     plans=not dry_run,
                     variant=self._variant(handler),
                 )

@@ -118,6 +118,8 @@ class SetAgent(Request, frozen=True, kw_only=True):
     disabled: bool | None = None
     strings: dict[str, str] | None = None
     scalars: dict[str, float] | None = None
+    merge: bool = False
+    """`strings` and `scalars` are added to the present ones. Otherwise they replace all of them."""
     taints: dict[str, str] | None = None
     extended: dict[str, int] | None = None
     """Upserted by name."""
@@ -361,9 +363,11 @@ class DeleteWebhook(Request, frozen=True, kw_only=True):
 
 
 class PutCustomKind(Request, frozen=True, kw_only=True):
-    """Registering a kind again changes nothing."""
+    """Registers a kind. `create`: the kind must not be registered (True), or must be registered, and its registration
+    is replaced (False); None = either, and a registered kind stays as it is."""
 
     custom_kind: CustomKind
+    create: bool | None = None
 
 
 class DeleteCustomKind(Request, frozen=True, kw_only=True):

@@ -84,3 +84,38 @@ class CustomObjectDocument(Document, frozen=True, kw_only=True):
     metadata: KeptMetadata
     spec: Any = None
     status: Any = None
+
+
+class DefinitionNames(Document, frozen=True, kw_only=True):
+    kind: str
+    plural: Annotated[str, Meta(min_length=1, max_length=253)]
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+
+
+class DefinitionSpec(Document, frozen=True, kw_only=True):
+    """`version`, or `versions` with a `name` each. Objects are not compared with `validation`, and are kept in one
+    form for all versions. Other fields are kept, and have no effect."""
+
+    group: Annotated[str, Meta(min_length=1, max_length=253)]
+    version: str = ""
+    versions: tuple[dict[str, Any], ...] = ()
+    names: DefinitionNames
+    scope: Literal["Namespaced"] = "Namespaced"
+    validation: Any = None
+    subresources: Any = None
+    additional_printer_columns: Any = None
+    conversion: Any = None
+    preserve_unknown_fields: Any = None
+
+
+class DefinitionDocument(Document, frozen=True, kw_only=True):
+    """A definition of custom resources in the form of Kubernetes."""
+
+    api_version: str = "v4"
+    kind: Literal["CustomResourceDefinition"] = "CustomResourceDefinition"
+    metadata: dict[str, Any]
+    spec: DefinitionSpec
+    status: Any = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from msgspec import Meta, field
 
@@ -13,6 +13,8 @@ from transactions.text import counted
 
 T = TypeVar("T")
 MAX_AGENTS = 10_000
+ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT = 101, 103
+"""Types of attributes (docs/original.md#cluster-view)."""
 AGENT_KEY_LENGTH = 253
 """The most characters of a key of an agent, as of a DNS name."""
 _AgentKey = Annotated[str, Meta(min_length=1, max_length=AGENT_KEY_LENGTH)]
@@ -50,6 +52,17 @@ class AgentSettingDocument(Document, frozen=True, kw_only=True):
     extended_resources: dict[str, ExtendedResourceDocument] = field(name="ExtendedResources", default={})
 
 
+class AttributeUpdate(Document, frozen=True, kw_only=True):
+    """One attribute for several agents, which keep their others. `valuetype` 101: the number in `scalar`, 103: the text
+    in `text`."""
+
+    ips: Annotated[tuple[_AgentKey, ...], Meta(min_length=1, max_length=MAX_AGENTS)]
+    name: Annotated[str, Meta(min_length=1)]
+    valuetype: Literal[101, 103]
+    scalar: ScalarValue | None = None
+    text: TextValue | None = None
+
+
 class TaintDocument(Document, frozen=True, kw_only=True):
     """The whole taint map of an agent; ``{}`` removes all."""
 
@@ -74,6 +87,19 @@ def read_settings(raw: object, problems: Problems | None = None) -> tuple[AgentS
                 where = member(member(member(at, "ExtendedResources"), name), "Name")
                 problems.add(where, f'is "{resource.name}", but stands under "{name}"')
     return _checked(documents, problems)
+
+
+def read_attribute_update(raw: object, problems: Problems | None = None) -> AttributeUpdate:
+    problems = Problems() if problems is None else problems
+    document: AttributeUpdate = decode(raw, AttributeUpdate, problems)
+    if document.name == "hostname":
+        problems.add("$.name", '"hostname" cannot be set as an attribute')
+    payload = "scalar" if document.valuetype == ATTRIBUTE_SCALAR else "text"
+    if not problems and getattr(document, payload) is None:
+        problems.add(member("$", payload), f"is required for valuetype {document.valuetype}")
+    if problems:
+        raise invalid(problems.listed())
+    return document
 
 
 def read_taints(raw: object, problems: Problems | None = None) -> tuple[TaintDocument, ...]:

@@ -19,6 +19,7 @@ from bcs_scheduler.api.documents.validate import (
     check_application,
     check_identity,
     check_kind,
+    check_least,
     check_metadata,
     with_namespace,
 )
@@ -47,12 +48,14 @@ def read_deployment(
     name: str | None = None,
     present: Present | None = None,
     default_executor: str = "bcs",
+    least: int = 0,
     problems: Problems | None = None,
 ) -> DeploymentDocument:
     """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem
     (docs/original.md#path-and-body).
 
     `present`: of the deployment that is updated, for checks of fields that its numbers bound; None to create one.
+    `least`: fewest taskgroups.
     Raises ApiError (422) with all problems.
     """
     problems = Problems() if problems is None else problems
@@ -63,6 +66,7 @@ def read_deployment(
     if len(document.metadata.name) > NAME_LENGTH:
         words = f"must have at most {NAME_LENGTH} characters: an update names its application like it, with -v<seconds>"
         (problems.add if len(document.metadata.name) > LONGEST_NAME else problems.warn)("$.metadata.name", words)
+    check_least(document.spec.instance, least, problems)
     _check_strategy(document.spec.strategy, document.spec.instance, present, problems)
     application = as_application(document)
     if application is None:

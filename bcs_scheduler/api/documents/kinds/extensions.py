@@ -21,6 +21,7 @@ from bcs_scheduler.wire.documents.extensions import (
     ClientConfig,
     CustomKindDocument,
     CustomObjectDocument,
+    DefinitionDocument,
     HookDocument,
     WebhookDocument,
 )
@@ -144,6 +145,27 @@ def read_custom_kind(raw: object, problems: Problems | None = None) -> CustomKin
     """A record without time. Raises ApiError (422)."""
     problems = Problems() if problems is None else problems
     document: CustomKindDocument = decode(raw, CustomKindDocument, problems)
+    return _custom_kind(document, problems)
+
+
+def read_definition(raw: object, name: str | None = None, problems: Problems | None = None) -> CustomKind:
+    """A record without time, from a definition in the form of Kubernetes. `name`: of the path, if it has one. Raises
+    ApiError (422)."""
+    problems = Problems() if problems is None else problems
+    document: DefinitionDocument = decode(raw, DefinitionDocument, problems)
+    spec = document.spec
+    given, expected = document.metadata.get("name"), f"{spec.names.plural}.{spec.group}"
+    if not problems and given != expected:
+        problems.add("$.metadata.name", f'must be "{expected}": plural and group of the definition')
+    elif name is not None and given != name:
+        problems.add("$.metadata.name", f'is "{given}", but the path says "{name}"')
+    if not spec.version and not any(isinstance(one.get("name"), str) and one["name"] for one in spec.versions):
+        problems.add("$.spec.versions", "must name a version")
+    return _custom_kind(document, problems)
+
+
+def _custom_kind(document: CustomKindDocument | DefinitionDocument, problems: Problems) -> CustomKind:
+    """Raises ApiError (422)."""
     name = document.spec.names.kind
     if not _CUSTOM_KIND.match(name):
         problems.add("$.spec.names.kind", "must be letters, digits and '-', start with a letter, at most 63 long")

@@ -12,10 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from bcs_scheduler.api.documents.kinds.agents import (
+    ATTRIBUTE_TEXT,
     AgentSettingDocument,
+    AttributeUpdate,
     ExtendedResourceDocument,
     TaintDocument,
     names_agent,
+    read_attribute_update,
     read_extended_resource,
     read_settings,
     read_taints,
@@ -144,6 +147,35 @@ def _setting(call: Call, document: AgentSettingDocument, agent: str) -> SetAgent
         dry_run=call.dry_run,
         cause=call.cause,
     )
+
+
+@table.write(
+    "POST",
+    "/agentsettings/update",
+    "Set one attribute of several agents; their other attributes stay",
+    query=(FORCE,),
+    body=AttributeUpdate,
+    answer=list[AgentResult],
+    reasons=(Reason.INVALID, Reason.NOT_FOUND),
+    status=200,
+)
+async def update_attribute(call: Call) -> Answer:
+    document = read_attribute_update(call.body, call.problems)
+    text, scalar = document.text, document.scalar
+    as_text = document.valuetype == ATTRIBUTE_TEXT
+    commands = [
+        SetAgent(
+            agent=key,
+            strings={document.name: text.value} if as_text and text is not None else None,
+            scalars={document.name: scalar.value} if not as_text and scalar is not None else None,
+            merge=True,
+            force=_forced(call),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+        for _, key in _meant(call, list(dict.fromkeys(document.ips)))
+    ]
+    return await _all(call, commands)
 
 
 @table.write(

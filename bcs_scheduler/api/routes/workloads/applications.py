@@ -225,6 +225,7 @@ def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: boo
         present=present,
         kinds=kinds,
         default_executor=call.settings.default_executor,
+        least=call.fewest_instances if creating else 0,
         problems=call.problems,
     )
     check_remote(call, document)

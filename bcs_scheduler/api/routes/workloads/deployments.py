@@ -211,6 +211,7 @@ async def create_deployment(call: Call) -> Answer:
         call.body,
         namespace=call.path["ns"],
         default_executor=call.settings.default_executor,
+        least=call.fewest_instances,
         problems=call.problems,
     )
     application = as_application(document)
@@ -264,6 +265,7 @@ async def _update(call: Call, name: str | None) -> Answer:
         name=name,
         present=_present(state, stored) if stored is not None else Present(0),
         default_executor=call.settings.default_executor,
+        least=call.fewest_instances,
         problems=call.problems,
     )
     find_deployment(call.state(), document.metadata.namespace, document.metadata.name)

@@ -72,13 +72,19 @@ def list_taskgroups(call: Call) -> Answered:
 )
 def list_all_taskgroups(call: Call) -> Answered:
     state = call.state()
-    return page_or_all(_walk(call, state), call.query, Presenter(state).encoded, _test(call, state))
+    return page_or_all(_walk(call, state), call.query, _show(call, state), _test(call, state))
 
 
 def listed(call: Call, state: StateReader, *owners: Order) -> Answered:
     """Lists the taskgroups of the applications with these namespaces and names."""
     walk = _of_owners(state, *owners)
-    return page_or_all(walk, call.query, Presenter(state).encoded, _test(call, state))
+    return page_or_all(walk, call.query, _show(call, state), _test(call, state))
+
+
+def _show(call: Call, state: StateReader) -> Callable[[TaskGroup], Any]:
+    """Views are encoded here, because they are remembered; those for the original still have to be written."""
+    presenter = Presenter(state)
+    return presenter.taskgroup if call.original else presenter.encoded
 
 
 Walk = Callable[[Order | None], Iterator[tuple[Order, TaskGroup]]]

@@ -50,11 +50,12 @@ class AgentRequests:
                 "not_found", f"agent {command.agent} is not known{'' if command.disabled is False else words}"
             )
         before = self._before(command.agent)
+        strings, scalars = _attributes(before, command)
         setting = msgspec.structs.replace(
             before,
             disabled=before.disabled if command.disabled is None else command.disabled,
-            strings=before.strings if command.strings is None else command.strings,
-            scalars=before.scalars if command.scalars is None else command.scalars,
+            strings=strings,
+            scalars=scalars,
             taints=before.taints if command.taints is None else command.taints,
             extended={**before.extended, **(command.extended or {})},
             sockets={**before.sockets, **(command.sockets or {})},
@@ -182,6 +183,18 @@ def _merged(own: AgentSetting, other: AgentSetting) -> AgentSetting:
         extended=other.extended | own.extended,
         sockets=other.sockets | own.sockets,
         drain=other.drain if _runs(other.drain) and not _runs(own.drain) else own.drain,
+    )
+
+
+def _attributes(before: AgentSetting, command: requests.SetAgent) -> tuple[dict[str, str], dict[str, float]]:
+    """The attributes after the command: texts and numbers. A name is either a text or a number."""
+    strings, scalars = command.strings, command.scalars
+    if not command.merge:
+        return before.strings if strings is None else strings, before.scalars if scalars is None else scalars
+    texts, numbers = strings or {}, scalars or {}
+    return (
+        {name: text for name, text in before.strings.items() if name not in numbers} | texts,
+        {name: number for name, number in before.scalars.items() if name not in texts} | numbers,
     )
 
 

@@ -39,16 +39,21 @@ def delete_webhook(turn: TurnContext, command: requests.DeleteWebhook) -> dict[s
 
 
 def put_custom_kind(turn: TurnContext, command: requests.PutCustomKind) -> dict[str, Any]:
-    """Registers a kind. A registered kind never changes; a second registration is answered with ``unchanged``. Users
-    name kinds in any case, and with an s or not, so no two kinds may differ in that only. Raises Refused (conflict,
-    invalid)."""
+    """Registers a kind; a second registration is answered with ``unchanged``, unless the request says that it replaces
+    the first. Users name kinds in any case, and with an s or not, so no two kinds may differ in that only. Raises
+    Refused (exists, not_found, conflict, invalid)."""
     record = command.custom_kind
-    if record.key in turn.state.custom_kinds:
+    before = turn.state.custom_kinds.get(record.key)
+    if before is not None and command.create:
+        raise Refused("exists", f"kind {record.name} is registered already", "$.spec.names.kind")
+    if before is None and command.create is False:
+        raise Refused("not_found", f"kind {record.name} is not registered", "$.spec.names.kind")
+    if before is not None and (command.create is None or before.raw == record.raw):
         return {"kind": record.name, "unchanged": True}
-    if like := _alike(turn, record.name):
+    if before is None and (like := _alike(turn, record.name)):
         raise Refused("conflict", f"kind {record.name} cannot be distinguished from kind {like}", "$.spec.names.kind")
     _check_size("custom kind", record.name, len(msgspec.json.encode(record)))
-    turn.uow.put(msgspec.structs.replace(record, created_at=turn.now))
+    turn.uow.put(msgspec.structs.replace(record, created_at=turn.now if before is None else before.created_at))
     turn.record_event("customkind", record.key, "CustomKindRegistered", "")
     return {"kind": record.name}
 
