@@ -128,7 +128,7 @@ class _App:
 
     async def _answer(self, request: Request) -> Response:
         asked = request.scope["path"]
-        translated = paths.translate(request.method, asked, request.query_params)
+        translated = paths.translate(request.method, asked, lambda: request.query_params.multi_items())
         request.state.original = translated is not None
         if b"%2f" in request.scope.get("raw_path", b"").lower():
             # Routes are found in decoded paths, so a name with a slash would be taken for two parts of another route.

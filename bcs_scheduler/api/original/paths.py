@@ -5,7 +5,7 @@ The paths of its driver are those of ours under another prefix. Those of its sch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from bcs_scheduler.api.http.operation import BASE
@@ -112,8 +112,9 @@ class Translated(NamedTuple):
     allowed: frozenset[str] | None = None
 
 
-def translate(method: str, path: str, query: Mapping[str, str]) -> Translated | None:
-    """Our request for one of the original; None for other paths. Slashes at the end have no meaning there."""
+def translate(method: str, path: str, query: Callable[[], Iterable[tuple[str, str]]]) -> Translated | None:
+    """Our request for one of the original; None for other paths. Slashes at the end have no meaning there. `query` is
+    read only if it is needed."""
     for prefix in DRIVER:
         if path == prefix or path.startswith(f"{prefix}/"):
             return Translated(method, BASE + path.removeprefix(prefix).rstrip("/"))
@@ -123,11 +124,20 @@ def translate(method: str, path: str, query: Mapping[str, str]) -> Translated | 
     for methods, parameters in _ROUTES.find(path.removeprefix(SCHEDULER).rstrip("/")):
         found = methods.get("GET" if method == "HEAD" else method)
         if found is not None:
-            given = {**_derived(parameters, query), **parameters}
+            given = {**_derived(parameters, _first(query())), **parameters}
             parts = (given[part[1:-1]] if part.startswith("{") else part for part in found[1].split("/"))
             return Translated("HEAD" if method == "HEAD" else found[0], BASE + "/".join(parts))
         allowed.update(methods, {"HEAD"} if "GET" in methods else ())
     return Translated(method, path, frozenset(allowed))
+
+
+def _first(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The first value of each parameter that is not empty."""
+    found: dict[str, str] = {}
+    for name, value in pairs:
+        if value:
+            found.setdefault(name, value)
+    return found
 
 
 def _derived(parameters: Mapping[str, str], query: Mapping[str, str]) -> dict[str, str]:
