@@ -1,5 +1,5 @@
-"""How the original reads requests: its rules for queries and documents, and the absent objects that are no failure
-there (docs/api.md#clients-of-the-original)."""
+"""The rules by which the original reads queries and documents, and the absent objects that are no failure there
+(docs/api.md#clients-of-the-original)."""
 
 from __future__ import annotations
 
