@@ -872,7 +872,7 @@ def open_api() -> Iterator[Api]:
 @settings(max_examples=150, deadline=None)
 @given(
     operation=st.sampled_from(operations()),
-    values=st.lists(st.text(min_size=1, max_size=12), min_size=4, max_size=4),
+    values=st.lists(st.text(min_size=1, max_size=12), min_size=5, max_size=5),
     query=st.dictionaries(st.sampled_from(["limit", "ips", "dryRun", "status", "x"]), st.text(max_size=8), max_size=2),
     content=st.binary(max_size=40) | st.text(max_size=40).map(lambda text: json.dumps(text).encode()),
 )
