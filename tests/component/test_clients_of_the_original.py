@@ -16,7 +16,7 @@ import yaml
 from bcs_scheduler.api.original.paths import DRIVER
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from tests.component.apiserver import Api
-from tests.component.goanswers import ANSWERS, TABLE, differences, shape, type_of
+from tests.goanswers import ANSWERS, TABLE, differences, shape, type_of
 from tests.routetable import read
 from tests.unit.api_support import CoreGateway, listed_agent
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import requests
 
-from tests.component.goanswers import STRUCTS, as_go, differences, type_of
+from tests.goanswers import STRUCTS, as_go, differences, type_of
 from tests.integration.devprocess import Dev
 from tests.waiting import wait_for
 
@@ -109,10 +109,10 @@ class Client:
         self._url = dev.url
         self.answers: list[tuple[str, Any]] = []
 
-    def call(self, method: str, path: str, *, document: Any = None, code: int = 0, **query: str) -> Any:
+    def call(self, method: str, path: str, *, document: Any = None, code: int = 0, id: str = "") -> Any:
         base = "" if path.startswith("/v1/") else PREFIX
         response = requests.request(
-            method, self._url + base + path, json=document, params=query, headers=HEADERS, timeout=SECONDS
+            method, self._url + base + path, json=document, params={"id": id}, headers=HEADERS, timeout=SECONDS
         )
         answer = response.json()
         assert (response.status_code, answer["code"]) == (200, code), response.text
@@ -123,8 +123,8 @@ class Client:
         self.answers.append((kind, answer["data"]))
         return answer["data"]
 
-    def get(self, path: str, **query: str) -> Any:
-        return self.call("GET", path, **query)
+    def get(self, path: str, *, id: str = "") -> Any:
+        return self.call("GET", path, id=id)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 TABLE: dict[str, Any] = yaml.safe_load(
-    (Path(__file__).parent.parent / "conformance" / "answers.yaml").read_text(),
+    (Path(__file__).parent / "conformance" / "answers.yaml").read_text(),
 )
 STRUCTS: dict[str, dict[str, str]] = TABLE["structs"]
 ANSWERS: dict[str, str] = TABLE["answers"]
