@@ -20,6 +20,7 @@ from bcs_scheduler.observability.logs import configure_logging
 from bcs_scheduler.service import Service
 from bcs_scheduler.settings.command_line import SettingsCommand, fail, read_settings, with_settings
 from bcs_scheduler.settings.sections import ConfigError, Settings
+from bcs_scheduler.settings.storage import warn_of_clear_secrets
 from store import threads
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     end = EndSignal()
     service = made(settings, end.fail)
     started(service)
+    warn_of_clear_secrets(settings.store)
     gc_tuning.tune_process()
     click.echo(f"api {service.url}")
     end.wait(service.reload)

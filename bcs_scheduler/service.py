@@ -45,7 +45,7 @@ from bcs_scheduler.settings.partitions import partitions_of_settings
 from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.recorded import recorded_settings
 from bcs_scheduler.settings.sections import Settings
-from bcs_scheduler.settings.storage import log_encryption, store_of
+from bcs_scheduler.settings.storage import store_of, warn_of_readable_files
 from bcs_scheduler.version import VERSION
 from transactions.base import Options, Periods
 
@@ -109,7 +109,7 @@ class Service:
         store = store_of(self._settings.store)
         self._server.bind()
         log_access(self._settings)  # after `bind`: a failed start logs only its reason
-        log_encryption(self._settings.store)
+        warn_of_readable_files(self._settings.store)
         url = self._settings.api.advertise or self._server.url
         if self._settings.alarms.url:
             self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)

@@ -28,15 +28,17 @@ class Problem(NamedTuple):
 
 
 class CliError(Exception):
-    """`problems` are printed under the message, one per line. `reason`: code of the server; empty if there is none."""
+    """`problems` are printed under the message, one per line. `reason`: code of the server; empty if there is none.
+    `hint`: a line about the way on; empty if there is none."""
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, problems: Sequence[Problem] = (), *, reason: str = "") -> None:
+    def __init__(self, message: str, problems: Sequence[Problem] = (), *, reason: str = "", hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.problems = tuple(problems)
         self.reason = reason
+        self.hint = hint
 
 
 class UsageError(CliError):

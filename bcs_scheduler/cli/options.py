@@ -228,10 +228,11 @@ file_option = click.option(
 )
 validate_option = click.option(
     "--validate",
-    type=click.Choice(("strict", "warn", "ignore")),
+    type=click.Choice(("strict", "warn", "original", "ignore")),
     expose_value=False,
     callback=_remember("validate"),
-    help="Fields without effect: refuse, warn of or ignore them. Default: warn.",
+    help="Fields without effect: refuse, warn of or ignore them; `original` warns also of those with another effect in "
+    "BlueKing BCS. Default: warn.",
 )
 ON_CONFLICT = ("supersede", "queue", "fail")
 """Values of the parameter onConflict of the API; the first one is the default."""

@@ -186,6 +186,8 @@ class Session:
             line = f"{problem.path}: {problem.message}" if problem.path else problem.message
             if line != error.message and (len(error.problems) > 1 or _has_own_path(problem)):
                 self.err.print(f"  {line}")
+        if error.hint:
+            self.err.print(error.hint)
 
     def say(self, text: str) -> None:
         """Prints one line."""

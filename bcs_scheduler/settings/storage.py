@@ -44,10 +44,15 @@ def sealer_of(settings: StoreSettings) -> Sealer:
         raise ConfigError(f"store.secret_key_file: {path}: {error}") from None
 
 
-def log_encryption(settings: StoreSettings) -> None:
-    """One line in the log about secrets at rest."""
+def warn_of_clear_secrets(settings: StoreSettings) -> None:
+    """One line in the log if secrets are not encrypted. Not for `bcs-scheduler dev`: its store is a file that only the
+    developer can read, and a key beside it would protect nothing."""
     if not settings.secret_key_file:
         log.warning("secrets are stored in clear: set store.secret_key_file", store=settings.url)
+
+
+def warn_of_readable_files(settings: StoreSettings) -> None:
+    """One line in the log for each file with keys or passwords that other users can read."""
     for path in filter(None, (settings.secret_key_file, settings.password_file)):
         if Path(path).stat().st_mode & READABLE_BY_OTHERS:
             log.warning("file with secrets is readable by other users", file=path)

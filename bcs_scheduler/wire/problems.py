@@ -1,8 +1,8 @@
 """The problems of a document and its parts that do not have the written effect, each with its JSON path.
 
-A problem refuses the document. A field or value that has no effect, that is replaced, or that has another effect than
-in the original is refused, named in a warning or passed over, as the sender of the document chooses with
-`fieldValidation` (docs/api.md#field-validation).
+A problem refuses the document. A field or value that has no effect, or that is replaced, is refused, named in a warning
+or passed over, as the sender of the document chooses with `fieldValidation` (docs/api.md#field-validation). A part that
+has the written effect here, and another one in the original, is named for senders who come from there.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ LOOKUPS = 500
 """Unknown fields of one document for which the field that is meant is looked for."""
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
-Validation = Literal["Strict", "Warn", "Ignore"]
-"""How fields and values that do not have the written effect are treated: refused, named in a warning, or passed
-over."""
+Validation = Literal["Strict", "Warn", "Original", "Ignore"]
+"""How fields and values that do not have the written effect are treated: refused, named in a warning, or passed over.
+`Original` is `Warn`, and names also those that have another effect in the original."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -79,15 +79,21 @@ class Problems:
             self._found[path] = message + hint(word, known) if word else message
 
     def warn(self, path: str, message: str, hint: str = "") -> None:
-        """Notes a part that has no effect, or another effect than in the original: a problem if validation is strict.
-        `hint`: the text to write instead."""
+        """Notes a part that does not have the written effect: a problem if validation is strict. `hint`: the text to
+        write instead."""
         if self._validation == "Strict":
             self.add(path, f"{message}; {hint}" if hint else message)
-        elif self._validation == "Warn" and path not in self._warned:
+        elif self._validation != "Ignore" and path not in self._warned:
             if len(self._warned) >= PROBLEM_LIMIT:
                 self._omitted_warnings += 1
             else:
                 self._warned[path] = FieldWarning(path, message, hint)
+
+    def differs(self, path: str, message: str, hint: str = "") -> None:
+        """Notes a part that has the written effect, and another one in the original: a warning in the mode `Original`,
+        and nothing in the other modes."""
+        if self._validation == "Original":
+            self.warn(path, message, hint)
 
     def note(self, message: str) -> None:
         """Notes a warning of the core about an accepted request, with any validation."""

@@ -178,6 +178,7 @@ def listening(processes: set[int]) -> set[tuple[str, int]]:
 def test_it_listens_on_the_addresses_that_it_prints_and_on_no_other(folder: Path, options: tuple[str, ...]) -> None:
     dev = Dev(folder, "--agents=2", "--api=127.0.0.1:0", *options)
     try:
+        assert dev.said.startswith("api http://"), "a warning stands before the address"
         assert listening(dev.processes) == dev.addresses
         assert len(dev.addresses) == 4 and {host for host, _ in dev.addresses} == {"127.0.0.1"}
     finally:

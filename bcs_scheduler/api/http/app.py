@@ -237,7 +237,7 @@ async def _answer(
         request.state.document = data
         access.check_document(caller, access.required_access(operation), data)
     resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
-    problems = Problems(query.get("fieldValidation", "Warn"))
+    problems = Problems(query.get("fieldValidation", "Original" if lenient else "Warn"))
     call = Call(
         gateway,
         gateway,

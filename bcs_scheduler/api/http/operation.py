@@ -393,10 +393,10 @@ DRY_RUN = Param("dryRun", "bool", "Change nothing; the answer is the plan.")
 FIELD_VALIDATION = Param(
     "fieldValidation",
     "text",
-    "Fields and values of the document that have no effect, or another effect than in the original: `Strict` refuses "
-    "them, `Warn` (default) accepts them and names each in `warnings`, `Ignore` accepts them. Fields that change the "
-    "meaning are always refused.",
-    choices=("Strict", "Warn", "Ignore"),
+    "Fields and values of the document that do not have the written effect: `Strict` refuses them, `Warn` (default) "
+    "accepts them and names each in `warnings`, `Original` also names those that have another effect in the original "
+    "(the default of its clients), `Ignore` accepts them. Fields that change the meaning are always refused.",
+    choices=("Strict", "Warn", "Original", "Ignore"),
 )
 LIMIT = Param(
     "limit",

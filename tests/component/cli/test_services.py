@@ -19,6 +19,7 @@ import yaml
 
 from bcs_scheduler.cli.client.client import Client
 from bcs_scheduler.cli.client.http import outage
+from bcs_scheduler.cli.client.http.reaching import NO_SERVER
 from bcs_scheduler.cli.client.streamed import StreamedList
 from bcs_scheduler.cli.errors import Unreachable
 from bcs_scheduler.cli.main import run
@@ -192,7 +193,7 @@ def test_a_watch_does_not_begin_without_a_server(words: str) -> None:
         environment = {**os.environ, "BCS_SERVER": server, "BCS_CONFIG": os.devnull}
         result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
     assert (result.returncode, result.stdout) == (5, "")
-    assert result.stderr.strip() == f"error: cannot reach {server}: connection refused"
+    assert result.stderr == f"error: cannot reach {server}: connection refused\n{NO_SERVER}\n"
 
 
 def test_names_of_services_are_completed(api: Api, gateway: CoreGateway) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.client.http.reaching import NO_SERVER
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError
 from bcs_scheduler.cli.output.text import age, duration
 from tests.component.cli.standin import (
@@ -49,9 +50,10 @@ def test_exit_codes(server: StandIn, bcs: Any) -> None:
 
 
 def test_an_unreachable_server_is_named(bcs: Any) -> None:
-    result = bcs("--server", "http://127.0.0.1:1", "get", "app")
-    assert result.code == 5
-    assert result.err == "error: cannot reach http://127.0.0.1:1: connection refused\n"
+    for command in (("get", "app"), ("exec", "0.web.shop.dev.1", "--", "ls")):
+        result = bcs("--server", "http://127.0.0.1:1", *command)
+        assert result.code == 5
+        assert result.err == f"error: cannot reach http://127.0.0.1:1: connection refused\n{NO_SERVER}\n"
 
 
 def test_something_else_that_answers_is_no_scheduler(server: StandIn, bcs: Any) -> None:

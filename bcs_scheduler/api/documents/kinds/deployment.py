@@ -168,7 +168,7 @@ def _check_strategy(
     else:
         for field, number in (("maxUnavailable", rolling.max_unavailable), ("maxSurge", rolling.max_surge)):
             if not number:
-                problems.warn(member(ROLLING, field), "0 is kept; the original uses 1")
+                problems.differs(member(ROLLING, field), "0 is kept; the original uses 1")
     if rolling.step_timeout_seconds and rolling.min_ready_seconds >= rolling.step_timeout_seconds:
         problems.add(
             member(ROLLING, "minReadySeconds"),

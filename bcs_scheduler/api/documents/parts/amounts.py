@@ -16,7 +16,8 @@ PROCESS = {"cpu": 1000, "memory": 64_000, "storage": 64_000}
 
 
 def check_differences(task: TaskDocument, path: str, problems: Problems) -> None:
-    """Names the requests of a task that count for another amount in the original."""
+    """Names the requests of a task that the scheduler takes from its defaults, and, to senders who come from the
+    original, those that count for another amount there."""
     requests, limits = _read(task.resources.requests), _read(task.resources.limits)
     default = OURS if isinstance(task, ContainerDocument) else PROCESS
     ours = {**default, **limits, **requests}
@@ -25,9 +26,11 @@ def check_differences(task: TaskDocument, path: str, problems: Problems) -> None
         if ours[name] != original.get(name, 0):
             taken, theirs = (recorded(name).displayed(amounts.get(name, 0)) for amounts in (ours, original))
             used = "1 core is" if (taken, unit) == (1, "cores") else f"{taken:g} {unit} are"
-            words = f"{used} used; the original uses {theirs:g}"
             at = member(member(member(path, "resources"), "requests"), name)
-            problems.warn(at, words, "" if name in requests else "give the amount that the task needs")
+            advice = "" if name in requests else "give the amount that the task needs"
+            problems.differs(at, f"{used} used; the original uses {theirs:g}", advice)
+            if name not in requests and name not in limits:
+                problems.warn(at, f"{used} used, the default", advice)
 
 
 def _original(resources: ResourcesDocument, requests: dict[str, int], limits: dict[str, int]) -> dict[str, int]:

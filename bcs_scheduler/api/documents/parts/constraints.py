@@ -139,7 +139,7 @@ def _check_patterns(datum: UnionDatum, path: str, problems: Problems) -> None:
             problems.add(at, error)
         elif not value.startswith(REGEX_PREFIX) and not _is_expression(value):
             words = "is compared with the whole value; the original also searches inside of values"
-            problems.warn(at, words, "a regular expression, as in .*ssd.*, is found anywhere")
+            problems.differs(at, words, "a regular expression, as in .*ssd.*, is found anywhere")
 
 
 def to_pattern(value: str) -> str:

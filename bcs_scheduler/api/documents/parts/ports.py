@@ -142,4 +142,4 @@ def _check_host(port: PortDocument, at: str, problems: Problems, *, process: boo
         words = f"must equal {read} {numbers[read]} in host networking"
         problems.warn(member(at, other), words, f"{numbers[read]} is taken")
     elif numbers[read] == 0 < numbers[other]:
-        problems.warn(member(at, other), f"{numbers[other]} is used; the original draws a random port")
+        problems.differs(member(at, other), f"{numbers[other]} is used; the original draws a random port")

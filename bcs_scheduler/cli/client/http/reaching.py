@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from bcs_scheduler.cli.client.http.responses import TlsExpected
 
+NO_SERVER = "`bcs-scheduler dev` starts a server on this machine; BCS_SERVER or --server names another one"
 PROBE_TIMEOUT = 2.0
 """Seconds for a connection that finds out whether a server speaks TLS."""
 NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"})
@@ -17,6 +18,13 @@ NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUE
 def address_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def hint_of(server: str, url: str, error: BaseException) -> str:
+    """The way on if nothing listens at the address of the command line; else empty. `url`: that of the request, which a
+    redirect may have changed."""
+    refused = any(isinstance(one, ConnectionRefusedError) for one in chain_of(error))
+    return NO_SERVER if refused and address_of(url) == address_of(server) else ""
 
 
 def cause_of(error: BaseException) -> str:

@@ -139,14 +139,15 @@ class Transport:
                 if response.status == 429:
                     repeat, pause = True, max(pause, _seconds(response.header("Retry-After")))
             except Failed as error:
-                from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, mixed_up
+                from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, hint_of, mixed_up
 
                 address = address_of(error.url)
                 cause = cause_of(error.error)
                 if isinstance(error.error, TimeoutError):
                     raise TimedOut(f"{address} did not answer within {READ_TIMEOUT:g}s") from None
                 why = mixed_up(error.url, error.error) or cause
-                failure = Unreachable(f"cannot reach {address}: {why}")
+                hint = hint_of(self.server, error.url, error.error)
+                failure = Unreachable(f"cannot reach {address}: {why}", hint=hint)
                 repeat = address != self.server and cause == REFUSED
             if not repeat or self._clock() + pause > deadline:
                 raise failure

@@ -145,12 +145,13 @@ def _connect(server: str, credentials: Credentials, path: str, query: Mapping[st
 
 def _away(server: str, url: str, error: BaseException) -> Unreachable:
     """A server that does not answer. A leader that does not, after a redirect, will have a successor."""
-    from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, mixed_up
+    from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, hint_of, mixed_up
 
     address = address_of(url)
     cause = mixed_up(url, error) or ("no answer" if isinstance(error, TimeoutError) else cause_of(error))
     gone = address != address_of(server) and isinstance(error, ConnectionError | EOFError)
-    return Unreachable(f"cannot reach {address}: {cause}", reason="no_leader" if gone else "")
+    reason, hint = "no_leader" if gone else "", hint_of(server, url, error)
+    return Unreachable(f"cannot reach {address}: {cause}", reason=reason, hint=hint)
 
 
 def _refused(status: int, body: bytes, server: str) -> CliError:

@@ -30,7 +30,12 @@ from bcs_scheduler.wire.redaction import HIDDEN, hide_passwords
 from bcs_scheduler.wire.yamltext import text_of
 from store.keys import object_key
 
-_VALIDATION: Mapping[str, Validation] = {"strict": "Strict", "warn": "Warn", "ignore": "Ignore"}
+_VALIDATION: Mapping[str, Validation] = {
+    "strict": "Strict",
+    "warn": "Warn",
+    "original": "Original",
+    "ignore": "Ignore",
+}
 SAME, DIFFERS = 0, 1
 STYLES: Mapping[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
 UNSEEN = "(differs in confidential fields)"
