@@ -83,3 +83,8 @@ def failure_of(group: Json) -> str:
             why = str(task.get("Message") or group.get("Message") or "no reason given")
             return why if code is None or str(code) in why else f"{why} (exit code {code})"
     return str(group.get("Message") or "no reason given")
+
+
+def shell_code(code: int) -> int:
+    """The exit code of a task as shells have it: 128 plus the signal that ended the task, if it is negative."""
+    return code if code >= 0 else 128 - code

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bcs_scheduler.cli.client.http.outage import Outage
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.crashes import CrashWatch
+from bcs_scheduler.cli.crashes import CrashWatch, failure_of
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.output.text import counted, duration, verdict
 from bcs_scheduler.cli.session import Session
@@ -121,6 +121,43 @@ def wait_until_running(session: Session, namespace: str, name: str, watch: Crash
 
     wait_until(session, name, look)
     return reached
+
+
+class Ended(NamedTuple):
+    """How the taskgroups of an application have ended. `failed`: names of those that failed, in natural order; empty =
+    success. `code`: exit code of the first one that failed, negative = ended by that signal; None = it has none; 0
+    after a success. `text`: the first failure."""
+
+    failed: tuple[str, ...]
+    code: int | None
+    text: str
+
+
+def wait_until_finished(session: Session, namespace: str, name: str) -> Ended:
+    """Waits until all taskgroups have ended, and none is started again.
+
+    Raises CliError for an application of 0 taskgroups.
+    """
+    groups: list[Json] = []
+
+    def look() -> Look:
+        found = session.client.application(namespace, name)
+        wanted = int(found["DefineInstances"])
+        if not wanted:
+            raise CliError(f"application {name} has 0 taskgroups: none can finish")
+        settled = not int(found["RunningInstances"]) and int(found["Instances"]) == wanted
+        groups[:] = session.client.taskgroups(namespace, name) if settled else ()
+        ended = sum(bool(group.get("NotReplaced")) for group in groups)
+        return Look(ended, wanted, _state(found), ended=ended == wanted)
+
+    wait_until(session, name, look)
+    failed = sorted((group for group in groups if group["Status"] != "Finish"), key=lambda group: group["InstanceID"])
+    if not failed:
+        return Ended((), 0, "")
+    tasks = [task for task in failed[0].get("Taskgroup") or () if task["Status"] != "Finish"]
+    codes = [int(task["ExitCode"]) for task in tasks if task.get("ExitCode") is not None]
+    text = f"{failed[0]['Name']}: {failure_of(failed[0])}"
+    return Ended(tuple(str(group["Name"]) for group in failed), codes[0] if codes else None, text)
 
 
 def wait_until_gone(session: Session, namespace: str, name: str) -> None:

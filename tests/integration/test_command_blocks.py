@@ -63,6 +63,8 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/coming-from-bcs.md: bcs apply -n": Executed(),
     "docs/coming-from-bcs.md: bcs describe app": Executed(),
     "docs/coming-from-kubectl.md: bcs run --name": Executed(),
+    "docs/jobs.md: bcs run --name": Executed(),
+    "docs/jobs.md: bcs apply -f": Executed(),
     "docs/operations.md: bcs-scheduler serve --config": Excluded(ROOT_ONLY),
     "docs/policies.md: bcs-scheduler dev &": Executed(),
     "docs/policies.md: export BCS_NAMESPACE=default": Executed(

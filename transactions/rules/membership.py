@@ -96,19 +96,24 @@ def _unready(group: TaskGroup, ports: tuple[MemberPort, ...]) -> Unready:
 
 
 def _port(group: TaskGroup, task: Task, port: BoundPort, mode: str) -> MemberPort:
-    """Returns the port of a member with its address, which depends on the network (docs/original.md#endpoints). HTTP is
-    published as TCP."""
-    inside = port.container_port
-    if mode in AGENT_NETWORKS:
-        address = join(_node(group), inside)
-    elif mode == "BRIDGE" and port.host_port > 0:
-        address = join(_node(group), port.host_port)
-    else:
-        address = join(_container(group, task, mode), inside)
-    protocol = "udp" if port.protocol.lower() == "udp" else "tcp"
+    """Returns the port of a member with its address. HTTP is published as TCP."""
     return MemberPort(
-        name=port.name, protocol=protocol, host_port=max(port.host_port, 0), container_port=inside, address=address
+        name=port.name,
+        protocol="udp" if port.protocol.lower() == "udp" else "tcp",
+        host_port=max(port.host_port, 0),
+        container_port=port.container_port,
+        address=address_of(group, task, port, mode),
     )
+
+
+def address_of(group: TaskGroup, task: Task, port: BoundPort, mode: str) -> str:
+    """Returns host:port at which clients reach a port of a task; empty if it is not known. The address depends on the
+    network mode of the version, `mode` (docs/original.md#endpoints)."""
+    if mode in AGENT_NETWORKS:
+        return join(_node(group), port.container_port)
+    if mode == "BRIDGE" and port.host_port > 0:
+        return join(_node(group), port.host_port)
+    return join(_container(group, task, mode), port.container_port)
 
 
 def _node(group: TaskGroup) -> str:

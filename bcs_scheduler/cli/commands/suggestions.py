@@ -161,7 +161,7 @@ def transaction_names(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def conditions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The conditions of `bcs wait --for`."""
-    words = [CompletionItem(word) for word in ("running", "deleted") if word.startswith(incomplete)]
+    words = [CompletionItem(word) for word in ("running", "finished", "deleted") if word.startswith(incomplete)]
     return words + transaction_names(ctx, param, incomplete)
 
 

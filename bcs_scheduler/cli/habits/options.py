@@ -20,7 +20,6 @@ RUN: Mapping[tuple[str, ...], str] = {
     "shows that port",
     ("-v", "--volume", "--mount"): f"the field `volumes` of a document mounts folders; {DOCUMENT}",
     ("--network", "--net"): f"the field `networkMode` of a document names the network; {DOCUMENT}",
-    ("--restart",): f"the field `restartPolicy` of a document names the policy; {DOCUMENT}",
     ("-u", "--user"): f"the field `user` of a document names the user; {DOCUMENT}",
     (
         "--env-file",

@@ -64,7 +64,7 @@ def test_wait_takes_the_conditions_of_kubectl(server: StandIn, bcs: Any) -> None
     server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup()]))
     assert bcs("wait", "--for=condition=Available", "app", "web").out == "application/web running\n"
     result = bcs("wait", "--for=condition=Progressing", "app/web")
-    assert result.code == 2 and "known are running, deleted" in result.err
+    assert result.code == 2 and "known are running, finished, deleted" in result.err
 
 
 def test_run_takes_name_and_image_as_kubectl(server: StandIn, bcs: Any) -> None:

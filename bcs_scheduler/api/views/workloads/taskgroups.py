@@ -15,6 +15,7 @@ from bcs_scheduler.wire.times import rfc3339
 from store.records import BoundPort, CheckResult, Task, TaskGroup, Transaction, Version
 from store.records.definition import AttributeValue, Container, HealthCheck, KillPolicy, RestartPolicy
 from store.state.reader import StateReader
+from transactions.rules.membership import address_of
 from transactions.rules.taskgroups.health import LOCAL, unknown
 
 ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT = 101, 103
@@ -25,12 +26,13 @@ _encoder = msgspec.json.Encoder()
 
 
 class PortMapping(View, frozen=True, kw_only=True):
-    """A port after placement."""
+    """A port after placement. `Address` is ours: host:port as clients reach it; empty = none is known."""
 
     name: str
     protocol: str
     container_port: int
     host_port: int
+    address: str
 
 
 class AttributeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -277,7 +279,7 @@ class Presenter:
         container = definition.container(position)
         version = definition.version
         amounts = definition.resources[position] if position < len(definition.resources) else ResourceView()
-        ports = [_port(port) for port in task.ports]
+        ports = [_port(group, task, port, version.network_mode) for port in task.ports]
         checks = task.checks or unknown(container)
         checked = task.healthy is not None
         failures = 0
@@ -386,9 +388,13 @@ def _health(check: CheckResult) -> HealthStatus:
     return HealthStatus(type=check.type, result=check.healthy is not False, message=message, update_time=since)
 
 
-def _port(port: BoundPort) -> PortMapping:
+def _port(group: TaskGroup, task: Task, port: BoundPort, network: str) -> PortMapping:
     return PortMapping(
-        name=port.name, protocol=port.protocol, container_port=port.container_port, host_port=port.host_port
+        name=port.name,
+        protocol=port.protocol,
+        container_port=port.container_port,
+        host_port=port.host_port,
+        address=address_of(group, task, port, network),
     )
 
 

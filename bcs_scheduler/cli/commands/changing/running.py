@@ -29,6 +29,9 @@ from bcs_scheduler.cli.options import (
 from bcs_scheduler.cli.session import Session
 
 SEPARATOR = "--"
+POLICIES = ("Never", "OnFailure", "Always")
+OF_DOCKER = {"no": "Never", "on-failure": "OnFailure", "unless-stopped": "Always"}
+"""Policies of `docker run --restart`."""
 
 
 class CommandLine(click.Command):
@@ -47,6 +50,7 @@ class CommandLine(click.Command):
         "bcs run -- python3 -m http.server 8000",
         "bcs run redis --name cache --instances 2 -- redis-server --save ''",
         "bcs run -it --rm busybox -- sh",
+        "bcs run --name report --restart Never -- sh -c 'df -h /'",
     ),
 )
 @click.argument("image", required=False, metavar="[IMAGE]")
@@ -55,6 +59,12 @@ class CommandLine(click.Command):
 @click.option("-i", "--stdin", is_flag=True, help="Open the input of the task, and attach to the task.")
 @click.option("-t", "--tty", is_flag=True, help="Give the task a terminal; needs -i.")
 @click.option("--rm", "remove", is_flag=True, help="With -i: delete the application when the task has ended.")
+@click.option(
+    "--restart",
+    type=click.Choice((*POLICIES, *OF_DOCKER), case_sensitive=False),
+    metavar="|".join(POLICIES),
+    help="When a taskgroup that has ended is started again. Default: OnFailure, and Never with -i.",
+)
 @click.option("-d", "--detach", is_flag=True, help="With -i: do not attach.")
 @click.option(
     "--executor",
@@ -79,6 +89,7 @@ def run(
     stdin: bool,
     tty: bool,
     remove: bool,
+    restart: str | None,
     detach: bool,
     executor: str | None,
     detach_keys: str,
@@ -89,7 +100,7 @@ def run(
     """Run IMAGE, or the command after `--`, as an application.
 
     Without IMAGE the command runs as a process of the agent. The application runs until it is deleted: a program that
-    fails is started again.
+    fails is started again. With --restart Never it is a job, and `bcs wait NAME --for finished` waits for its end.
 
     With -i, bcs attaches to the task as `bcs attach -i --logs` does, and exits with the exit code of the task. The task
     is not started again when it has ended. Without -t the end of standard input, or of bcs, ends the input of the task.
@@ -105,9 +116,14 @@ def run(
     if remove and detach:
         raise UsageError("--rm cannot be combined with --detach")
     keys = parse_keys(detach_keys)
+    policy = OF_DOCKER.get(restart or "", restart)
+    if stdin and policy not in (None, "Never"):
+        raise UsageError(f"-i runs the task once: --restart {restart} cannot be combined with it")
     _check_input(stdin, tty, attaching=not (detach or dry_run), instances=described["instances"])
     options = {**described, "image": image or "", "program": program}
     body = generate.application_document(session, name, tuple(arguments), **options)
+    if policy:
+        body["restartPolicy"] = {"policy": policy}
     if stdin:
         _open_input(body, tty)
     if executor or stdin:

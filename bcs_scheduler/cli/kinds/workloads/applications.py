@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.kinds.base import Found, Read
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.terminal import Styled
-from bcs_scheduler.cli.output.text import flat, pairs, status_text, when
+from bcs_scheduler.cli.output.text import age, duration, flat, one_line, pairs, status_text, when
 from bcs_scheduler.cli.session import Session
+
+INTERVAL = 60.0
+"""Seconds between two probes of a check that does not say it (docs/original.md#health-checks)."""
 
 
 def _ready(application: Json) -> Styled:
@@ -58,8 +62,68 @@ VERSIONS: Sequence[Column] = (
 
 
 def _program(container: Json) -> str:
-    docker = container.get("Docker") or {}
-    return str(docker.get("Image") or " ".join([docker.get("Command") or "", *(docker.get("Arguments") or ())]).strip())
+    return str((container.get("Docker") or {}).get("Image") or command_of(container))
+
+
+def command_of(container: Json) -> str:
+    """The command line of a container or process of a version; empty = that of the image."""
+    docker, process = container.get("Docker") or {}, container.get("Process") or {}
+    start = process.get("start") or docker.get("Command") or ""
+    return " ".join([start, *(docker.get("Arguments") or ())]).strip()
+
+
+def print_contents(session: Session, version: Json) -> None:
+    """Prints the contents of the taskgroups of a version: each container or process with its resources, ports and checks."""
+    for number, container in enumerate(version.get("Container") or ()):
+        docker = container.get("Docker") or {}
+        session.out.print(f"\nTask {container.get('Name') or number}", "bold")
+        session.show(
+            field_list(
+                [
+                    ("  Image", docker.get("Image")),
+                    ("  Command", one_line(command_of(container), 100)),
+                    ("  Resources", _amounts(container.get("Resources") or {})),
+                    ("  Limits", _amounts(container.get("LimitResoures") or {})),
+                    ("  Ports", ", ".join(_port(port) for port in docker.get("PortMappings") or ())),
+                    *(("  Check", _check(check)) for check in container.get("HealthChecks") or ()),
+                ]
+            )
+        )
+
+
+def _amounts(resources: Json) -> str:
+    """``0.5 cores, 64 MB memory``; empty if all amounts are 0."""
+    units = (("Cpus", "cores"), ("Mem", "MB memory"), ("Disk", "MB disk"), ("Gpus", "GPUs"))
+    return ", ".join(f"{resources[key]:g} {unit}" for key, unit in units if resources.get(key))
+
+
+def _port(port: Json) -> str:
+    """``http``, ``http 80`` or ``http 80 on 31000``: the port in the container, and a fixed port of the agent."""
+    inside, published = int(port.get("container_port") or 0), int(port.get("host_port") or 0)
+    numbers = [str(inside)] if inside > 0 else []
+    numbers += [f"on {published}"] if published > 0 else []
+    return " ".join([str(port.get("name") or ""), *numbers]).strip()
+
+
+def _check(check: Json) -> str:
+    """``HTTP / on port http, every 2s``."""
+    where = check.get("port_name") or check.get("port")
+    parts = [str(check.get("type") or "")]
+    parts += [str(check.get("path") or "/")] if "HTTP" in parts[0] else []
+    parts += [one_line(str(check["command"]), 60)] if check.get("command") else []
+    parts += [f"on port {where}"] if where else []
+    return f"{' '.join(parts)}, every {duration(float(check.get('interval') or INTERVAL))}"
+
+
+def read_version(session: Session, name: str, version: str = "") -> Json | None:
+    """A version of an application or daemonset of the namespace; by default the present one of an application. None:
+    there is none, or not any more."""
+    client, namespace = session.client, session.namespace
+    try:
+        version = version or str(client.application(namespace, name).get("Version") or "")
+        return client.version(namespace, name, version) if version else None
+    except NotFound:
+        return None
 
 
 def _reading(*, documents: bool) -> Read:
@@ -106,8 +170,9 @@ def describe_application(session: Session, name: str, events: str, form: str) ->
     found = client.application(namespace, name)
     groups = client.taskgroups(namespace, name)
     operations = client.transactions(namespace, name)
+    version = read_version(session, name, found["Version"]) if found.get("Version") else None
     if form:
-        data = {"application": found, "taskgroups": groups, "transactions": operations}
+        data = {"application": found, "taskgroups": groups, "transactions": operations, "version": version}
         print_data(session.out, {**data, events: events_of(client, namespace, name)} if events else data, form)
         return
     session.show(
@@ -120,12 +185,16 @@ def describe_application(session: Session, name: str, events: str, form: str) ->
                 ("Message", found.get("Message")),
                 ("Reason", found.get("Reason")),
                 ("Taskgroups", _counts(found)),
+                ("Version", f"{version['Name']} ({age(_made(version))} old)" if version else found.get("Version")),
+                ("Restart", ((version or {}).get("RestartPolicy") or {}).get("policy")),
                 ("Labels", pairs((found.get("ObjectMeta") or {}).get("labels"))),
                 ("Created", when(found.get("Created"))),
                 ("Updated", when(found.get("UpdateTime"))),
             ],
         )
     )
+    if version:
+        print_contents(session, version)
     section(session, "Taskgroups", TASKGROUPS, groups)
     section(session, "Transactions", TRANSACTIONS, with_names(operations))
     if events:

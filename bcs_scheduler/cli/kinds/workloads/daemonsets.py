@@ -10,6 +10,7 @@ from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, report, verb
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
 from bcs_scheduler.cli.kinds.base import Found, Read
+from bcs_scheduler.cli.kinds.workloads.applications import print_contents, read_version
 from bcs_scheduler.cli.kinds.workloads.history import events_of, print_events, section
 from bcs_scheduler.cli.kinds.workloads.transactions import TRANSACTIONS, with_names
 from bcs_scheduler.cli.output.data import print_data
@@ -208,6 +209,8 @@ def describe_daemonset(session: Session, name: str, events: str, form: str) -> N
             ]
         )
     )
+    if version := read_version(session, name, str(found["version"])):
+        print_contents(session, version)
     session.out.print("\nAgents", "bold")
     session.show(table(AGENTS_OF_DAEMONSET, agents))
     section(session, "Transactions", TRANSACTIONS, with_names(operations))

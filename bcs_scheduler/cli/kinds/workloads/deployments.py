@@ -82,6 +82,7 @@ REVISIONS = (
 
 
 def describe_deployment(session: Session, name: str, events: str, form: str) -> None:
+    from bcs_scheduler.cli.kinds.workloads.applications import print_contents, read_version
     from bcs_scheduler.cli.kinds.workloads.history import events_of, print_events, section
     from bcs_scheduler.cli.kinds.workloads.taskgroups import TASKGROUPS
     from bcs_scheduler.cli.kinds.workloads.transactions import TRANSACTIONS, with_names
@@ -99,6 +100,10 @@ def describe_deployment(session: Session, name: str, events: str, form: str) -> 
         print_data(session.out, data, form)
         return
     session.show(field_list(deployment_fields(found)))
+    if found["application"] is not None:
+        newest = (found["application_ext"] or found["application"])["name"]
+        if version := read_version(session, newest):
+            print_contents(session, version)
     session.out.print("\nConditions", "bold")
     session.show(field_list([(f"  {c['type']}", _condition(c)) for c in found["conditions"]]))
     session.out.print("\nRevisions", "bold")

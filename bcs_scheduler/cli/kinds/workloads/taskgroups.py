@@ -29,6 +29,16 @@ def ports_of(group: Json) -> list[tuple[str, int]]:
     ]
 
 
+def addresses_of(group: Json) -> list[tuple[str, str]]:
+    """(name, host:port) of the ports of all tasks, as clients reach them. Ports without an address are left out."""
+    return [
+        (str(port.get("Name") or ""), str(port["Address"]))
+        for task in group.get("Taskgroup") or ()
+        for port in task.get("PortMappings") or ()
+        if port.get("Address")
+    ]
+
+
 def health_text(task: Json) -> Styled:
     """Summary of the health checks of a task."""
     if not task.get("HealthCheckStatus"):
@@ -101,6 +111,7 @@ TASKGROUPS: Sequence[Column] = (
     Column("PORTS", _ports, long=True),
     Column("RESCHEDULES", _reschedules, right=True, order=_reschedules),
     age_column("AGE", lambda g: g.get("StartTime")),
+    Column("ADDRESS", lambda g: ",".join(address for _, address in addresses_of(g)), wide=True),
     Column("ID", lambda g: g["ID"], wide=True),
     Column("AGENT", lambda g: g.get("AgentID"), wide=True),
     Column("VERSION", lambda g: g.get("VersionName"), wide=True),
@@ -157,6 +168,7 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
                 ("Host", group.get("HostName")),
                 ("Agent", group.get("AgentID") if session.wide else ""),
                 ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
+                ("Address", ", ".join(f"{name} {address}".strip() for name, address in addresses_of(group))),
                 ("Defined", when(_defined(group))),
                 ("Version", group.get("VersionName") if session.wide else ""),
                 ("Kill policy", _kill_policy(group)),

@@ -10,7 +10,7 @@ from bcs_scheduler.cli.client.sessions.line import STDERR, STDOUT
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys
 from bcs_scheduler.cli.commands.taskgroups.terminals.streams import Detached, attend, terminal_size, write
-from bcs_scheduler.cli.crashes import failure_of
+from bcs_scheduler.cli.crashes import failure_of, shell_code
 from bcs_scheduler.cli.errors import CliError, TimedOut
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.cli.waiting import Look, wait_for_transaction, wait_until, wait_until_gone
@@ -119,12 +119,7 @@ def recorded_exit_code(session: Session, group: Json, task: str, error: CliError
     code = named[0].get("ExitCode") if len(named) == 1 else None
     if code is None:
         raise error
-    return _shell_code(int(code))
-
-
-def _shell_code(code: int) -> int:
-    """128 plus the signal that ended the task, if it is negative."""
-    return code if code >= 0 else 128 - code
+    return shell_code(int(code))
 
 
 def _print_ended(session: Session, group: Json, before: Counter[int]) -> int:
@@ -138,7 +133,7 @@ def _print_ended(session: Session, group: Json, before: Counter[int]) -> int:
     code = task.get("ExitCode")
     if code is None:
         raise CliError(f"taskgroup {group['Name']} failed: {failure_of(group)}")
-    return _shell_code(int(code))
+    return shell_code(int(code))
 
 
 def _output(session: Session, group: Json, task: Json) -> list[Printed]:
