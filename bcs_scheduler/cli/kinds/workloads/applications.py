@@ -73,7 +73,7 @@ def command_of(container: Json) -> str:
 
 
 def print_contents(session: Session, version: Json) -> None:
-    """Prints the contents of the taskgroups of a version: each container or process with its resources, ports and checks."""
+    """Prints each container or process of a version, with its resources, ports and checks."""
     for number, container in enumerate(version.get("Container") or ()):
         docker = container.get("Docker") or {}
         session.out.print(f"\nTask {container.get('Name') or number}", "bold")
