@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bcs_scheduler.core.interface.cluster_manager import StatusUpdate, TaskDetail, TaskState
+from bcs_scheduler.core.interface.cluster_manager import StatusUpdate, TaskDetail
 from tests.component.apiserver import serving
 from tests.unit.api_support import CoreGateway
 from tests.unit.api_support import document as application
+from transactions.rules.taskgroups.task_states import TaskState
 
 KEY = "shop/report"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from bcs_scheduler.cli.client.lookup import application_of, find_owner, find_taskgroup, find_transaction
@@ -122,7 +124,7 @@ def wait(session: Session, name: str, condition: str, propagate: bool) -> None:
 def _report_end(session: Session, name: str, propagate: bool) -> int:
     """Waits for the end of an application, and prints how it has ended. Returns the exit code of the command."""
     ended = wait_until_finished(session, session.namespace, name)
-    more = {"exitCode": ended.code, "failed": list(ended.failed)}
+    more: dict[str, Any] = {"exitCode": ended.code, "failed": list(ended.failed)}
     if not ended.failed:
         session.report("application", name, "finished", "exit code 0", **more)
         return 0
