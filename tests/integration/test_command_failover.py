@@ -15,6 +15,8 @@ from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.rotating
+
 TASKGROUPS, AGENTS, PORTS = 16, 2, 4
 COMMAND = "/command/application/default/many"
 

@@ -15,7 +15,7 @@ from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 DAEMONSETS = "/namespaces/default/daemonsets"
 PATIENCE = 60.0

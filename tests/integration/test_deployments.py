@@ -14,7 +14,7 @@ from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.slow, pytest.mark.rotating]
 
 SLOW_TO_END = ["-c", "trap 'sleep 2; exit 0' TERM; while :; do sleep 0.1; done"]
 INSTANCES, SURGE, UNAVAILABLE = 6, 2, 1

@@ -15,7 +15,7 @@ from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 PATIENCE = 90.0
 INSTANCES, BOUND = 6, 1

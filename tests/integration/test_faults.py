@@ -24,7 +24,7 @@ from tests.integration.storeplaces import ZooKeeperPlace
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 APPS = "/namespaces/default/applications"
 NOBODY = "http://127.0.0.1:1"

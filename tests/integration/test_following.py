@@ -39,6 +39,8 @@ from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.rotating
+
 EVERY = pytest.mark.parametrize(
     "place", ["memory", "sqlite", pytest.param("zookeeper", marks=pytest.mark.zookeeper)], indirect=True
 )

@@ -21,7 +21,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.slow, pytest.mark.rotating]
 APPS = "/namespaces/default/applications"
 SECONDS = 90.0
 
@@ -133,7 +133,6 @@ def after_the_failover_timeout(site: Site, scheduler: SchedulerProcess) -> Sched
     return site.start()
 
 
-@pytest.mark.rotating
 @pytest.mark.parametrize("removal", [while_leading, while_nobody_leads, after_the_failover_timeout])
 def test_a_removed_framework_is_forgotten_and_everything_is_launched_anew(
     site: Site, removal: Callable[[Site, SchedulerProcess], SchedulerProcess]

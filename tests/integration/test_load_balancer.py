@@ -236,7 +236,8 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerPro
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("pairs", "requests_"), [(2, 2_000), pytest.param(6, 20_000, marks=pytest.mark.rotating)])
+@pytest.mark.rotating
+@pytest.mark.parametrize(("pairs", "requests_"), [(2, 2_000), (6, 20_000)])
 def test_no_request_fails_while_a_deployment_rolls(
     scheduler: SchedulerProcess, tmp_path: Path, pairs: int, requests_: int
 ) -> None:

@@ -13,7 +13,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.slow, pytest.mark.rotating]
 APPS = "/namespaces/default/applications"
 SOON = 30.0
 """Seconds from the return of the agent until nothing unwanted runs on it (the periodic reconciliation: 900 s)."""

@@ -14,7 +14,7 @@ from tests.integration.policyparts import PREEMPTING, application
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ from tests.integration.policyparts import PREEMPTING, application
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 APPLICATIONS = "/namespaces/default/applications"
 GROUPS = "/namespaces/default/podgroups"
@@ -65,7 +65,6 @@ def placeholders(scheduler: SchedulerProcess, status: str = "Running") -> list[s
     return [name for name in found for group in scheduler.taskgroups(name) if group["Status"] == status]
 
 
-@pytest.mark.rotating
 @pytest.mark.parametrize("policy", ["simple", "session", "hierarchical"])
 def test_a_reservation_gathers_the_room_that_becomes_free(scheduler: SchedulerProcess) -> None:
     scheduler.call("POST", APPLICATIONS, application("filler", 8))

@@ -14,7 +14,7 @@ from tests.integration.policyparts import application
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.mesos
+pytestmark = [pytest.mark.mesos, pytest.mark.rotating]
 
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 120.0

@@ -18,7 +18,7 @@ import requests
 from tests.integration.devprocess import Dev
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
 SERVES = "trap 'exit 0' TERM; echo version {}; while true; do sleep 0.05; done"
@@ -99,7 +99,6 @@ def test_the_end_of_taskgroups_that_are_not_wanted_is_waited_for(dev: Dev) -> No
     dev.done("delete", "front", "--wait")
 
 
-@pytest.mark.rotating
 def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     dev.done("apply", "-f", "-", "--wait", given=version(1))
     dev.done("apply", "-f", "-", given=version(2, rollingManually=True))
@@ -128,7 +127,6 @@ def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     dev.done("delete", "deployment", "front", "--wait")
 
 
-@pytest.mark.rotating
 def test_a_newer_document_rolls_forward_and_a_queued_scale_follows(dev: Dev) -> None:
     dev.done("apply", "-f", "-", "--wait", given=version(1))
     dev.done("apply", "-f", "-", given=version(2, minReadySeconds=2))
@@ -147,7 +145,6 @@ def test_a_newer_document_rolls_forward_and_a_queued_scale_follows(dev: Dev) -> 
     dev.done("delete", "front", "--wait")
 
 
-@pytest.mark.rotating
 def test_a_failing_update_goes_back_by_itself_or_waits_for_somebody(dev: Dev) -> None:
     dev.done("apply", "-f", "-", "--wait", given=version(1))
     failed = dev.bcs("apply", "-f", "-", "--wait", given=document(FAILS, onFailure="rollback", minReadySeconds=1))
@@ -171,7 +168,6 @@ def test_a_failing_update_goes_back_by_itself_or_waits_for_somebody(dev: Dev) ->
     dev.done("delete", "front", "--wait")
 
 
-@pytest.mark.rotating
 def test_a_terminal_shows_the_progress(dev: Dev) -> None:
     dev.done("apply", "-f", "-", "--wait", given=version(1))
     # Long enough for a slow machine to start the command that follows it.

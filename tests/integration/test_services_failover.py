@@ -18,7 +18,7 @@ from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.zookeeper
+pytestmark = [pytest.mark.zookeeper, pytest.mark.rotating]
 
 ENDPOINTS = "/namespaces/default/endpoints"
 

@@ -30,7 +30,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.slow]
+pytestmark = [pytest.mark.mesos, pytest.mark.slow, pytest.mark.rotating]
 
 SERVER = ["python3", "-u", "-m", "http.server", "${bcs.ports.http}", "--bind", "127.0.0.1"]
 CONTAINER = {
@@ -117,10 +117,7 @@ def embedded(folder: Path) -> Iterator[str]:
         dev.stop()
 
 
-BY_MESOS = [pytest.param(name, marks=pytest.mark.rotating) for name in ("real-mesos", "embedded-mesos")]
-
-
-@pytest.fixture(params=["real-bcs", "embedded-bcs", *BY_MESOS])
+@pytest.fixture(params=["real-bcs", "embedded-bcs", "real-mesos", "embedded-mesos"])
 def place(request: pytest.FixtureRequest) -> Place:
     cluster, executor = request.param.split("-")
     return Place(cluster, request.getfixturevalue(cluster), executor)

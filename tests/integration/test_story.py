@@ -19,7 +19,7 @@ from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.slow, pytest.mark.zookeeper]
+pytestmark = [pytest.mark.slow, pytest.mark.zookeeper, pytest.mark.rotating]
 
 Json = dict[str, Any]
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from offers.agents import ListedAgent
 from tests.integration.browser.motion import move
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, violations
 from tests.unit.api_support import listed_agent
 from tests.waiting import wait_for
+
+pytestmark = pytest.mark.rotating
 
 AGENTS = 60
 LARGE = 5_000

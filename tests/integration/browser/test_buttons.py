@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.integration.browser.stage import Console, create, offer, settle
 from tests.integration.browser.test_application import change
 from tests.unit.api_support import document
 from tests.unit.deployment_support import deployment
 from tests.waiting import wait_for
+
+pytestmark = pytest.mark.rotating
 
 SHOWN = """
     const shown = [...document.querySelectorAll("main .acts button")].filter((one) => one.checkVisibility());

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.browser.stage import Console, create, offer
 from tests.waiting import wait_for
+
+pytestmark = pytest.mark.rotating
 
 RENEW = """
     const [rounds, done] = arguments;

@@ -7,9 +7,12 @@ import time
 from typing import Any
 
 import msgspec
+import pytest
 
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.unit.deployment_support import deployment
+
+pytestmark = pytest.mark.rotating
 
 
 def send(console: Console, method: str, path: str, body: Any, token: str = "admin") -> None:

@@ -14,6 +14,8 @@ from tests.integration.browser.driver import Browser
 from tests.integration.browser.stage import Console, create, examine, offer
 from tests.unit.api_support import CoreGateway
 
+pytestmark = pytest.mark.rotating
+
 MAP = "return [...document.querySelectorAll('tbody tr')].map((r) => [...r.cells].map((c) => c.textContent))"
 
 

@@ -11,6 +11,8 @@ from tests.integration.browser.driver import Browser
 from tests.integration.browser.simulation import write_report
 from tests.integration.browser.stage import PICTURES, SIZES, violations
 
+pytestmark = pytest.mark.rotating
+
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
