@@ -43,6 +43,14 @@ def share(cases: int, part: int = 4) -> int:
     return cases if FULL else -(-cases // part)
 
 
+def in_turn(first: int, seeds: int) -> range:
+    """Seeds of random cases from `first` on: so many, others in each share; those of all shares with `full`."""
+    if FULL:
+        return range(first, first + SHARES * seeds)
+    begin = first + seeds * (chosen_share() if ROTATE else 0)
+    return range(begin, begin + seeds)
+
+
 def check_few(cases: Iterable[object], few: int) -> list[Any]:
     """Parameters of a test: all cases; those after the first `few` have the marker `slow`, so that `make check` leaves
     them out."""

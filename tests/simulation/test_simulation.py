@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bcs_scheduler.core.controllers.cluster import loss_guard
+from tests import effort
 from tests.simulation.mutants import (
     MUTANTS,
     OF_GROUP_RESERVATIONS,
@@ -80,6 +81,29 @@ def counted(seeds: Iterable[int], **world: bool) -> Counter[str]:
     return counts
 
 
+WORLDS: dict[str, dict[str, bool]] = {
+    "simple": {},
+    "simple with moves": {"moves": True},
+    "simple with groups": {"groups": True},
+    "sessions": {"sessions": True},
+    "reservations": {"reservations": True},
+    "reservations that keep rooms": {"reservations": True, "kept": True},
+    "reservations that hold room": {"reservations": True, "held": True},
+    "reservations of groups": {"groups": True, "reservations": True},
+    "trees of queues": {"trees": True},
+    "trees of queues with moves": {"trees": True, "moves": True},
+    "a policy for each role": {"mixed": True},
+    "guarantees in a full cluster": {"guarantees": True},
+}
+
+
+@pytest.mark.parametrize("kind", WORLDS)
+def test_worlds_of_every_policy_keep_the_rules(kind: str) -> None:
+    """In every run, with other seeds in each share. How often rare things happen is counted by the tests below."""
+    counted(effort.in_turn(7_001, 3), **WORLDS[kind])
+
+
+@pytest.mark.rotating
 def test_nothing_is_lost_and_nothing_runs_twice() -> None:
     counts = counted(range(1, 21))
     missing = [name for name in MUST_HAPPEN if not counts[name]]
@@ -87,6 +111,7 @@ def test_nothing_is_lost_and_nothing_runs_twice() -> None:
     assert counts["taskgroups running"] > 400
 
 
+@pytest.mark.rotating
 def test_outputs_of_failed_tasks_are_kept_within_their_bounds() -> None:
     counts = counted((77, 85, 93))
     assert counts["outputs kept"] and counts["outputs pushed out"] and counts["outputs removed with their application"]
@@ -131,6 +156,7 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
     _is_caught(mutant, monkeypatch)
 
 
+@pytest.mark.rotating
 def test_losses_that_count_as_large_stop_replacements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Losses of two agents count here, because five agents are rarely lost at once."""
     monkeypatch.setattr(loss_guard, "LEAST_AGENTS", 2)
@@ -138,6 +164,7 @@ def test_losses_that_count_as_large_stop_replacements(monkeypatch: pytest.Monkey
     assert counts["halts of replacements"]
 
 
+@pytest.mark.rotating
 def test_sessions_keep_gangs_whole_and_budgets() -> None:
     # 301: evictions; 22: a dry run of the reschedule of an unreachable taskgroup; 283: a turn ends between launches
     # of one GROUPBY
@@ -151,6 +178,7 @@ def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.Monk
     _is_caught(mutant, monkeypatch, sessions=True)
 
 
+@pytest.mark.rotating
 def test_groups_start_whole() -> None:
     counts = counted(range(1, 9), groups=True)
     assert counts["groups planned"]
@@ -162,6 +190,7 @@ def test_mutants_of_groups_are_caught(mutant: Mutant, monkeypatch: pytest.Monkey
     _is_caught(mutant, monkeypatch, groups=True)
 
 
+@pytest.mark.rotating
 def test_reservations_hold_their_room_and_leave_nothing() -> None:
     # 122: a user cancels the deletion of a placeholder
     counts = counted((*range(1, 9), 122), reservations=True)
@@ -174,6 +203,7 @@ def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.
     _is_caught(mutant, monkeypatch, reservations=True)
 
 
+@pytest.mark.rotating
 def test_rooms_are_kept_for_placeholders_and_taken_over() -> None:
     counts = counted(range(1, 9), reservations=True, kept=True)
     assert counts["rooms kept"] and counts["rooms taken over"]
@@ -185,6 +215,7 @@ def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
     _is_caught(mutant, monkeypatch, reservations=True, kept=True)
 
 
+@pytest.mark.rotating
 def test_room_is_held_for_placeholders_and_taken_over() -> None:
     # 16: a swap; 151: taskgroups take over held room; 149: a reservation has timed out when a leader begins
     counts = counted((*range(1, 9), 16, 149, 151), reservations=True, held=True)
@@ -200,6 +231,7 @@ def test_mutants_of_held_room_are_caught(mutant: Mutant, monkeypatch: pytest.Mon
 FORMS: tuple[dict[str, bool], ...] = ({}, {"kept": True}, {"held": True})
 
 
+@pytest.mark.rotating
 def test_members_of_a_group_wait_for_the_room_of_the_whole_group() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 10):  # 3: what found no place in time is launched again
@@ -213,6 +245,7 @@ def test_mutants_of_reservations_of_groups_are_caught(mutant: Mutant, monkeypatc
     _is_caught(mutant, monkeypatch, groups=True, reservations=True)
 
 
+@pytest.mark.rotating
 def test_the_tree_of_queues_changes_while_it_decides() -> None:
     # 73: the indexes are compared before the first turn of a leader; 910094: a leader works beside its successor
     counts = counted((*range(1, 9), 73, 910094), trees=True)
@@ -226,11 +259,13 @@ def test_mutants_of_trees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
     _is_caught(mutant, monkeypatch, trees=True)
 
 
+@pytest.mark.rotating
 def test_moves_keep_budgets_and_room_and_end() -> None:
     counts = counted(range(1, 17), moves=True)
     assert counts["moves to pack"] and counts["moves to spread"]
 
 
+@pytest.mark.rotating
 def test_moves_keep_the_rules_of_the_tree_of_queues() -> None:
     # few seeds move many taskgroups: those that wait in queues stop all moves
     counts = counted((33, 35), trees=True, moves=True)
@@ -243,6 +278,7 @@ def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
     _is_caught(mutant, monkeypatch, moves=True)
 
 
+@pytest.mark.rotating
 def test_each_role_keeps_the_rules_of_its_policy() -> None:
     # 3000014: a member of a gang is restarted while the others have no place; 8000172: an application gets the name of
     # one that belonged to a deployment which is being deleted
@@ -259,6 +295,7 @@ def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
     _is_caught(mutant, monkeypatch, mixed=True)
 
 
+@pytest.mark.rotating
 def test_guarantees_of_queues_stay_in_a_full_cluster() -> None:
     # 34: an update makes an application smaller while a restart waits; 47 and 97: a gang preempts, among others;
     # 3000070: a fault chooses a taskgroup whose executor is never started

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from tests import conftest, effort
+from tests.simulation import test_simulation as worlds
+from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).resolve().parents[2]
 ALWAYS = (
@@ -92,8 +95,20 @@ def test_what_proves_the_program_on_real_parts_is_in_every_run() -> None:
 
 
 def test_a_simulation_of_every_policy_is_in_every_run() -> None:
-    """Only planted faults rotate in the simulation."""
-    text = (ROOT / "tests/simulation/test_simulation.py").read_text(encoding="utf-8")
-    rotating = re.findall(r"@pytest\.mark\.rotating\n(?:@.*\n)*def (\w+)", text)
-    assert len(rotating) == len(ROTATING.findall(text)) >= 10
-    assert all(name.startswith("test_mutants") for name in rotating)
+    kinds = {name for world in worlds.WORLDS.values() for name in world}
+    taken = inspect.signature(simulate).parameters.values()
+    assert kinds == {one.name for one in taken if one.default is False and one.name not in ("trace", "verbose")}
+    marks = getattr(worlds.test_worlds_of_every_policy_keep_the_rules, "pytestmark", [])
+    assert [mark.name for mark in marks] == ["parametrize"]
+
+
+def test_seeds_in_turn_differ_in_each_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "FULL", True)
+    every = list(effort.in_turn(5, 2))
+    monkeypatch.setattr(effort, "FULL", False)
+    monkeypatch.setattr(effort, "ROTATE", True)
+    shares = []
+    for number in range(effort.SHARES):
+        monkeypatch.setenv("SHARE", str(number))
+        shares += effort.in_turn(5, 2)
+    assert shares == every == list(range(5, 19))
