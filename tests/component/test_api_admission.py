@@ -573,5 +573,6 @@ def test_every_route_that_takes_documents_asks() -> None:
         "PriorityClassDocument",
         "WebhookDocument",
         "CustomKindDocument",
+        "DefinitionDocument",
         "CustomObjectDocument",
     }

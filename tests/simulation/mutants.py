@@ -357,7 +357,7 @@ MUTANTS = (
     Mutant("ignore floor", mutantowners.ignore_floor, ("I20",), range(2, 42)),
     Mutant("ignore ceiling", mutantowners.ignore_ceiling, ("I20",)),
     Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(3, 33)),
-    Mutant("forget restarting", mutantowners.forget_restarting, ("I20",), range(5, 45)),
+    Mutant("forget restarting", mutantowners.forget_restarting, ("I20",), range(112, 152)),
     Mutant("choose again", mutantowners.choose_again, ("I20",), range(2, 42)),
     Mutant("crowd agents", mutantowners.crowd_agents, ("I21", "C9")),
     Mutant("lack nothing", mutantowners.lack_nothing, ("C9",)),
@@ -368,7 +368,7 @@ MUTANTS = (
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9"), range(4, 44)),
     Mutant("forget the queue", mutantowners.forget_the_queue, ("C12",), range(27, 67)),
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",), range(4, 44)),
-    Mutant("forget amendments", mutantowners.forget_amendments, ("C5",), range(74, 92)),
+    Mutant("forget amendments", mutantowners.forget_amendments, ("C5",), range(97, 137)),
     Mutant("overlook the superseded", mutantowners.overlook_the_superseded, ("I20", "C8"), range(5, 41)),
     Mutant("follow the host", mutantclocks.follow_the_host, ("I26", "I28", "I11"), range(3, 43)),
     Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28", "I11"), range(2, 42)),
@@ -395,7 +395,7 @@ OF_SESSIONS = (
         "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(4, 44)
     ),
     Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(4, 44)),
-    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(141, 181)),
+    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(47, 87)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""
 
@@ -453,7 +453,7 @@ OF_ROOMS = (
 """Mutants that are looked for in worlds with reservations whose rooms the cluster manager keeps."""
 
 OF_HOLDS = (
-    Mutant("use held room", mutantreservations.use_held_room, ("I66",), range(6, 46)),
+    Mutant("use held room", mutantreservations.use_held_room, ("I66",), range(30, 70)),
     Mutant("hold for the ended", mutantreservations.hold_for_the_ended, ("I67",)),
     Mutant("keep held offers", mutantreservations.keep_held_offers, ("I68",)),
     Mutant("launch held placeholders", mutantreservations.launch_held_placeholders, ("I65",)),

@@ -107,7 +107,7 @@ def test_seeds_in_turn_differ_in_each_share(monkeypatch: pytest.MonkeyPatch) -> 
     every = list(effort.in_turn(5, 2))
     monkeypatch.setattr(effort, "FULL", False)
     monkeypatch.setattr(effort, "ROTATE", True)
-    shares = []
+    shares: list[int] = []
     for number in range(effort.SHARES):
         monkeypatch.setenv("SHARE", str(number))
         shares += effort.in_turn(5, 2)

@@ -1,4 +1,4 @@
-"""The rooms of the command line: small, without circles, and loaded when they are used."""
+"""The modules of the command line: without circles, and loaded when they are used."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from tests.component.cli.standin import APPS, StandIn, application, ok
 
 ROOT = Path(__file__).parents[3]
 CLI = ROOT / "bcs_scheduler" / "cli"
-MOST_FILES = 10
-"""A folder with so many modules beside each other needs a further room."""
 SERVER = ("bcs_scheduler.api", "bcs_scheduler.core", "offers", "transactions", "starlette", "kazoo", "numpy")
 
 
@@ -25,12 +23,6 @@ def loaded_by(program: str, names: tuple[str, ...]) -> list[str]:
     done = subprocess.run([sys.executable, "-c", program + after], capture_output=True, text=True, check=True, cwd=ROOT)
     found: list[str] = ast.literal_eval(done.stdout.splitlines()[-1])
     return found
-
-
-def test_no_room_has_ten_modules() -> None:
-    folders = {CLI, *(path for path in CLI.rglob("*") if path.is_dir() and path.name != "__pycache__")}
-    sizes = {str(folder.relative_to(CLI)): len(list(folder.glob("*.py"))) for folder in folders}
-    assert {name: size for name, size in sizes.items() if size >= MOST_FILES} == {}
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
