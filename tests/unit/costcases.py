@@ -15,7 +15,6 @@ from bcs_scheduler.core.interface import (
     cluster_manager,
     inputs,
     leased,
-    losses,
     managed,
     plans,
     policies,
@@ -461,13 +460,13 @@ def plan_agents(world: World, name: str) -> Batch:
     return one(plans.PlanAgents(agents=("10.0.0.5",), drain=True))
 
 
-@case(losses.ResumeReplacements)
+@case(requests.ResumeReplacements)
 def resume_replacements(world: World, name: str) -> Batch:
     """No taskgroup is lost any more."""
     halt = LossHalt(since=world.now, agents=9, taskgroups=90, total=100)
     framework = world.core.state.framework
     world.core.state.apply("framework", "framework", msgspec.structs.replace(framework, halt=halt))
-    return one(losses.ResumeReplacements())
+    return one(requests.ResumeReplacements())
 
 
 def unknown_task(application: str) -> cluster_manager.StatusUpdate:

@@ -23,7 +23,6 @@ from bcs_scheduler.core.interface import (
     cluster_manager,
     inputs,
     leased,
-    losses,
     managed,
     plans,
     policies,
@@ -75,7 +74,7 @@ def worlds() -> Iterator[Worlds]:
 def test_every_kind_of_event_and_command_has_a_case() -> None:
     kinds = {
         kind
-        for module in (inputs, cluster_manager, leased, losses, plans, requests, policies, managed, unknown)
+        for module in (inputs, cluster_manager, leased, plans, requests, policies, managed, unknown)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, inputs.Input)
     }

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.cluster.loss_guard import LEAST_AGENTS
-from bcs_scheduler.core.interface import cluster_manager, effects, losses, requests
+from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from benchmarks.synthetic import START, World, agent_name, listed
@@ -81,14 +81,14 @@ def test_a_large_loss_is_not_replaced_until_an_operator_resumes() -> None:
     assert world.reasons == ["ReplacementsHalted"]
     waiting = next(t for t in world.core.state.active_transactions() if t.taskgroup == lost[0].id)
     assert "large loss" in waiting.history[-1].text
-    dry = world.reply(losses.ResumeReplacements(token=1, dry_run=True))
+    dry = world.reply(requests.ResumeReplacements(token=1, dry_run=True))
     assert not dry.error and world.core.state.framework.halt is not None
-    answer = world.reply(losses.ResumeReplacements(token=2))
+    answer = world.reply(requests.ResumeReplacements(token=2))
     assert answer.data == {"taskgroups": 10 * LARGE}
     world.pass_time(600)
     assert world.replaced(lost) == len(lost)
     assert world.reasons == ["ReplacementsHalted", "ReplacementsResumed"]
-    assert world.reply(losses.ResumeReplacements(token=3)).error == effects.Reason.CONFLICT
+    assert world.reply(requests.ResumeReplacements(token=3)).error == effects.Reason.CONFLICT
 
 
 def test_agents_that_come_back_end_the_halt() -> None:
@@ -178,7 +178,7 @@ def test_a_new_leader_finds_the_halt_and_what_was_accepted() -> None:
     successor = Core(world.core.state.records(), world.options, world.now + 5)
     successor.turn([cluster_manager.Connected(framework_id="framework", cluster="cluster")], world.now + 6)
     assert successor.state.framework.halt is not None
-    successor.turn([losses.ResumeReplacements(token=1)], world.now + 7)
+    successor.turn([requests.ResumeReplacements(token=1)], world.now + 7)
     third = Core(successor.state.records(), world.options, world.now + 8)
     for second in range(9, 20):
         third.turn([], world.now + second)
@@ -194,7 +194,7 @@ def test_a_loss_that_an_undone_change_brings_back_keeps_its_time() -> None:
     world.rest()
     core = Core(world.core.state.records(), world.options, world.now + 5)
     core.turn([cluster_manager.Connected(framework_id="framework", cluster="cluster")], world.now + 6)
-    core.turn([losses.ResumeReplacements(token=1)], world.now + 7)
+    core.turn([requests.ResumeReplacements(token=1)], world.now + 7)
     assert core.state.framework.halt is None
     work, before = core.turn_context.uow, [core.state.taskgroups[group.id] for group in lost]
     found = [msgspec.structs.replace(group, unreachable_since=0.0, status="Running") for group in before]

@@ -17,7 +17,7 @@ from bcs_scheduler.api.http.errors import NOT_LEADING, ApiError
 from bcs_scheduler.api.http.operation import BASE, Answer, Answered, Call, Listing, Operation
 from bcs_scheduler.api.original import forms
 from bcs_scheduler.api.original.forms import Json, text_of, whole
-from bcs_scheduler.api.views.base import KeptMeta, KillPolicyView, Meta, ResourceView, RestartPolicyView
+from bcs_scheduler.api.views.base import KeptMeta, Meta
 from bcs_scheduler.api.views.cluster.agents import AgentView, ClusterResource, SettingView
 from bcs_scheduler.api.views.objects.extensions import CustomObjectView, WebhookView
 from bcs_scheduler.api.views.running.messages import TYPES, CommandView, MessageView, show_message
@@ -165,13 +165,13 @@ class Writer:
             "UpdateTime": view.update_time,
             "LastUpdateTime": view.last_update_time,
             "Taskgroup": tasks,
-            "KillPolicy": kill_policy(view.kill_policy),
-            "RestartPolicy": restart_policy(view.restart_policy),
+            "KillPolicy": forms.kill_policy(view.kill_policy),
+            "RestartPolicy": forms.restart_policy(view.restart_policy),
             "VersionName": view.version_name,
             "ReschededTimes": view.resched_times,
             "LastReschedTime": view.last_resched_time,
-            "LaunchResource": resources(view.launch_resource),
-            "CurrResource": resources(view.curr_resource),
+            "LaunchResource": forms.resources(view.launch_resource),
+            "CurrResource": forms.resources(view.curr_resource),
             "BcsEventMsg": None,
         }
 
@@ -235,7 +235,7 @@ class Writer:
             "Env": forms.environment(container),
             "Labels": view.labels,
             "DataClass": forms.data_class(record, container),
-            "KillPolicy": kill_policy(view.kill_policy),
+            "KillPolicy": forms.kill_policy(view.kill_policy),
             "Uris": forms.uris(container.uris),
             "NetLimit": forms.net_limit(record),
             "Cpuset": False,
@@ -470,28 +470,10 @@ def meta(view: Meta | KeptMeta) -> Json:
     return forms.metadata(view.name, view.namespace, view.creation_timestamp, view.labels, view.annotations)
 
 
-def resources(view: ResourceView) -> Json:
-    return {"Cpus": view.cpus, "Mem": view.mem, "Disk": view.disk}
-
-
-def kill_policy(view: KillPolicyView) -> Json:
-    return {"gracePeriod": whole(view.grace_period)}
-
-
-def restart_policy(view: RestartPolicyView) -> Json:
-    return {
-        "policy": view.policy,
-        "interval": whole(view.interval),
-        "backoff": whole(view.backoff),
-        "maxtimes": view.maxtimes,
-        "hostRetainTime": whole(view.host_retain_time),
-    }
-
-
 def _needed(record: Version | None) -> Json:
     """The resources of one taskgroup."""
     requests = [container.requests for container in record.containers] if record is not None else []
-    return forms.resources(
+    return forms.amounts(
         Amounts(
             cpus=sum(one.cpus for one in requests),
             mem=sum(one.mem for one in requests),
@@ -536,7 +518,7 @@ def _status_data(view: TaskView) -> str:
             for port in view.port_mappings
         ],
         "Message": view.message,
-        "Resource": resources(view.resources),
+        "Resource": forms.resources(view.resources),
         "BcsMessage": None,
         "OOMKilled": view.oom_killed,
     }

@@ -14,6 +14,9 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.reading.redaction import hide_document
+from bcs_scheduler.api.views.base import KillPolicyView, ResourceView, RestartPolicyView
+from bcs_scheduler.api.views.base import resources as show_resources
+from bcs_scheduler.api.views.workloads.taskgroups import show_kill_policy, show_restart_policy
 from bcs_scheduler.wire.redaction import hide, hide_headers
 from bcs_scheduler.wire.times import NO_TIME, rfc3339
 from offers.dimensions import THOUSANDTHS, recorded
@@ -25,10 +28,8 @@ from store.records.definition import (
     EnvVar,
     HealthCheck,
     Item,
-    KillPolicy,
     Port,
     Reference,
-    RestartPolicy,
     Uri,
     Volume,
 )
@@ -70,23 +71,26 @@ def metadata(
     }
 
 
-def resources(amounts: Amounts) -> Json:
+def amounts(record: Amounts) -> Json:
+    return resources(show_resources(record))
+
+
+def resources(view: ResourceView) -> Json:
     """Cores, MB, MB."""
-    shown = THOUSANDTHS.displayed(amounts)
-    return {"Cpus": shown["cpus"], "Mem": shown["mem"], "Disk": shown["disk"]}
+    return {"Cpus": view.cpus, "Mem": view.mem, "Disk": view.disk}
 
 
-def kill_policy(policy: KillPolicy) -> Json:
-    return {"gracePeriod": whole(policy.grace_period)}
+def kill_policy(view: KillPolicyView) -> Json:
+    return {"gracePeriod": whole(view.grace_period)}
 
 
-def restart_policy(policy: RestartPolicy) -> Json:
+def restart_policy(view: RestartPolicyView) -> Json:
     return {
-        "policy": policy.policy,
-        "interval": whole(policy.interval),
-        "backoff": whole(policy.backoff),
-        "maxtimes": policy.max_times,
-        "hostRetainTime": whole(policy.host_retain),
+        "policy": view.policy,
+        "interval": whole(view.interval),
+        "backoff": whole(view.backoff),
+        "maxtimes": view.maxtimes,
+        "hostRetainTime": whole(view.host_retain_time),
     }
 
 
@@ -152,8 +156,8 @@ def version(record: Version) -> Json:
         "Container": [_container(record, container) for container in plain],
         "Process": [process(record, container) for container in record.containers if container.process is not None],
         "Labels": record.labels,
-        "KillPolicy": kill_policy(record.kill_policy),
-        "RestartPolicy": restart_policy(record.restart_policy),
+        "KillPolicy": kill_policy(show_kill_policy(record.kill_policy)),
+        "RestartPolicy": restart_policy(show_restart_policy(record.restart_policy)),
         "Constraints": _constraints(record),
         "Uris": [uri for container in plain for uri in uris(container.uris)],
         "Ip": [],
@@ -187,8 +191,8 @@ def _container(record: Version, container: Container) -> Json:
         "Type": "MESOS",
         "Docker": docker,
         "Volumes": volumes(container.volumes),
-        "Resources": resources(container.requests),
-        "LimitResoures": resources(container.limits),
+        "Resources": amounts(container.requests),
+        "LimitResoures": amounts(container.limits),
         "DataClass": data_class(record, container),
         "HealthChecks": health_checks(container.health_checks),
         "ConfigMaps": references("name", container.configmaps),
@@ -246,8 +250,8 @@ def _value(variable: EnvVar, container: Container) -> str:
 def data_class(record: Version, container: Container) -> Json:
     """`Msgs`, which hold the contents of configmaps and secrets there, are empty."""
     return {
-        "Resources": resources(container.requests),
-        "LimitResources": resources(container.limits),
+        "Resources": amounts(container.requests),
+        "LimitResources": amounts(container.limits),
         "ExtendedResources": extended_resources(container),
         "Msgs": [],
         "NetLimit": net_limit(record),

@@ -401,3 +401,7 @@ class DrainAgent(Request, frozen=True, kw_only=True):
     at_once: int = 1
     daemonsets: bool = False
     timeout: float = 0.0
+
+
+class ResumeReplacements(Request, frozen=True, kw_only=True):
+    """Ends the halt after a large loss: lost taskgroups are replaced. Refused if there is no halt."""

@@ -14,7 +14,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.interface import losses, plans, requests, unknown
+from bcs_scheduler.core.interface import plans, requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.whatif import request as what_if
 from bcs_scheduler.core.requests import queue
@@ -70,7 +70,7 @@ class RequestHandler:
         turn: TurnContext,
         offer_manager: OfferManager,
         health: Health,
-        resume: Callable[[losses.ResumeReplacements], Data],
+        resume: Callable[[requests.ResumeReplacements], Data],
         decide: Callable[[unknown.DecideUnknown], Data],
     ) -> None:
         self._turn = turn
@@ -85,7 +85,7 @@ class RequestHandler:
             requests.RescheduleTaskGroup: self._reschedule,
             requests.CancelTransaction: self._cancel,
             requests.ReportHealth: health.reported,
-            losses.ResumeReplacements: resume,
+            requests.ResumeReplacements: resume,
             unknown.DecideUnknown: decide,
             plans.Rebalance: partial(rebalancing.run, turn),
             **self.agents.handlers,

@@ -24,7 +24,7 @@ from bcs_scheduler.api.views.cluster.agents import (
     walk_agents,
 )
 from bcs_scheduler.core.interface.effects import Reason
-from bcs_scheduler.core.interface.losses import ResumeReplacements
+from bcs_scheduler.core.interface.requests import ResumeReplacements
 from bcs_scheduler.core.interface.unknown import DecideUnknown, Decision, UnknownTaskGroup
 from bcs_scheduler.leadership.gateway import Facts, NotLeading
 from bcs_scheduler.wire.times import rfc3339

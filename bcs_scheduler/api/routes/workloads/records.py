@@ -62,8 +62,7 @@ async def update_to_version(call: Call) -> Answered:
     reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
 )
 async def create_deployment_from_record(call: Call) -> Answered:
-    document = bodies.deployment(call.body, call.problems, call.path["ns"], call.path["name"])
-    return await _carry_out(call, _CREATE_DEPLOYMENT, document)
+    return await _deployment(call, _CREATE_DEPLOYMENT)
 
 
 @table.write(
@@ -75,8 +74,7 @@ async def create_deployment_from_record(call: Call) -> Answered:
     answer=deployments.DeploymentAccepted,
 )
 async def update_deployment_to_record(call: Call) -> Answered:
-    document = bodies.deployment(call.body, call.problems, call.path["ns"], call.path["name"])
-    return await _carry_out(call, _UPDATE_DEPLOYMENT, document)
+    return await _deployment(call, _UPDATE_DEPLOYMENT)
 
 
 @table.write(
@@ -89,6 +87,11 @@ async def update_deployment_to_record(call: Call) -> Answered:
 )
 async def create_daemonset_from_record(call: Call) -> Answered:
     return await _create(call, _CREATE_DAEMONSET, bodies.daemonset(call.body, call.problems))
+
+
+async def _deployment(call: Call, operation: Operation) -> Answered:
+    document = bodies.deployment(call.body, call.problems, call.path["ns"], call.path["name"])
+    return await _carry_out(call, operation, document)
 
 
 async def _create(call: Call, operation: Operation, document: dict[str, Any]) -> Answered:

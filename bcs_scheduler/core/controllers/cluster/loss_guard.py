@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface.losses import ResumeReplacements
+from bcs_scheduler.core.interface.requests import ResumeReplacements
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from store.reasons import EventReason
 from store.records import LossHalt, Record, TaskGroup, Transaction

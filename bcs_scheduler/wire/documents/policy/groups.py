@@ -8,7 +8,14 @@ from msgspec import Meta, field
 
 from bcs_scheduler.wire.decoding import Document
 from bcs_scheduler.wire.documents.application import API_VERSION, MAX_INSTANCES, KeptMetadata
-from bcs_scheduler.wire.documents.policy.versions import BatchVersion
+
+BatchVersion = Literal[
+    "v4",
+    "scheduling.volcano.sh/v1beta1",
+    "scheduling.incubator.k8s.io/v1alpha1",
+    "scheduling.incubator.k8s.io/v1alpha2",
+]
+"""The values of `apiVersion` in documents that kube-batch and Volcano have, too."""
 
 Least = Annotated[int, Meta(ge=0, le=MAX_INSTANCES)]
 
