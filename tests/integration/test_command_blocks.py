@@ -53,6 +53,7 @@ WEB = Executed(("bcs apply -f conf/examples/web.json --wait",), ("bcs delete web
 TABLE: dict[str, Excluded | Executed] = {
     "README.md: make demo #": Executed(),
     "README.md: make venv &&": Executed(),
+    "README.md: . .venv/bin/activate": Executed(),
     "README.md: bcs apply -f": Executed(),
     "README.md: bcs-scheduler serve --config": Excluded(OTHER_HOSTS),
     "docs/api.md: S=http://127.0.0.1:8080/v4/scheduler/mesos": Executed((), ("bcs delete web -n default --wait",)),
@@ -164,6 +165,10 @@ class Desk:
                 (self.folder / path.name).symlink_to(path)
         self._virtual_environment(Path(sys.prefix))
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("BCS_", "COLUMNS", "LINES"))}
+        kept.pop("VIRTUAL_ENV", None)
+        kept["PATH"] = os.pathsep.join(
+            path for path in kept["PATH"].split(os.pathsep) if not Path(path, "bcs").exists()
+        )
         home = folder / "home"
         home.mkdir()
         first, self._claim = claim_ports()
@@ -215,7 +220,6 @@ def started(desk: Desk) -> str:
     shown = desk.first.until("to start without objects.")
     url = re.search(r"^api (http://\S+)$", shown, re.MULTILINE)
     assert url is not None
-    assert desk.second.run(". .venv/bin/activate")[0] == 0
     if url[1] != "http://127.0.0.1:8080":  # the usual port is taken on this machine: as `bcs-scheduler dev` says
         assert desk.second.run(f"export BCS_SERVER={url[1]}")[0] == 0
     return url[1]
@@ -223,6 +227,7 @@ def started(desk: Desk) -> str:
 
 def test_gangs_groups_and_priority_classes(empty_desk: Desk) -> None:
     started(empty_desk)
+    assert empty_desk.second.run(". .venv/bin/activate")[0] == 0
     of_policies = [block for block in blocks(Executed) if block.file == "docs/policies.md"]
     assert len(of_policies) == 3
     for block in of_policies:
