@@ -88,6 +88,8 @@ class Invariants:
         self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
         self._stored: set[str] = set()
         """Taskgroups that have ever been durable."""
+        self._unstarted: set[str] = set()
+        """Taskgroups that had not started when they were told to end. The kill may leave when they have."""
         self._launched: set[str] = set()
         self._excused: set[str] = set()
         """Taskgroups that were given up although they might still run, by a policy or a user who allowed it."""
@@ -122,6 +124,8 @@ class Invariants:
             if old is None:
                 self.ids_are_new(new)
                 self._placed.append(new)
+            if new.killing_since and not new.started:
+                self._unstarted.add(new.id)
             self.ended_does_not_run(old if isinstance(old, TaskGroup) else None, new)
         elif isinstance(old, TaskGroup) and not old.ended:
             self._removed += 1
@@ -271,15 +275,15 @@ class Invariants:
                 self.delays_are_kept(term, effect)
 
     def delays_are_kept(self, term: Term, end: cluster_manager.End) -> None:
-        """I78: a taskgroup that has started is killed when its shutdown delay is over, not earlier; unless a task of it
-        has ended, or its record is gone."""
+        """I78: a taskgroup that had started when it was told to end is killed when its shutdown delay is over, not
+        earlier; unless a task of it has ended, or its record is gone."""
         group = term.mirror.get(("taskgroup", end.taskgroup))
         if not isinstance(group, TaskGroup) or not group.started or not group.killing_since:
             return
         version = term.mirror.get(("version", part_key(group.application_key, group.version)))
         delay = version.kill_policy.shutdown_delay if isinstance(version, Version) else 0.0
         early = group.killing_since + delay - term.now
-        if delay and group.end_cause != "TaskEnded" and early > 0.001:
+        if delay and group.end_cause != "TaskEnded" and group.id not in self._unstarted and early > 0.001:
             raise Violation("I78", f"{group.id} is killed {early:.1f} s too early", group.id)
         self.world.counts["kills after a delay"] += delay > 0
 
