@@ -1,7 +1,12 @@
-"""Tables and lists of fields. A row is never broken over lines: on a terminal long cells are cut with an ellipsis."""
+"""Tables and lists of fields.
+
+On a terminal, a table fits the width: texts are cut with an ellipsis, long ones first. Numbers are never cut: if the
+columns do not fit, further columns follow below in a block of their own, which repeats the names of the rows.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,19 +19,23 @@ if TYPE_CHECKING:
 
 GAP = 2
 """Blanks between two columns."""
-NARROW, NARROWEST = 12, 4
-"""Cells to which columns are cut before others are cut, first and last."""
+NAME, TEXT, LONG, NARROWEST = 32, 12, 8, 4
+"""Places that remain of cut names, of other texts, and of long texts. NARROWEST: if there is no room for that."""
+_NUMBER = re.compile(r"\d[\d.:]*$")
 
 
 class Column(NamedTuple):
-    """`cell` returns the text of an item. `wide`: shown with -o wide only. `right`: aligned right. `long`: cut first
-    if the terminal is too narrow. `optional`: left out of a table in which all cells are empty. `order`: the value for
-    --sort-by; None = the text."""
+    """`cell` returns the text of an item. `wide`: shown with -o wide only. `right`: a number, aligned right, never cut.
+    `whole`: never cut either. `long`: cut first if the terminal is too narrow. `key`: names the row, as the first
+    column does. `optional`: left out of a table in which all cells are empty. `order`: the value for --sort-by; None =
+    the text."""
 
     title: str
     cell: Callable[[Json], Any]
     wide: bool = False
     right: bool = False
+    whole: bool = False
+    key: bool = False
     long: bool = False
     optional: bool = False
     order: Callable[[Json], Any] | None = None
@@ -57,21 +66,40 @@ class Grid:
         self._rows = [*head, *rows]
 
     def lines(self, width: int | None) -> Iterator[Line]:
-        """One line per row, of at most `width` places; None = no limit."""
+        """One line per row, and per block if the columns do not fit into `width` places; None = no limit."""
         sizes = [[_places(cell) for cell in row] for row in self._rows]
-        widths = [max((row[i] for row in sizes), default=0) for i in range(len(self._columns))]
-        if width is not None and not self._whole:
-            widths = fitted(widths, [column.long for column in self._columns], width)
-        last = len(self._columns) - 1
-        for row in self._rows:
-            line = Line()
-            for number, (cell, size, column) in enumerate(zip(row, widths, self._columns, strict=True)):
-                cut = Styled(_cut(cell, size), cell.style)
-                blanks = Styled(" " * (size - _places(cut)))
-                line += [blanks, cut] if column.right else [cut] if number == last else [cut, blanks]
-                if number < last:
-                    line.append(Styled(" " * GAP))
-            yield line
+        columns = [
+            Size(max((row[i] for row in sizes), default=0), column, i == 0) for i, column in enumerate(self._columns)
+        ]
+        limit = None if self._whole else width
+        for number, block in enumerate(blocks(columns, limit)):
+            if number:
+                yield Line()
+            widths = fitted([columns[i] for i in block], limit)
+            for row in self._rows:
+                yield self._line([row[i] for i in block], widths, [self._columns[i].right for i in block])
+
+    def _line(self, row: Sequence[Styled], widths: Sequence[int], right: Sequence[bool]) -> Line:
+        line, last = Line(), len(row) - 1
+        for number, (cell, size, is_right) in enumerate(zip(row, widths, right, strict=True)):
+            cut = Styled(_cut(cell, size), cell.style)
+            blanks = Styled(" " * (size - _places(cut)))
+            line += [blanks, cut] if is_right else [cut] if number == last else [cut, blanks]
+            if number < last:
+                line.append(Styled(" " * GAP))
+        return line
+
+
+class Size:
+    """The places that a column needs, and the least that it may get."""
+
+    def __init__(self, needed: int, column: Column, first: bool) -> None:
+        self.needed = needed
+        self.is_key = first or column.key
+        self.is_long = column.long and not self.is_key
+        self.may_be_cut = not (column.right or column.whole)
+        kept = NAME if self.is_key else LONG if self.is_long else TEXT
+        self.least = min(needed, kept) if self.may_be_cut else needed
 
 
 def _places(text: str) -> int:
@@ -87,10 +115,14 @@ def _cut(text: str, size: int) -> str:
     if _places(text) <= size:
         return text
     if text.isascii():
-        return text[: size - 1] + "…"
-    from rich.cells import set_cell_size
+        kept = text[: size - 1]
+    else:
+        from rich.cells import set_cell_size
 
-    return set_cell_size(text, size - 1) + "…"
+        kept = set_cell_size(text, size - 1)
+    if text[len(kept)].isdecimal():  # a part of a number would be another number
+        kept = _NUMBER.sub("", kept)
+    return kept + "…"
 
 
 def joined(cells: Iterable[Any]) -> Line:
@@ -101,13 +133,46 @@ def joined(cells: Iterable[Any]) -> Line:
     return line
 
 
-def fitted(widths: Sequence[int], long: Sequence[bool], limit: int) -> list[int]:
-    """Widths of columns that fit into `limit` cells. Of the columns that may be cut the widest is cut first; long
-    columns are cut before the others, and the first column last."""
-    found = list(widths)
-    places = range(len(found))
-    longs, others = [i for i in places if i and long[i]], [i for i in places if i and not long[i]]
-    steps = ((longs, NARROW), (others, NARROW), (longs, NARROWEST), (others, NARROWEST), ([0], NARROW), (places, 1))
+def blocks(columns: Sequence[Size], limit: int | None) -> list[list[int]]:
+    """The columns of each block, by number: one block if all columns have their least places within `limit`. Each block
+    has the names, and at least one other column."""
+    everything = list(range(len(columns)))
+
+    def fits(block: Sequence[int]) -> bool:
+        return limit is None or sum(columns[i].least for i in block) + GAP * (len(block) - 1) <= limit
+
+    keys = [i for i in everything if columns[i].is_key]
+    if fits(everything) or len(keys) == len(columns):
+        return [everything]
+    found = [keys]
+    for i in everything:
+        if columns[i].is_key:
+            continue
+        if found[-1] != keys and not fits([*found[-1], i]):
+            found.append(keys)
+        found[-1] = [*found[-1], i]
+    return found
+
+
+def fitted(columns: Sequence[Size], limit: int | None) -> list[int]:
+    """Widths of the columns of one block within `limit` places; None = no limit. Of the columns that may be cut the
+    widest is cut first, long texts before others, and names last. Columns that may not be cut can exceed the limit."""
+    found = [column.needed for column in columns]
+    if limit is None:
+        return found
+    texts = [i for i, column in enumerate(columns) if column.may_be_cut]
+    longs = [i for i in texts if columns[i].is_long]
+    keys = [i for i in texts if columns[i].is_key]
+    others = [i for i in texts if i not in longs and i not in keys]
+    steps = (
+        (longs, TEXT),
+        (others, TEXT),
+        (longs, LONG),
+        (keys, NAME),
+        (longs + others, NARROWEST),
+        (keys, NARROWEST),
+        (texts, 1),
+    )
     excess = sum(found) + GAP * (len(found) - 1) - limit
     for able, least in steps:
         while excess > 0 and (wider := [i for i in able if found[i] > least]):

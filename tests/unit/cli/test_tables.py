@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcs_scheduler.cli.output.sorting import in_order, natural
-from bcs_scheduler.cli.output.tables import GAP, Column, age_column, fitted, reason_column, table
+from bcs_scheduler.cli.output.tables import GAP, Column, Size, age_column, blocks, fitted, reason_column, table
 
 COLUMNS = (
     Column("NAME", lambda i: i["name"]),
@@ -50,26 +50,85 @@ def test_titles_can_be_left_out() -> None:
     assert lines([{"name": "a", "status": "b"}], 80, headers=False) == ["a  b"]
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 90), st.booleans()), min_size=1, max_size=9).flatmap(
-        lambda columns: st.tuples(st.just(columns), st.integers(3 * len(columns), 200))
-    )
+WIDE_TABLE = (
+    Column("NAME", lambda i: i["name"]),
+    Column("STATUS", lambda i: i["status"]),
+    Column("USED", lambda i: i["used"], right=True),
+    Column("LIMITS", lambda i: i["limits"], whole=True),
+    Column("FREE", lambda i: i["free"], right=True),
+    Column("WHY", lambda i: i["why"], long=True),
 )
-def test_widths_fit_and_nothing_is_cut_without_need(given: tuple[list[tuple[int, bool]], int]) -> None:
-    columns, limit = given
-    widths = [width for width, _ in columns]
-    found = fitted(widths, [long for _, long in columns], limit)
-    gaps = GAP * (len(columns) - 1)
-    assert sum(found) + gaps <= limit
-    assert all(1 <= new <= old for new, old in zip(found, widths, strict=True))
-    if sum(widths) + gaps <= limit:
-        assert found == widths
-    else:
-        assert sum(found) + gaps == limit
+ITEM = {"name": "shop", "status": "Running", "used": "123456", "limits": "cpus=8,mem=16384", "free": "9", "why": LONG}
+
+
+def wide_lines(width: int, **more: str) -> list[str]:
+    return [line.plain for line in table(WIDE_TABLE, [{**ITEM, **more}]).lines(width)]
+
+
+def test_numbers_are_never_cut_and_columns_without_room_follow_below() -> None:
+    assert wide_lines(60) == [
+        "NAME  STATUS     USED  LIMITS            FREE  WHY",
+        "shop  Running  123456  cpus=8,mem=16384     9  cannot start…",
+    ]
+    assert wide_lines(40) == [
+        "NAME  STATUS     USED  LIMITS",
+        "shop  Running  123456  cpus=8,mem=16384",
+        "",
+        "NAME  FREE  WHY",
+        "shop     9  cannot start /no/such/progr…",
+    ]
+    assert wide_lines(30)[::3] == ["NAME  STATUS     USED", "NAME  LIMITS            FREE", "NAME  WHY"]
+
+
+def test_a_number_without_any_room_is_whole_all_the_same() -> None:
+    assert [line for line in wide_lines(8) if "cpus" in line] == ["…  cpus=8,mem=16384"]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shown"),
+    [
+        ("http=31000, admin=31001", 20, "http=31000, admin=…"),
+        ("http=31000, admin=31001", 11, "http=31000…"),
+        ("12345 lack CPUs", 4, "…"),
+        ("at 10.20.30.40:8080", 14, "at …"),
+        ("\u4e2d\u6587 31000 ports", 8, "\u4e2d\u6587 …"),
+    ],
+)
+def test_a_text_is_not_cut_within_a_number(text: str, width: int, shown: str) -> None:
+    (line,) = table((Column("X", lambda i: i["x"]),), [{"x": text}], headers=False).lines(width)
+    assert line.plain == shown
+
+
+NUMBER, LONG_TEXT, TEXT = (Column("", str, right=True), Column("", str, long=True), Column("", str))
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 90), st.sampled_from((NUMBER, LONG_TEXT, TEXT))), min_size=1, max_size=9),
+    st.integers(8, 200),
+)
+def test_blocks_fit_and_nothing_is_cut_without_need(given: list[tuple[int, Column]], limit: int) -> None:
+    columns = [Size(needed, column, number == 0) for number, (needed, column) in enumerate(given)]
+    parts = blocks(columns, limit)
+    assert sorted({i for part in parts for i in part}) == list(range(len(columns)))
+    assert all(part[0] == 0 and (len(part) > 1 or len(columns) == 1) for part in parts)
+    for part in parts:
+        shown = [columns[i] for i in part]
+        found = fitted(shown, limit)
+        gaps = GAP * (len(part) - 1)
+        assert all(1 <= new <= old.needed for new, old in zip(found, shown, strict=True))
+        assert all(new == old.needed for new, old in zip(found, shown, strict=True) if not old.may_be_cut)
+        if sum(column.needed for column in shown) + gaps <= limit:
+            assert found == [column.needed for column in shown]
+        elif sum(column.least for column in shown) + gaps <= limit:
+            assert sum(found) + gaps == limit
+            assert all(new >= old.least for new, old in zip(found, shown, strict=True))
+        else:
+            assert len(part) <= 2, "only a number that is wider than the terminal exceeds it"
 
 
 def test_the_name_is_cut_last() -> None:
-    assert fitted([31, 10, 6, 40], [False, False, False, True], 60)[0] == 31
+    sizes = [Size(31, TEXT, True), Size(10, TEXT, False), Size(6, TEXT, False), Size(40, LONG_TEXT, False)]
+    assert fitted(sizes, 60)[0] == 31
 
 
 def test_natural_order() -> None:

@@ -203,7 +203,7 @@ def _grids(parts: Sequence[Part], shape: Shape, everywhere: bool) -> list[Grid]:
 
 
 def _prefixed(column: Column, prefix: str) -> Column:
-    return column._replace(cell=lambda item: f"{prefix}{column.cell(item)}")
+    return column._replace(cell=lambda item: f"{prefix}{column.cell(item)}", key=True)
 
 
 def _print(session: Session, parts: list[Part], shape: Shape, everywhere: bool) -> None:

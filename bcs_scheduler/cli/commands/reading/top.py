@@ -145,7 +145,7 @@ KINDS: dict[str, tuple[Callable[[Session, str | None], list[Json]], Sequence[Col
         _agents,
         (Column("NAME", lambda i: i["agent"]), Column("STATUS", _agent_status), *NUMBERS),
     ),
-    "applications": (_applications, (NAMESPACE, Column("APPLICATION", lambda i: i["application"]), *NUMBERS)),
+    "applications": (_applications, (NAMESPACE, Column("APPLICATION", lambda i: i["application"], key=True), *NUMBERS)),
     "namespaces": (_namespaces, (NAMESPACE, *NUMBERS)),
     "taskgroups": (
         _taskgroups,

@@ -21,7 +21,7 @@ def print_runs(session: Session, runs: list[dict[str, Any]], differences: list[d
     session.show(table([*whole, *_columns()], [{**one, **one["total"]} for one in runs]))
     rows = [{"group": name, "run": one["name"], **row} for one in runs for name, row in one["groups"].items()]
     session.say("")
-    heads = [Column("QUEUE", lambda one: one["group"]), Column("RUN", lambda one: one["run"])]
+    heads = [Column("QUEUE", lambda one: one["group"]), Column("RUN", lambda one: one["run"], key=True)]
     order = sorted(rows, key=lambda row: str(row["group"]))
     session.show(table([*heads, *_columns(), Column("SERVED", _cell("served", "{:.1%}"), right=True)], order))
     if differences:
@@ -30,7 +30,7 @@ def print_runs(session: Session, runs: list[dict[str, Any]], differences: list[d
 
 
 def _print_differences(session: Session, differences: list[dict[str, Any]]) -> None:
-    heads = [Column("DIFFERENCE", lambda one: one["name"]), Column("QUEUE", lambda one: one["group"])]
+    heads = [Column("DIFFERENCE", lambda one: one["name"]), Column("QUEUE", lambda one: one["group"], key=True)]
     heads += [
         Column(title, lambda one, key=key: f"{100 * one[key]:+.1f}%" if key in one else "", right=True)  # type: ignore[misc]
         for title, key in SHARES

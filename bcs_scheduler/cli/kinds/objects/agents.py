@@ -117,7 +117,7 @@ def _no_document(session: Session, document: Document, options: object) -> Accep
 AGENT_OPERATIONS = Operations(_no_document, _no_document, _delete)
 AGENT_COLUMNS: Sequence[Column] = (
     Column("NAME", lambda a: a.get(NAME) or a.get("hostname")),
-    Column("IP", lambda a: a.get("ip")),
+    Column("IP", lambda a: a.get("ip"), whole=True),
     Column("STATUS", lambda a: status_text(agent_status(a))),
     Column("CPU", lambda a: _share(a.get("cpuused"), a.get("cputotal")), right=True),
     Column("MEMORY MB", lambda a: _share(a.get("memused"), a.get("memtotal")), right=True),
@@ -144,7 +144,7 @@ CLUSTER: Sequence[Column] = (
 )
 SERVERS: Sequence[Column] = (
     Column("SERVER", lambda s: s["server"]),
-    Column("ADDRESS", lambda s: f"{s['hostname'] or s['ip']}:{s['port']}"),
+    Column("ADDRESS", lambda s: f"{s['hostname'] or s['ip']}:{s['port']}", whole=True),
     Column("VERSION", lambda s: s["version"]),
     Column("CLUSTER", lambda s: s["cluster"]),
 )

@@ -74,7 +74,7 @@ def _exit_codes(message: Json) -> str:
 
 
 COMMAND_COLUMNS: Sequence[Column] = (
-    Column("ID", lambda c: c["id"]),
+    Column("ID", lambda c: c["id"], whole=True),
     Column("TYPE", lambda c: c["type"]),
     Column("STATE", lambda c: status_text(c["state"])),
     Column("ANSWERED", _answered, right=True),

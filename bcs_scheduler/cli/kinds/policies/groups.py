@@ -38,7 +38,7 @@ POD_GROUP_COLUMNS = (
     Column("STATUS", lambda g: g["status"]["phase"]),
     Column("MIN-MEMBER", lambda g: g["spec"]["minMember"], right=True),
     Column("RUNNING", lambda g: g["status"]["running"], right=True),
-    Column("MIN-TASK-MEMBER", _by_member),
+    Column("MIN-TASK-MEMBER", _by_member, whole=True),
     age_column("AGE", _created),
     time_column("CREATED", _created),
     Column("MEMBERS", _members, long=True),

@@ -31,7 +31,7 @@ MANAGED_COLUMNS = (
     Column("NAME", lambda m: m["metadata"]["name"]),
     Column("MANAGER", lambda m: m["spec"]["manager"]),
     Column("STATE", lambda m: m["status"]["state"]),
-    Column("TASKS", lambda m: _numbers(m["status"]["tasks"])),
+    Column("TASKS", lambda m: _numbers(m["status"]["tasks"]), whole=True),
     age_column("AGE", _created),
     Column("QUEUE", lambda m: m["spec"]["queue"], wide=True),
     Column("QUEUE-STATE", lambda m: m["status"]["queueState"], wide=True),

@@ -38,8 +38,8 @@ def _namespaces(queue: Json) -> str:
 QUEUE_COLUMNS = (
     Column("NAME", lambda q: q["metadata"]["name"]),
     Column("WEIGHT", lambda q: q["spec"]["weight"], right=True),
-    Column("GUARANTEE", lambda q: _amounts(q, "guarantee")),
-    Column("CAPABILITY", lambda q: _amounts(q, "capability")),
+    Column("GUARANTEE", lambda q: _amounts(q, "guarantee"), whole=True),
+    Column("CAPABILITY", lambda q: _amounts(q, "capability"), whole=True),
     Column("TASKGROUPS", lambda q: q["status"]["taskgroups"], right=True),
     Column("USED", _used, wide=True),
     Column("RECLAIMABLE", lambda q: "yes" if q["spec"]["reclaimable"] else "no", wide=True),

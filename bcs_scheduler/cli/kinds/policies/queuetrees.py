@@ -34,11 +34,11 @@ def _state(queue: Json) -> str:
 
 
 TREE_COLUMNS = (
-    Column("NAME", lambda q: q["name"]),
+    Column("NAME", lambda q: q["name"], key=True),
     Column("STATE", _state),
-    Column("GUARANTEED", lambda q: amounts(q["spec"]["guaranteed"])),
-    Column("USED", lambda q: amounts(q["status"]["used"])),
-    Column("MAX", lambda q: amounts(q["spec"]["max"])),
+    Column("GUARANTEED", lambda q: amounts(q["spec"]["guaranteed"]), whole=True),
+    Column("USED", lambda q: amounts(q["status"]["used"]), whole=True),
+    Column("MAX", lambda q: amounts(q["spec"]["max"]), whole=True),
     Column("APPLICATIONS", lambda q: q["status"]["applications"], right=True),
     Column("TASKGROUPS", lambda q: q["status"]["taskgroups"], right=True),
     Column("RUNNING", lambda q: q["status"]["runningApplications"], right=True, wide=True),

@@ -44,7 +44,7 @@ EVENTS = (
     Column("ID", lambda event: event["id"], wide=True, right=True),
     time_column("TIME", lambda event: event["time"]),
 )
-CLOCK = Column("TIME", lambda event: local_time(event["time"]))
+CLOCK = Column("TIME", lambda event: local_time(event["time"]), whole=True)
 """In place of the age in a stream of events: a printed age does not grow."""
 LISTED, FOLLOWED = 500, 20
 """Number of events without --last: in a list, and before the new events of -w."""
