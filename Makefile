@@ -54,6 +54,7 @@ endef
 
 $(READY): setup.cfg pyproject.toml
 	$(make_environment)
+	@echo "Installing the Python packages into $(VENV): once, in about a minute."
 	$(BIN)/python -m pip install --quiet -e '.[test]'
 	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
 	@touch $@
@@ -61,6 +62,7 @@ $(READY): setup.cfg pyproject.toml
 # Installs the packages of $(READY) too: one run of pip for both.
 $(DEV_READY): setup.cfg pyproject.toml
 	$(make_environment)
+	@echo "Installing the Python packages into $(VENV): once, in about a minute."
 	$(BIN)/python -m pip install --quiet -e '.[test,dev]'
 	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
 	@touch $(READY) $@

@@ -22,6 +22,10 @@ INSTANCES = 4
 START, FOLLOW, ROLL = 25.0, 10.0, 40.0
 """Seconds: until the first version answers, until endpoints are current, for an update or a rollback."""
 PAUSE = 0.05
+MILESTONES = (
+    "DeploymentLaunched", "UpdateStarted", "StepStarted", "UpdateFinished", "UpdateGoingBack", "UpdateWentBack",
+)  # fmt: skip
+"""The events of a deployment that tell how its updates went."""
 
 T = TypeVar("T")
 
@@ -125,7 +129,7 @@ def show_rollouts(stage: Stage) -> None:
         stage.say(words)
         stage.until(ROLL, lambda: _answering(stage.client, "shop v2"), "the previous version does not answer")
     stage.bcs("rollout", "history", "shop")
-    stage.bcs("get", "events", "--for", "deployment/shop", "-o", "table")
+    stage.bcs("get", "events", "--for", "deployment/shop", "--reason", ",".join(MILESTONES), "-o", "table")
 
 
 def _answering(client: Client, wanted: str) -> bool | None:

@@ -53,8 +53,10 @@ WEB = Executed(("bcs apply -f conf/examples/web.json --wait",), ("bcs delete web
 TABLE: dict[str, Excluded | Executed] = {
     "README.md: make demo #": Executed(),
     "README.md: make venv &&": Executed(),
+    "README.md: bcs-scheduler dev": Executed(),
     "README.md: . .venv/bin/activate": Executed(),
-    "README.md: bcs apply -f": Executed(),
+    "README.md: bcs apply -f": Executed((), ("rm v2.json",)),
+    "README.md: bcs scale web": Executed(),
     "README.md: bcs-scheduler serve --config": Excluded(OTHER_HOSTS),
     "docs/api.md: S=http://127.0.0.1:8080/v4/scheduler/mesos": Executed((), ("bcs delete web -n default --wait",)),
     "docs/benchmarks.md: python -m benchmarks": Excluded(MEASUREMENT),
@@ -215,8 +217,9 @@ def named(name: str) -> Block:
 
 def started(desk: Desk) -> str:
     """The address of `bcs-scheduler dev` in the first terminal; the second one knows it."""
-    for line in named("README.md: make venv &&").commands:
-        desk.first.type(line)
+    for name in ("README.md: make venv &&", "README.md: bcs-scheduler dev"):
+        for line in named(name).commands:
+            desk.first.type(line)
     shown = desk.first.until("to start without objects.")
     url = re.search(r"^api (http://\S+)$", shown, re.MULTILINE)
     assert url is not None
@@ -242,7 +245,7 @@ def test_gangs_groups_and_priority_classes(empty_desk: Desk) -> None:
 def test_the_readme_and_all_other_blocks_work_in_two_terminals(desk: Desk) -> None:
     url = started(desk)
     for block in blocks(Executed):
-        if block.lines[0].startswith("make") or block.file == "docs/policies.md":
+        if block.lines[0].startswith(("make", "bcs-scheduler dev")) or block.file == "docs/policies.md":
             continue
         entry = TABLE[block.name]
         assert isinstance(entry, Executed)
@@ -278,7 +281,9 @@ def type_line(terminal: TypingTerminal, line: str, block: Block) -> None:
         assert max(map(len, shown.splitlines()[1:])) <= WIDE, (line, shown)
         _, narrow = terminal.run(f"stty cols {NARROW}; {line.partition('#')[0]}; stty cols {WIDE}")
         assert max(map(len, narrow.splitlines()[1:])) <= NARROW, (line, narrow)
-    if line.startswith("curl"):
+    if line.startswith("curl") and block.file == "README.md":
+        assert "\nweb v1 taskgroup 0 on " in shown, shown
+    elif line.startswith("curl"):
         answer, _ = json.JSONDecoder().raw_decode(shown[shown.rindex('{"result"') :])
         allowed = (DONE, NOT_FOUND) if any(word in line for word in PLACEHOLDERS) else (DONE,)
         assert answer["code"] in allowed, (line, answer)
