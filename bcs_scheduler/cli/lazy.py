@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from bcs_scheduler.cli.habits.commands import INSTEAD
+from bcs_scheduler.cli.habits.commands import INSTEAD, no_command
 from bcs_scheduler.cli.options import ConnectionOption
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Raises UsageError with the way to do it here for a command of another command line."""
         if args and args[0] in INSTEAD and args[0] not in cast(LazyCommands, self.commands).entries:
-            ctx.fail(f"there is no command {args[0]!r}: {INSTEAD[args[0]]}.")
+            ctx.fail(no_command(args[0]))
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -40,6 +40,7 @@ COMMANDS: Sections = {
         "describe": Entry(f"{READING}.describe", "describe", "Show one object in detail."),
         "explain": Entry(f"{READING}.describe", "explain", "Show why a workload is not running."),
         "story": Entry(f"{READING}.describe", "story", "Show the events of an object by cause."),
+        "events": Entry(f"{READING}.get", "events", "List events, or follow them."),
         "top": Entry(f"{READING}.top", "top", "Show used and allocated resources."),
         "wait": Entry(f"{CHANGING}.transactions", "wait", "Wait for a workload or a transaction."),
         "cancel": Entry(f"{CHANGING}.transactions", "cancel", "Cancel a transaction."),

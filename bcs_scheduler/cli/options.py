@@ -12,6 +12,8 @@ import click
 
 from bcs_scheduler.cli.client.types import DEFAULT_NAMESPACE, DEFAULT_SERVER
 from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.habits.commands import INSTEAD, no_command
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.output.formats import FormType
 from bcs_scheduler.cli.session import Session
 
@@ -78,7 +80,20 @@ def context_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 
 class WholeHelp(click.Group):
-    """A group whose --help shows the descriptions of its commands in full."""
+    """A group whose --help shows the descriptions of its commands in full. Commands and kinds of others are answered
+    with the way here."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError (of click)."""
+        if args and args[0] not in self.commands:
+            path = f"{self.name} {args[0]}"
+            if path in INSTEAD:
+                ctx.fail(no_command(path))
+            if self.name == "create" and (instead := instead_of_kind(args[0])):
+                ctx.fail(f"{instead}.")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shown = [(name, command) for name in self.list_commands(ctx) if not (command := self.commands[name]).hidden]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound, UsageError
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from store.keys import commanded, nanoseconds_of, taskgroup_name, taskgroup_parts, transaction_name
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def find_owner(client: Client, namespace: str, text: str) -> tuple[str, str]:
     if slash:
         if head.lower() not in OWNERS or not name:
             raise UsageError(
-                f"{text!r}: unknown kind before the slash; known: {', '.join(dict.fromkeys(OWNERS.values()))}"
+                instead_of_kind(head)
+                or f"{text!r}: unknown kind before the slash; known: {', '.join(dict.fromkeys(OWNERS.values()))}"
             )
         return OWNERS[head.lower()], name
     try:

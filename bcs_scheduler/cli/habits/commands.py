@@ -1,10 +1,11 @@
-"""Commands of kubectl, docker and nomad that have another name here."""
+"""Commands and values of options of kubectl, docker and nomad that have another form here."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 DRY_RUN = "--dry-run="
+PATCH = "`bcs edit KIND/NAME` and `bcs patch KIND/NAME -p PATCH` change the document, also of a running workload"
 INSTEAD: Mapping[str, str] = {
     "alloc": "`bcs get taskgroups` lists taskgroups, `bcs logs`, `exec` and `describe` take their names",
     "annotate": "`bcs patch KIND/NAME -p 'metadata: {annotations: {KEY: VALUE}}'` sets an annotation",
@@ -12,20 +13,36 @@ INSTEAD: Mapping[str, str] = {
     "auth": "the token decides on rights; `bcs-scheduler token` makes tokens",
     "autoscale": "the number of taskgroups is changed by `bcs scale`",
     "cluster-info": "`bcs get servers` and `bcs get cluster` show the schedulers and the resources of the cluster",
+    "config get-clusters": "`bcs config get-contexts` lists contexts, each with its server",
+    "config get-users": "`bcs config get-contexts -o wide` lists contexts, each with its files of credentials",
+    "config set-cluster": "`bcs config set-context NAME --server URL` sets the server of a context",
+    "config set-credentials": "`bcs config set-context NAME --token-file FILE` sets the credentials of a context",
+    "debug": "`bcs explain NAME` shows why a workload does not run, and `bcs exec -it TASKGROUP -- sh` opens a shell",
     "expose": "a document of kind service publishes the ports of a workload: `bcs examples service.json` prints one",
     "inspect": "`bcs describe KIND/NAME` shows an object, `bcs get KIND/NAME -o json` all of its fields",
     "job": "`bcs apply -f FILE` starts workloads, `bcs get all` lists them",
     "kill": "`bcs signal TASKGROUP SIGNAL` sends a signal, `bcs delete NAME` ends a workload",
     "node": "`bcs get agents` lists agents; `bcs drain`, `cordon` and `uncordon` take their names",
+    "plan": "`bcs apply -f FILE --dry-run` shows the plan, and `bcs diff -f FILE` the changes of the document",
+    "proxy": "`bcs port-forward NAME PORT` leads to ports of taskgroups; the API and the console need no proxy",
     "ps": "`bcs get taskgroups` lists taskgroups",
     "replace": "`bcs apply -f FILE` replaces the documents of existing objects",
     "rm": "`bcs delete NAME` deletes a workload",
+    "set env": f"{PATCH}; `bcs env` sets a variable of running tasks until they are replaced",
+    "set resources": PATCH,
+    "set selector": PATCH,
     "start": "`bcs scale NAME N` starts a stopped workload",
+    "stats": "`bcs top taskgroups -w` shows the resources that taskgroups use",
     "status": "`bcs get all` lists workloads, `bcs describe KIND/NAME` shows one",
     "stop": "`bcs scale NAME 0` stops a workload and keeps it",
     "undo": "`bcs rollback NAME` returns to the previous version",
 }
-"""The way here, by the word of the other command line."""
+"""The way here, by the command of the other command line."""
+
+
+def no_command(path: str) -> str:
+    """The sentence for a command of `INSTEAD`."""
+    return f"there is no command {path!r}: {INSTEAD[path]}."
 
 
 def rewritten(arguments: Sequence[str]) -> list[str]:

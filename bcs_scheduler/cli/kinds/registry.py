@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES, Describe, Read
 from bcs_scheduler.cli.kinds.lazy import LazyTable
 from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS as DOCUMENT_KINDS
@@ -189,7 +191,8 @@ NAMESPACED = (
 
 
 def known_kind(session: Session, word: str) -> str:
-    """A key of COLUMNS, or the name of a registered kind. Raises click.BadParameter."""
+    """A key of COLUMNS, or the name of a registered kind. Raises click.BadParameter, and UsageError for a kind of
+    others."""
     if word in COLUMNS:
         return word
     from difflib import get_close_matches
@@ -200,6 +203,8 @@ def known_kind(session: Session, word: str) -> str:
 
     kind = registered_kind(session, word)
     if kind is None:
+        if instead := instead_of_kind(word):
+            raise UsageError(instead)
         near = get_close_matches(word.lower(), (*COLUMNS, *ALIASES), n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise click.BadParameter(f"unknown kind {word!r}{hint}; {advise('list_kinds')}")

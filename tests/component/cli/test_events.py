@@ -133,3 +133,22 @@ def test_the_story_is_made_of_events(server: StandIn, bcs: Any) -> None:
     story = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)["story"]
     assert [line["text"] for line in story] == ["begin: LAUNCH of x: launching 2", "placed: on agent0"]
     assert [request.query["owner"] for request in server.seen if request.path == PATH] == ["web"]
+
+
+def test_events_is_a_command_of_its_own(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/events", ok([]))
+    server.on("GET", PATH, ok([event(1)]))
+    for arguments, expected in (
+        (("web",), {"owner": "web"}),
+        (("deploy/web",), {"owner": "web"}),
+        (("--for", "svc/web", "--level", "error"), {"kind": "service", "name": "web", "level": "error"}),
+        (("--types=Warning",), {"level": "warning"}),
+        (("--types", "Normal,Warning", "--last", "3"), {"level": "info", "last": "3"}),
+        (("--reason", "Lost"), {"reason": "Lost"}),
+    ):
+        result = bcs("events", *arguments, "-o", "table", "--no-headers")
+        assert result.code == 0 and result.out.split()[2] == "taskgroup/web-0", result.err
+        assert server.seen[-1].query == {"limit": "500", "last": "500", **expected}
+    assert bcs("events", "-A").code == 0 and server.seen[-1].path == "/events"
+    for wrong in (("app/web", "--for", "app/web"), ("--types", "Normal"), ("web", "--for", "app/web")):
+        assert bcs("events", *wrong).code == 2

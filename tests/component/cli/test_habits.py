@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bcs_scheduler.cli.habits.commands import INSTEAD, rewritten
+from bcs_scheduler.cli.habits.kinds import KINDS
 from bcs_scheduler.cli.habits.options import RUN
+from bcs_scheduler.cli.kinds.base import ALIASES
+from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
 from bcs_scheduler.cli.main import COMMANDS
-from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok, taskgroup
+from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok, taskgroup, write
 
 
 @pytest.fixture(autouse=True)
@@ -52,11 +57,47 @@ def test_commands_of_others_are_answered_with_the_way_here(bcs: Any) -> None:
     known = {name for section in COMMANDS.values() for name in section}
     assert not known & set(INSTEAD)
     for word, way in INSTEAD.items():
-        result = bcs(word, "x")
+        result = bcs(*word.split(), "x")
         assert result.code == 2 and way.split("`")[0] in result.err.replace("\n", " "), word
     assert "bcs reschedule web-1" in bcs("delete", "pod", "web-1").err
     assert "bcs reschedule web-1" in bcs("delete", "pod/web-1").err
     assert "kubectl kustomize folder | bcs apply -f -" in bcs("apply", "-k", "folder").err
+
+
+WORDS = sorted(word for words in KINDS for word in words)
+
+
+@pytest.mark.parametrize("word", ["jobs", "cronjobs", "hpa", "ingress", "rs", "sts", "pvc", "roles", "crd"])
+def test_kinds_of_others_are_answered_in_one_sentence(server: StandIn, bcs: Any, tmp_path: Path, word: str) -> None:
+    server.on("GET", "/crr", ok([]))
+    document = write(tmp_path, {"kind": word.capitalize(), "metadata": {"name": "x"}})
+    for command in (
+        ("get", word),
+        ("get", f"{word}.batch/x"),
+        ("get", f"deployments,{word}"),
+        ("describe", word, "x"),
+        ("delete", word, "x"),
+        ("delete", f"{word}/x"),
+        ("logs", f"{word}/x"),
+        ("wait", f"{word}/x", "--for=condition=complete"),
+        ("events", "--for", f"{word}/x"),
+        ("apply", "-f", document),
+    ):
+        result = bcs(*command)
+        assert result.code == 2 and not result.out, command
+        assert re.search(rf"there is no kind '{word}(\.batch)?': \S", result.err, re.IGNORECASE), result.err
+    assert not [request for request in server.seen if request.method != "GET"]
+
+
+def test_no_kind_is_known_and_answered() -> None:
+    assert not set(WORDS) & {*ALIASES, *COLUMNS, *DELETABLE}
+    assert len(WORDS) == len(set(WORDS))
+
+
+def test_a_registered_kind_wins_over_the_answer(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/crr", ok([{"spec": {"names": {"kind": "Ingress"}}}]))
+    server.on("GET", "/crd/namespaces/defaultGroup/Ingress", ok([]))
+    assert bcs("get", "ingress", "-o", "json").out == "[]\n"
 
 
 def test_wait_takes_the_conditions_of_kubectl(server: StandIn, bcs: Any) -> None:

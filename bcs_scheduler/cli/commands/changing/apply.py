@@ -15,6 +15,7 @@ from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
 from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
 from bcs_scheduler.cli.habits.arguments import joined, owner_argument
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE, OPERATIONS, operations_of
@@ -292,7 +293,10 @@ def _kind_of(session: Session, word: str) -> str | None:
         return DELETABLE[word.lower()]
     listed = kind_of(word)
     if listed not in COLUMNS:
-        return registered_kind(session, word)
+        kind = registered_kind(session, word)
+        if kind is None and (instead := instead_of_kind(word)):
+            raise UsageError(f"{instead}; {advise('delete_application', name=word)}")
+        return kind
     one = next((known for known, many in ALIASES.items() if many == listed and known in DELETABLE), None)
     if one is None:
         raise UsageError(f"{listed} are not deleted by this command; {advise('delete_application', name=word)}")

@@ -7,32 +7,29 @@ from typing import Any, TypeVar
 
 import click
 
-from bcs_scheduler.cli.commands.completing import kinds_and_names
+from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
 from bcs_scheduler.cli.options import Duration, connection_options, examples, list_options, pass_session
 from bcs_scheduler.cli.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def event_options(command: Command) -> Command:
-    """Options for events."""
-    for flags, extra, text in (
-        (("--last",), {"type": click.IntRange(0, 100_000), "metavar": "N"}, "For events: show the newest N."),
-        (("--since",), {"type": Duration()}, "For events: show those of the last 90s, 10m, 2h, …"),
-        (("--reason",), {"metavar": "REASON,…"}, "For events: show those with one of these reasons."),
-        (
-            ("--level",),
-            {"type": click.Choice(["info", "warning", "error"])},
-            "For events: show those of this level and above.",
-        ),
-        (
-            ("--for",),
-            {"metavar": "KIND/NAME"},
-            "For events: show those of one object; of a workload with its taskgroups.",
-        ),
-    ):
-        command = click.option(*flags, "event_" + flags[0].removeprefix("--"), help=text, **extra)(command)
-    return command
+def event_options(begin: str) -> Callable[[Command], Command]:
+    """Options for events. `begin`: begin of their help texts, before a verb."""
+
+    def add(command: Command) -> Command:
+        for flag, extra, text in (
+            ("--last", {"type": click.IntRange(0, 100_000), "metavar": "N"}, "the newest N."),
+            ("--since", {"type": Duration()}, "those of the last 90s, 10m, 2h, …"),
+            ("--reason", {"metavar": "REASON,…"}, "those with one of these reasons."),
+            ("--level", {"type": click.Choice(["info", "warning", "error"])}, "those of this level and above."),
+            ("--for", {"metavar": "KIND/NAME"}, "those of one object; of a workload with its taskgroups."),
+        ):
+            name = "event_" + flag.removeprefix("--")
+            command = click.option(flag, name, help=f"{begin} {text}", **extra)(command)
+        return command
+
+    return add
 
 
 @click.command(
@@ -57,7 +54,7 @@ def event_options(command: Command) -> Command:
 )
 @click.option("-w", "--watch", is_flag=True, help="Poll, and print again after each change.")
 @click.option("--show-labels", is_flag=True, help="Show the labels of the objects as the last column of tables.")
-@event_options
+@event_options("For events: show")
 @list_options
 @connection_options
 @pass_session
@@ -99,3 +96,49 @@ def get(
         headers=not no_headers,
         labels=show_labels,
     )
+
+
+LEVELS = {frozenset({"warning"}): "warning", frozenset({"normal", "warning"}): "info"}
+"""Levels by the types of events that kubectl knows."""
+
+
+def _level(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """The level for --types of kubectl. Raises BadParameter."""
+    if value is None:
+        return None
+    level = LEVELS.get(frozenset(value.lower().split(",")))
+    if level is None:
+        raise click.BadParameter("types are Warning, which shows errors too, or Normal,Warning")
+    return level
+
+
+@click.command(
+    epilog=examples(
+        "bcs events", "bcs events deployment/web --since 1h", "bcs events -A --level warning", "bcs events web -w"
+    )
+)
+@click.argument("about", required=False, metavar="[[KIND/]NAME]", shell_complete=owner_names)
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Show events of all namespaces.")
+@click.option("-w", "--watch", is_flag=True, help="Follow new events.")
+@click.option("--types", callback=_level, hidden=True, help="Types of events, as kubectl names them.")
+@event_options("Show")
+@list_options
+@connection_options
+@pass_session
+def events(
+    session: Session, /, about: str | None, everywhere: bool, watch: bool, types: str | None, **given: Any
+) -> None:
+    """List the events of the namespace, or of one object. NAME alone is a workload.
+
+    `bcs get events` does the same. `bcs story` shows the events of an object under their causes.
+    """
+    from bcs_scheduler.cli.kinds.workloads.events import show_events
+    from bcs_scheduler.cli.listing import chosen_shape
+
+    shape = chosen_shape(**{name: given.pop(name) for name in ("output", "sort_by", "no_headers")})
+    if about and "/" in about:
+        if given["event_for"]:
+            raise click.UsageError("give the object once: as KIND/NAME or with --for")
+        about, given["event_for"] = None, about
+    given["event_level"] = given["event_level"] or types
+    show_events(session, None if everywhere else session.namespace, about, watch, shape, given)

@@ -9,6 +9,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, verb
 from bcs_scheduler.cli.errors import NotFound, UsageError
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import counted, duration, pairs, when
@@ -199,21 +200,20 @@ def unknown_kinds(session: Session, documents: Sequence[Document]) -> list[Usage
     unknown = {document.kind for document in documents} - {*KINDS, *coming}
     if unknown:
         unknown -= set(_registered(session))
-    known = f"{', '.join(KINDS)}, and registered kinds"
     return [
-        UsageError(
-            f"{each.source}: {each.kind.lower()}/{each.name}: kind: {each.kind!r} is not known{_meant(each.kind)}; "
-            f"known: {known}"
-        )
+        UsageError(f"{each.source}: {each.kind.lower()}/{each.name}: kind: {_not_known(each.kind)}")
         for each in documents
         if each.kind in unknown
     ]
 
 
-def _meant(kind: str) -> str:
-    """A hint at the kind that differs in capitals only, as the kinds of Kubernetes do; empty if there is none."""
+def _not_known(kind: str) -> str:
+    """With a hint at the kind that differs in capitals only, as the kinds of Kubernetes do."""
+    if instead := instead_of_kind(kind):
+        return instead
     found = next((known for known in KINDS if known.lower() == kind.lower()), "")
-    return f" (did you mean {found}?)" if found else ""
+    hint = f" (did you mean {found}?)" if found else ""
+    return f"{kind!r} is not known{hint}; known: {', '.join(KINDS)}, and registered kinds"
 
 
 def read_namespaces(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:

@@ -10,7 +10,9 @@ from typing import Any
 from bcs_scheduler.cli.client.lookup import find_taskgroup, find_transaction, name_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import TimedOut, Unreachable, UsageError
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES
+from bcs_scheduler.cli.kinds.registry import COLUMNS
 from bcs_scheduler.cli.listing import Shape, print_list
 from bcs_scheduler.cli.output.data import print_form
 from bcs_scheduler.cli.output.formats import Form
@@ -84,6 +86,8 @@ def _object(session: Session, text: str) -> dict[str, str]:
     word, _, name = text.partition("/")
     plural = ALIASES.get(word.lower(), word.lower())
     kind = next((known for known, many in ALIASES.items() if many == plural and known + "s" == many), plural)
+    if plural not in COLUMNS and (instead := instead_of_kind(word)):
+        raise UsageError(instead)
     if not name or not kind:
         raise UsageError(f"--for takes KIND/NAME, such as application/web, not {text!r}")
     if kind in OWNERS:
