@@ -17,6 +17,9 @@ from transactions.base import Refused
 REFERENCE = "secret::"
 """A value ``secret::<name>||<key>`` stands for the value of this key in a secret of the namespace."""
 
+UNFETCHED = ("ftp", "ftps")
+"""Types of items of configmaps that no agent fetches."""
+
 Source = tuple[str, str]
 """Kind (configmap or secret) and key of an object that something is taken from."""
 
@@ -176,6 +179,8 @@ class _Lookup:
         if value is None:
             self._miss("configmap", name, item.key, found is not None)
             value = ConfigItem()
+        if value.type in UNFETCHED:
+            self.missing.append(f"configmap {key}: key {item.key!r} is behind {value.type}, which agents do not fetch")
         if value.type == "file":
             return Content(item, data=value.content)
         return Content(item, url=value.content, user=self._value(value.user), password=self._value(value.password))

@@ -19,9 +19,10 @@ MessageStatus = Literal["staging", "running", "success", "failed"]
 
 class ConfigItem(Part, frozen=True, kw_only=True):
     """One item of a configmap. With `type` file, `content` is base64; with http or https, `content` is a URL that is
-    fetched on the agent, with basic authentication if `user` is given."""
+    fetched on the agent, with basic authentication if `user` is given. Items of type ftp and ftps are kept for their
+    owners; no agent fetches them."""
 
-    type: Literal["file", "http", "https"] = "file"
+    type: Literal["file", "http", "https", "ftp", "ftps"] = "file"
     content: str = ""
     user: str = ""
     password: str = ""

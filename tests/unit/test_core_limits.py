@@ -184,3 +184,20 @@ def test_the_replacement_of_one_that_ended_before_it_was_told_has_the_new_limits
     lab.offer()
     lab.wait(5)
     assert lab.group().status == "Staging" and lab.group().version == lab.application.version
+
+
+def test_requests_that_the_document_leaves_out_stay() -> None:
+    """As in the original: a document with limits only raises them in place."""
+    lab = running(1, containers=containers(100))
+    before = lab.group().id
+    wanted = version(1, containers=containers(400, request=400))
+    left_out = (frozenset({"cpus", "mem", "disk", "gpus"}),)
+    reply = lab.ask(requests.UpdateApplication(version=wanted, resources_only=True, requests_left_out=left_out))
+    assert reply.error == "" and lab.group().id == before
+    newest = lab.core.state.version("default/web", lab.application.version)
+    assert newest is not None
+    (container,) = newest.containers
+    assert (container.requests.cpus, container.limits.cpus) == (100, 400)
+    low = version(1, containers=containers(50, request=50))
+    reply = lab.ask(requests.UpdateApplication(version=low, resources_only=True, requests_left_out=left_out))
+    assert reply.problems[0].path == "$.spec.template.spec.containers[0].resources.limits"

@@ -116,7 +116,7 @@ def test_a_repeated_item_counts_once() -> None:
         ("a|b", ["a", "xbx"], ["c"]),
         ("(?i)SSD", ["ssd", "an SSD"], ["hdd"]),
         ("ssd*", ["ssd", "ssd-nvme"], ["an ssd", "ss"]),
-        ("zone1", ["zone1"], ["zone12"]),
+        ("zone1", ["zone1", "a-zone12"], ["zone2"]),
         ("re:z[0-9]", ["z1"], ["z12", "az1"]),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.documents.engine import PARAMETERS
+from bcs_scheduler.api.documents.engine import honours
 from bcs_scheduler.api.documents.parts.addresses import to_reserved
 from bcs_scheduler.api.documents.parts.checks import effective_checks, payload_of
 from bcs_scheduler.api.documents.parts.constraints import to_constraints
@@ -134,7 +134,7 @@ def _container(document: ContainerDocument, pod: PodSpec) -> Container:
         stdin_once=document.stdin_once,
         tty=document.tty,
         hostname="" if document.hostname and network_mode(pod) == "HOST" else document.hostname,
-        parameters=tuple((p.key, p.value) for p in document.parameters if p.key in PARAMETERS),
+        parameters=tuple((p.key, p.value) for p in document.parameters if honours(p, network_mode(pod))),
         volumes=tuple(
             Volume(host_path=v.volume.host_path, mount_path=v.volume.mount_path, read_only=v.volume.read_only)
             for v in document.volumes
@@ -172,7 +172,7 @@ def _common(document: TaskDocument, pod: PodSpec, *, owner: str) -> dict[str, An
             EnvVar(
                 name=e.name, value=e.value, resource=e.value_from.resource_field_ref.resource if e.value_from else ""
             )
-            for e in document.env
+            for e in {variable.name: variable for variable in document.env}.values()  # the last one of a name counts
         ),
         "ports": tuple(to_port(p, pod) for p in effective_ports(document.ports, pod)),
         "uris": tuple(
@@ -230,6 +230,13 @@ def to_amounts(resources: ResourcesDocument, default: Amounts = DEFAULT_REQUEST)
     return Amounts(**{**defaults, **limits, **requests}), Amounts(**limits)
 
 
+def requests_left_out(pod: PodSpec) -> tuple[frozenset[str], ...]:
+    """Names of the requests (fields of Amounts) that the document leaves out, one set per container or process."""
+    tasks: tuple[TaskDocument, ...] = (*pod.containers, *pod.processes)
+    names = msgspec.structs.asdict(DEFAULT_REQUEST).keys()
+    return tuple(frozenset(names - _read(task.resources.requests).keys()) for task in tasks)
+
+
 def _read(amounts: ResourceAmounts) -> dict[str, int]:
     given = {name: written for name in READERS if (written := getattr(amounts, name)) is not None}
     return {_FIELDS[name]: READERS[name](written) for name, written in given.items() if is_given(name, written)}
@@ -246,6 +253,9 @@ def to_port(document: PortDocument, pod: PodSpec) -> Port:
 
 
 def to_health_check(document: HealthCheckDocument) -> HealthCheck:
+    """Raises ValueError for a check without a type, which has no effect."""
+    if not document.type:
+        raise ValueError("a health check without a type")
     part = payload_of(document)
     probe = part if isinstance(part, HttpCheck | TcpCheck) else None
     http = part if isinstance(part, HttpCheck) else HttpCheck()

@@ -43,6 +43,11 @@ def check_parameters(container: ContainerDocument, mode: str, path: str, problem
             _check_value(parameter, mode, at, problems)
 
 
+def honours(parameter: ParameterDocument, mode: str) -> bool:
+    """True if the parameter has an effect in a network of this mode."""
+    return parameter.key in PARAMETERS and (parameter.key != "ip" or mode not in BUILT_IN)
+
+
 def _check_value(parameter: ParameterDocument, mode: str, path: str, problems: Problems) -> None:
     key, value, at = parameter.key, parameter.value, member(path, "value")
     if key in ("oom-kill-disable", "rm"):
@@ -54,8 +59,8 @@ def _check_value(parameter: ParameterDocument, mode: str, path: str, problems: P
     elif key == "ipc":
         if not value:
             problems.add(at, "must not be empty")
-    elif mode in BUILT_IN:
-        problems.add(member(path, "key"), "a fixed address needs a custom network")
+    elif not honours(parameter, mode):
+        problems.warn(member(path, "key"), f"has no effect in network {mode}", "a fixed address needs a custom network")
     else:
         try:
             ipaddress.ip_address(value)

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bcs_scheduler.api import access
 from bcs_scheduler.api.admission import Admission, with_webhooks_named
 from bcs_scheduler.api.http import body, errors
-from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.http.errors import ApiError, invalid
 from bcs_scheduler.api.http.operation import (
     Answer,
     Answered,
@@ -232,12 +232,12 @@ async def _answer(
     if (operation.write or operation.leader or watcher is not None) and gateway.role() != "master":
         raise not_leading(gateway.leader_url())
     data = None
+    problems = Problems(query.get("fieldValidation", "Original" if lenient else "Warn"))
     if operation.body is not None:
-        data = await _read_body(request, settings)
+        data = await _read_body(request, settings, problems)
         request.state.document = data
         access.check_document(caller, access.required_access(operation), data)
     resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
-    problems = Problems(query.get("fieldValidation", "Original" if lenient else "Warn"))
     call = Call(
         gateway,
         gateway,
@@ -282,7 +282,7 @@ async def _carried_out(operation: Operation, call: Call, admission: Admission) -
     return answer
 
 
-async def _read_body(request: Request, settings: ApiSettings) -> Any:
+async def _read_body(request: Request, settings: ApiSettings, problems: Problems) -> Any:
     headers, lenient = request.headers, request.state.original
     try:
         content = await body.read(
@@ -294,7 +294,10 @@ async def _read_body(request: Request, settings: ApiSettings) -> Any:
         )
     except ClientDisconnect as gone:
         raise ApiError(errors.BAD_BODY, "the connection ended before the end of the body") from gone
-    return body.parse(original.document_of(content) if lenient else content)
+    data = body.parse(original.document_of(content) if lenient else content, problems=problems)
+    if problems:
+        raise invalid(problems.listed())
+    return data
 
 
 CHUNK = 500

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, NoReturn
 
 import msgspec
@@ -13,6 +15,7 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.core.interface.effects import Problem
 from bcs_scheduler.wire import depth
+from bcs_scheduler.wire.problems import Problems, element, member
 from transactions.text import duration
 
 
@@ -45,23 +48,31 @@ def _too_large(limit: int) -> ApiError:
     return ApiError(errors.TOO_LARGE, f"the body exceeds {limit} bytes", headers={"Connection": "close"})
 
 
-def parse(body: bytes, called: str = "the body") -> Any:
+def parse(body: bytes, called: str = "the body", problems: Problems | None = None) -> Any:
     """Plain data. Raises ApiError 400, with line and column of the fault. `called`: name of the body in messages.
 
-    The function uses Python's own parser, because that parser reports the place; duplicate keys, NaN and numbers beyond
-    a double are refused.
+    The function uses Python's own parser, because that parser reports the place; NaN and numbers beyond a double are
+    refused. Of a key that an object has twice the last one counts, as in the original, and `problems` gets a warning;
+    None refuses it.
     """
+    twice: list[tuple[dict[str, Any], str]] = []
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ApiError(errors.BAD_JSON, f"{called} is not UTF-8: byte {error.start}") from error
     try:
-        value = json.loads(text, object_pairs_hook=_object, parse_constant=_no_constant, parse_float=_float)
+        value = json.loads(
+            text, object_pairs_hook=partial(_object, twice), parse_constant=_no_constant, parse_float=_float
+        )
         # Of a list of documents, each counts.
         if path := depth.too_deep(value, depth.DEEPEST + (value.__class__ is list)):
             words = f"is {depth.words()}"
             raise ApiError(errors.BAD_JSON, f"{called} {words}: {path}", (Problem(path, words),))
         msgspec.json.encode(value)  # lone surrogates pass the parser, and could not be stored or shown
+        if twice and problems is None:
+            raise ValueError(f"the key {twice[0][1][:80]!r} occurs twice in one object")
+        if twice and problems is not None:
+            _warn(value, twice, problems)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise ApiError(errors.BAD_JSON, f"{called} is not JSON: {error.msg} ({where})") from error
@@ -74,15 +85,28 @@ def parse(body: bytes, called: str = "the body") -> Any:
     return value
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(twice: list[tuple[dict[str, Any], str]], pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        seen: set[str] = set()
-        for key, _ in pairs:
-            if key in seen:
-                raise ValueError(f"the key {key[:80]!r} occurs twice in one object")
-            seen.add(key)
+        times = Counter(key for key, _ in pairs)
+        twice += [(made, key) for key, count in times.items() if count > 1]
     return made
+
+
+def _warn(value: Any, twice: list[tuple[dict[str, Any], str]], problems: Problems) -> None:
+    """Names the path of each key. An object that the value does not have stood under a key that counts no more."""
+    keys: dict[int, list[str]] = {}
+    for found, key in twice:
+        keys.setdefault(id(found), []).append(key)
+    ahead = [("$", value)]
+    while ahead:
+        path, part = ahead.pop()
+        if isinstance(part, dict):
+            for key in keys.get(id(part), ()):
+                problems.warn(member(path, key), "is given twice", "the last value counts")
+            ahead += [(member(path, key), inner) for key, inner in part.items() if isinstance(inner, dict | list)]
+        elif isinstance(part, list):
+            ahead += [(element(path, i), inner) for i, inner in enumerate(part) if isinstance(inner, dict | list)]
 
 
 def _no_constant(name: str) -> NoReturn:

@@ -64,6 +64,9 @@ class UpdateApplication(Request, frozen=True, kw_only=True):
     max_unavailable: int | None = None
     resources_only: bool = False
     """Changes nothing but limits, in place: a command of type resources informs the running taskgroups."""
+    requests_left_out: tuple[frozenset[str], ...] = ()
+    """Names of the requests that the document leaves out, one set per container. With `resources_only` they stay as they
+    are. Empty: the document has all of them."""
     on_conflict: OnConflict = "fail"
     """Treatment of an operation that already works on the application."""
 
@@ -229,6 +232,8 @@ class UpdateDeployment(Request, frozen=True, kw_only=True):
     size: int | None = None
     """Number of taskgroups that the deployment wants from now on, 0 to stop it; None: as the deployment says."""
     resources_only: bool = False
+    requests_left_out: tuple[frozenset[str], ...] = ()
+    """Names of the requests that the document leaves out, as in UpdateApplication."""
     on_conflict: OnConflict = "fail"
     """Treatment of an update that is in progress to another definition: a superseded update is undone, and this one
     follows."""

@@ -6,7 +6,7 @@ Wire names are exact. Fields of our own: `unreachablePolicy`, `updatePolicy.maxU
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -100,15 +100,17 @@ class RangePayload(Document, frozen=True, kw_only=True):
 
 
 class UnionDatum(Document, frozen=True, kw_only=True):
-    """One member of a union. `type`: 1 scalar, 2 ranges, 3 text, 4 set, 0 none; may be left out."""
+    """One member of a union. `type`: 1 scalar, 2 ranges, 3 text, 4 set, 0 none; may be left out. `union_data`: a union
+    inside the union, which never fits; None = there is none."""
 
     name: str = ""
-    operate: str
+    operate: str = ""
     type: Annotated[int, Meta(ge=0, le=4)] = 0
     scalar: ScalarPayload | None = None
     ranges: tuple[RangePayload, ...] = ()
     text: TextPayload | None = None
     set: SetPayload | None = None
+    union_data: Any = None
 
 
 class IntersectionItem(Document, frozen=True, kw_only=True):

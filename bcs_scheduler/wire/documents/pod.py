@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Meta, field
 
 from bcs_scheduler.wire.decoding import Document
-from bcs_scheduler.wire.problems import Problems
+from bcs_scheduler.wire.problems import Problems, member
 
 LATER = "is not supported by this release"
 CONSOLE = {
@@ -78,9 +78,10 @@ class CommandCheck(Document, frozen=True, kw_only=True):
 
 
 class HealthCheckDocument(Document, frozen=True, kw_only=True):
-    """Older forms: `protocol` for `type`, in small letters too, and the fields of `http` and `tcp` beside it."""
+    """Older forms: `protocol` for `type`, in small letters too, and the fields of `http` and `tcp` beside it. `type`
+    empty: a check without a type, which has no effect."""
 
-    type: Literal["HTTP", "TCP", "COMMAND", "REMOTE_HTTP", "REMOTE_TCP"]
+    type: Literal["", "HTTP", "TCP", "COMMAND", "REMOTE_HTTP", "REMOTE_TCP"] = ""
     delay_seconds: _Probe = 10
     grace_period_seconds: _Probe = 300
     interval_seconds: Annotated[int, Meta(ge=1, le=DAY)] = 60
@@ -92,19 +93,30 @@ class HealthCheckDocument(Document, frozen=True, kw_only=True):
 
     @classmethod
     def modern(cls, raw: dict[str, Any], path: str, problems: Problems) -> dict[str, Any]:
-        return _modern_check(raw)
+        made = _modern_check(raw)
+        if made is None:
+            words = "is missing, so the check has no effect"
+            problems.warn(member(path, "type"), words, "write the type, and the port or the command that it needs")
+        return made or {}
 
 
 _PROBES = {"HTTP": "http", "REMOTE_HTTP": "http", "TCP": "tcp", "REMOTE_TCP": "tcp"}
+_COMPLETE = ("port", "portname", "command", "http", "tcp")
+"""Fields of which an older form has one."""
 _FLAT = {"path": "path", "port": "port", "portname": "portName", "scheme": "scheme", "headers": "headers"}
 
 
-def _modern_check(raw: dict[str, Any]) -> dict[str, Any]:
+def _modern_check(raw: dict[str, Any]) -> dict[str, Any] | None:
+    """None: a check without a type, of which the older forms make no complete check either."""
     by_fold = {key.lower(): key for key in raw}
     made = dict(raw)
-    if "protocol" in by_fold and "type" not in by_fold:
-        made["type"] = made.pop(by_fold["protocol"])
     kind_key = by_fold.get("type", "type")
+    if made.get(kind_key) in (None, ""):
+        made.pop(kind_key, None)
+        if "protocol" not in by_fold or by_fold.keys().isdisjoint(_COMPLETE):
+            return None
+        made["type"] = made.pop(by_fold["protocol"])
+        kind_key = "type"
     kind = made.get(kind_key)
     if isinstance(kind, str):
         made[kind_key] = kind = kind.upper()

@@ -17,6 +17,7 @@ from bcs_scheduler.wire.documents.configuration import ConfigItemDocument, Confi
 from bcs_scheduler.wire.problems import Problems, member
 from bcs_scheduler.wire.redaction import HIDDEN
 from store.records import ConfigItem, ConfigMap, Secret
+from transactions.injection import UNFETCHED
 
 Item = TypeVar("Item")
 _KEY = re.compile(r"[A-Za-z0-9._-]{1,253}\Z")
@@ -114,9 +115,9 @@ def _config_item(item: ConfigItemDocument, path: str, problems: Problems) -> Con
     content = member(path, "content")
     if problems.refuses(member(path, "type")):
         return ConfigItem()
-    if item.type in ("ftp", "ftps"):
-        problems.add(member(path, "type"), f"{item.type} is not supported: content is fetched by http and https only")
-        return ConfigItem()
+    if item.type in UNFETCHED:
+        words = f"{item.type} is not fetched by agents: a task that refers to this item is refused"
+        problems.warn(member(path, "type"), words, "use http or https")
     if item.type == "file":
         for field_name, value in (("remoteUser", item.remote_user), ("remotePasswd", item.remote_passwd)):
             if value:
@@ -125,7 +126,7 @@ def _config_item(item: ConfigItemDocument, path: str, problems: Problems) -> Con
     check_url(item.content, content, problems, (item.type,))
     check_credentials(item.remote_user, item.remote_passwd, path, ("remoteUser", "remotePasswd"), problems)
     return ConfigItem(
-        type="https" if item.type == "https" else "http",
+        type=item.type,
         content=item.content,
         user=item.remote_user,
         password=item.remote_passwd,

@@ -25,11 +25,16 @@ def payload_of(check: HealthCheckDocument) -> HttpCheck | TcpCheck | CommandChec
 
 
 def effective_checks(task: TaskDocument) -> tuple[HealthCheckDocument, ...]:
-    """Returns the checks that take effect: the first one of each kind (local, REMOTE_HTTP, REMOTE_TCP)."""
+    """Returns the checks that take effect: the first one of each kind (local, REMOTE_HTTP, REMOTE_TCP). A check without
+    a type has no effect."""
     kept: dict[str, HealthCheckDocument] = {}
-    for check in task.health_checks:
+    for check in filter(_has_type, task.health_checks):
         kept.setdefault(check.type if is_remote(check) else "local", check)
     return tuple(kept.values())
+
+
+def _has_type(check: HealthCheckDocument) -> bool:
+    return bool(check.type)
 
 
 def is_remote(check: HealthCheckDocument) -> bool:
@@ -40,7 +45,7 @@ def check_health_checks(task: TaskDocument, path: str, problems: Problems) -> No
     seen: dict[str, str] = {}
     for j, check in enumerate(task.health_checks):
         at = element(path, j)
-        if problems.refuses(member(at, "type")):
+        if not check.type or problems.refuses(member(at, "type")):
             continue
         kind = check.type if is_remote(check) else "local"
         first = seen.setdefault(kind, at)

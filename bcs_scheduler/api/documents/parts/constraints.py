@@ -2,8 +2,9 @@
 
 Operators and payloads as in the original (docs/original.md#constraints), with repairs
 (docs/original.md#constraints-that-fit): a constraint that the original accepts and that never fits (or always fits) is
-refused here. Patterns are compiled once, so that faulty ones are refused. A TOLERATION names the tolerated taint at any
-place, and is no predicate.
+refused here. Two that the original's users write on purpose are accepted with a warning: a union inside a union never
+fits, and an empty UNLIKE always fits. Patterns are compiled once, so that faulty ones are refused. A TOLERATION names the tolerated taint
+at any place, and is no predicate.
 """
 
 from __future__ import annotations
@@ -38,6 +39,8 @@ _ACCEPTED: dict[str, tuple[str, ...]] = {
 }
 _EXPRESSION = re.compile(r"[\\^$|(){}+]|\.[*?]|\]\*")
 """Signs of regular expressions that no glob means."""
+_GLOB = frozenset("*?[")
+"""Signs of globs."""
 _BLANK = (TextPayload(), SetPayload(), ScalarPayload())
 """Payloads that ask for nothing."""
 MAX_LIMIT = 1_000_000
@@ -64,14 +67,24 @@ def to_constraints(document: ConstraintDocument) -> tuple[tuple[tuple[Constraint
             for datum in item.union_data
             if datum.operate == "TOLERATION" and datum.text is not None
         )
-        members = tuple(_to_constraint(datum) for datum in item.union_data if datum.operate != "TOLERATION")
-        if members:
-            unions.append(members)
+        asked = [datum for datum in item.union_data if datum.operate != "TOLERATION"]
+        if asked:
+            # A union inside the union never fits: without it the others decide, and nothing fits an empty union.
+            unions.append(tuple(_to_constraint(datum) for datum in asked if not _is_nested(datum)))
     return tuple(unions), tuple(dict.fromkeys(tolerations))
 
 
 def _check_datum(datum: UnionDatum, path: str, problems: Problems) -> None:
+    if _is_nested(datum):
+        words = "is a union inside a union, which never fits"
+        problems.warn(member(path, "unionData"), words, "write its members into the outer union")
+        return
+    if datum.union_data is not None:
+        problems.warn(member(path, "unionData"), "has no effect beside operate")
     accepted = _ACCEPTED.get(datum.operate)
+    if not datum.operate:
+        problems.add(member(path, "operate"), "is required")
+        return
     if accepted is None:
         known = ", ".join(_ACCEPTED)
         problems.add(member(path, "operate"), f"must be one of {known}", datum.operate, _ACCEPTED)
@@ -82,6 +95,10 @@ def _check_datum(datum: UnionDatum, path: str, problems: Problems) -> None:
     payload = _check_payload(datum, accepted, path, problems)
     if payload is not None:
         _VALUES.get(datum.operate, _check_any_text)(datum, path, problems)
+
+
+def _is_nested(datum: UnionDatum) -> bool:
+    return datum.union_data is not None and not datum.operate
 
 
 def _check_payload(datum: UnionDatum, accepted: tuple[str, ...], path: str, problems: Problems) -> str | None:
@@ -119,7 +136,11 @@ def _texts(datum: UnionDatum, path: str) -> list[tuple[str, str]]:
 def _check_any_text(datum: UnionDatum, path: str, problems: Problems) -> None:
     texts = _texts(datum, path)
     if datum.set is not None and not datum.set.item and not texts:
-        problems.add(member(member(path, "set"), "item"), "must not be empty: no agent would match")
+        at = member(member(path, "set"), "item")
+        if datum.operate == "UNLIKE":
+            problems.warn(at, f"is empty: every agent with the attribute {datum.name} fits")
+        else:
+            problems.add(at, "must not be empty: no agent would match")
     for at, value in texts:
         if not value:
             problems.add(at, "must not be empty")
@@ -138,7 +159,7 @@ def _check_patterns(datum: UnionDatum, path: str, problems: Problems) -> None:
         if error:
             problems.add(at, error)
         elif not value.startswith(REGEX_PREFIX) and not _is_expression(value):
-            words = "is compared with the whole value; the original also searches inside of values"
+            words = "is a glob over the whole value; the original also reads it as a regular expression"
             problems.differs(at, words, "a regular expression, as in .*ssd.*, is found anywhere")
 
 
@@ -149,8 +170,11 @@ def to_pattern(value: str) -> str:
 
 
 def _is_expression(value: str) -> bool:
-    """True if a pattern of the original is a regular expression and not a glob: it has signs that a glob has not."""
-    return not value.startswith(REGEX_PREFIX) and _EXPRESSION.search(value) is not None
+    """True if a pattern of the original is a regular expression and not a glob: it has signs that a glob has not, or
+    no signs of a glob."""
+    if value.startswith(REGEX_PREFIX):
+        return False
+    return _EXPRESSION.search(value) is not None or _GLOB.isdisjoint(value)
 
 
 def _check_limit(datum: UnionDatum, path: str, problems: Problems) -> None:

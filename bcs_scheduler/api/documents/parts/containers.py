@@ -75,11 +75,14 @@ def _check_process(process: ProcessDocument, at: str, problems: Problems) -> Non
 
 
 def _check_env(task: TaskDocument, at: str, problems: Problems) -> None:
-    variables = Taken("variable")
+    seen: dict[str, str] = {}
     for j, variable in enumerate(task.env):
         path = element(member(at, "env"), j)
         check_variable(variable.name, member(path, "name"), problems)
-        variables.take(variable.name, member(path, "name"), problems)
+        first = seen.setdefault(variable.name, member(path, "name"))
+        if first != member(path, "name"):
+            words = f"variable {variable.name!r} is given already by {first}"
+            problems.warn(member(path, "name"), words, "the last value counts")
         if variable.value_from is None:
             continue
         if variable.value:

@@ -32,8 +32,9 @@ def check_user(user: str, path: str, problems: Problems) -> None:
 def check_references(task: TaskDocument, path: str, problems: Problems) -> None:
     """Each variable and file has one source."""
     variables, files = Taken("variable"), Taken("file")
-    for j, variable in enumerate(task.env):
-        variables.take(variable.name, member(element(member(path, "env"), j), "name"), problems)
+    # Of a variable that `env` has twice, the last one counts.
+    for name, j in {variable.name: j for j, variable in enumerate(task.env)}.items():
+        variables.take(name, member(element(member(path, "env"), j), "name"), problems)
     inside = isinstance(task, ContainerDocument) and bool(task.image)
     named = [("configmaps", "name", [(r.name, r.items) for r in task.configmaps])]
     named.append(("secrets", "secretName", [(r.secret_name, r.items) for r in task.secrets]))

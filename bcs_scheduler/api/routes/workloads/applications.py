@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.convert import requests_left_out, to_version
 from bcs_scheduler.api.documents.engine import check_remote_variables, run_by_mesos
 from bcs_scheduler.api.documents.validate import KINDS, POD, Present, named_in, read_application
 from bcs_scheduler.api.http import errors
@@ -291,6 +291,7 @@ async def update(call: Call, name: str | None, kinds: tuple[str, ...]) -> Answer
             instances=call.query.get("instances"),
             max_unavailable=call.query.get("maxUnavailable"),
             resources_only=call.query.get("args") == "resource",
+            requests_left_out=requests_left_out(document.spec.template.spec),
             on_conflict=on_conflict(call),
             dry_run=call.dry_run,
             cause=call.cause,

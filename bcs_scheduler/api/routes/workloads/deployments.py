@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
+from bcs_scheduler.api.documents.convert import requests_left_out
 from bcs_scheduler.api.documents.kinds.deployment import as_application, read_deployment, to_definition, to_deployment
 from bcs_scheduler.api.documents.validate import Present, named_in
 from bcs_scheduler.api.http import errors
@@ -279,6 +280,7 @@ async def _update(call: Call, name: str | None) -> Answer:
             version=version,
             size=document.spec.instance,
             resources_only=call.query.get("args") == "resource",
+            requests_left_out=requests_left_out(application.spec.template.spec),
             on_conflict=on_conflict(call),
             dry_run=call.dry_run,
             cause=call.cause,

@@ -105,7 +105,7 @@ def _item(item: Json) -> str:
     """Size and digest of an item; its content is not shown."""
     if "digest" in item:
         return f"{item['size']} bytes, digest {item['digest']}"
-    if item.get("type") in ("http", "https"):
+    if item.get("type", "file") != "file":
         return f"{item['content']}{' as ' + item['remoteUser'] if item.get('remoteUser') else ''}"
     return f"{len(b64decode(item['content']))} bytes"
 

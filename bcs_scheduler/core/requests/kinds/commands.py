@@ -17,6 +17,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from store.ids import command_id, object_key
 from store.records import Application, Command, CommandType, Message, TaskGroup, Version
+from store.records.definition import Amounts
 from transactions import base
 from transactions.base import Refusal, Refused
 from transactions.text import counted
@@ -110,11 +111,12 @@ def change_limits(turn: TurnContext, asked: requests.UpdateApplication) -> Data:
     newest = turn.state.version(application.key, application.version)
     if newest is None:
         raise Refused("not_found", f"application {application.key} has no version {application.version}")
-    _refuse_other_changes(newest, asked.version, application)
+    wanted = with_requests_kept(newest, asked.version, asked.requests_left_out)
+    _refuse_other_changes(newest, wanted, application)
     version = newest
-    if not _alike(newest.containers, asked.version.containers):
+    if not _alike(newest.containers, wanted.containers):
         version = msgspec.structs.replace(
-            asked.version,
+            wanted,
             name=str(turn.ids.next(turn.now)),
             created_at=turn.now,
             instances=application.instances,
@@ -203,6 +205,17 @@ def _outdated(turn: TurnContext, application: Application, version: Version) -> 
 # --- changes in place -----------------------------------------------------------------------------------------------
 
 
+def with_requests_kept(newest: Version, wanted: Version, left_out: tuple[frozenset[str], ...]) -> Version:
+    """The wanted version with the present requests where the document leaves them out. `left_out`: names of resources,
+    one set per container; empty = the document has all of them."""
+    containers = list(wanted.containers)
+    for index, (names, before) in enumerate(zip(left_out, newest.containers, strict=False)):
+        kept = {name: getattr(before.requests, name) for name in names}
+        requests = msgspec.structs.replace(containers[index].requests, **kept)
+        containers[index] = msgspec.structs.replace(containers[index], requests=requests)
+    return msgspec.structs.replace(wanted, containers=tuple(containers))
+
+
 def _refuse_other_changes(newest: Version, wanted: Version, application: Application) -> None:
     """Raises Refused (invalid) if more than limits differ. The cluster manager accounts for the requests, so they can
     only change with a new taskgroup."""
@@ -216,11 +229,17 @@ def _refuse_other_changes(newest: Version, wanted: Version, application: Applica
     problems = tuple(
         (
             PATH.format(index) + ".requests",
-            f"requests of container {index} cannot change in place, only limits can; requests that are left out"
-            " equal the limits",
+            f"requests of container {index} cannot change in place, only limits can",
         )
         for index, (before, after) in enumerate(pairs)
         if before.requests != after.requests or before.extended != after.extended
+    ) + tuple(
+        (PATH.format(index) + ".limits", f"limits of container {index} are below its requests")
+        for index, container in enumerate(wanted.containers)
+        if any(
+            0 < getattr(container.limits, name) < getattr(container.requests, name)
+            for name in Amounts.__struct_fields__
+        )
     )
     if problems:
         raise Refused("invalid", "; ".join(words for _, words in problems), problems=problems)

@@ -228,6 +228,9 @@ def _limits(turn: TurnContext, present: Deployment, asked: requests.UpdateDeploy
     definition = msgspec.structs.replace(
         revisions.definition_of(asked.version, present), instances=asked.deployment.instances
     )
+    revision = turn.state.revisions.get(present.revision_key)
+    if revision is not None:
+        definition = commands.with_requests_kept(revision.version, definition, asked.requests_left_out)
     # While stand-ins run for a drain, the application has more taskgroups than its deployment.
     number = definition.instances + (
         stand_ins_of(turn.state, present) if definition.instances == present.instances else 0
