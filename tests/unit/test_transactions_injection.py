@@ -76,3 +76,15 @@ def test_a_launch_takes_from_all_it_names_and_from_what_its_configmaps_name() ->
         (),
         frozenset(),
     )
+
+
+def test_a_task_that_refers_to_an_item_behind_ftp_is_refused_and_the_other_items_work() -> None:
+    items = {"a": ConfigItem(content=base64("a")), "b": ConfigItem(type="ftp", content="ftp://files.example/x")}
+    state = State([ConfigMap(namespace="shop", name="conf", items=items)])
+
+    def version(key: str) -> Version:
+        reference = Reference(name="conf", items=(Item(type="file", key=key, target="/x"),))
+        return Version(namespace="shop", application="web", containers=(Container(configmaps=(reference,)),))
+
+    assert examine(state, version("a"))[0] == ()
+    assert examine(state, version("b"))[0] == ("configmap shop/conf: key 'b' is behind ftp, which agents do not fetch",)
