@@ -65,8 +65,8 @@ class UpdateApplication(Request, frozen=True, kw_only=True):
     resources_only: bool = False
     """Changes nothing but limits, in place: a command of type resources informs the running taskgroups."""
     requests_left_out: tuple[frozenset[str], ...] = ()
-    """Names of the requests that the document leaves out, one set per container. With `resources_only` they stay as they
-    are. Empty: the document has all of them."""
+    """Names of the requests that the document leaves out, one set per container. With `resources_only` they stay as
+    they are. Empty: the document has all of them."""
     on_conflict: OnConflict = "fail"
     """Treatment of an operation that already works on the application."""
 

@@ -3,8 +3,8 @@
 Operators and payloads as in the original (docs/original.md#constraints), with repairs
 (docs/original.md#constraints-that-fit): a constraint that the original accepts and that never fits (or always fits) is
 refused here. Two that the original's users write on purpose are accepted with a warning: a union inside a union never
-fits, and an empty UNLIKE always fits. Patterns are compiled once, so that faulty ones are refused. A TOLERATION names the tolerated taint
-at any place, and is no predicate.
+fits, and an empty UNLIKE always fits. Patterns are compiled once, so that faulty ones are refused. A TOLERATION names
+the tolerated taint at any place, and is no predicate.
 """
 
 from __future__ import annotations
