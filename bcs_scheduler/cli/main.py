@@ -76,7 +76,9 @@ COMMANDS: Sections = {
         "resume": Entry(f"{AGENTS}.scheduling", "resume", "Replace lost taskgroups again after a large loss."),
         "framework": Entry(f"{AGENTS}.framework", "framework", "Decide about tasks that the store does not know."),
         "rebalance": Entry(f"{AGENTS}.rebalance", "rebalance", "Move taskgroups to fewer or more even agents."),
-        "set": Entry(f"{AGENTS}.settings", "settings", "Change settings of agents and namespaces."),
+        "set": Entry(
+            f"{AGENTS}.settings", "settings", "Set images of workloads, and settings of agents and namespaces."
+        ),
         "enable": Entry(f"{AGENTS}.scheduling", "enable", "Old name of uncordon.", hidden=True),
         "disable": Entry(f"{AGENTS}.scheduling", "disable", "Old name of cordon.", hidden=True),
     },

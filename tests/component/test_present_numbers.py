@@ -127,6 +127,25 @@ def test_a_number_of_a_document_counts_and_every_plan_says_so(
     assert number(gateway, kind) == 8
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_new_image_is_an_update_that_keeps_the_number(
+    gateway: CoreGateway, api: Api, bcs: Any, tmp_path: Path, kind: str
+) -> None:
+    body = of_kind(kind)
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    container |= {"name": "shop", "type": "DOCKER", "image": "shop:1"}
+    scaled(gateway, bcs, body, tmp_path)
+    before = api.data(f"/definition/{kind}/shop/web")
+    assert "->" not in bcs("set", "image", f"{kind}/web", "shop=shop:2", "--dry-run")
+    assert api.data(f"/definition/{kind}/shop/web") == before
+    assert f"{kind}/web updated" in bcs("set", "image", f"{kind}/web", "shop=shop:2")
+    after = api.data(f"/definition/{kind}/shop/web")
+    assert after["spec"]["template"]["spec"]["containers"][0].pop("image") == "shop:2"
+    assert before["spec"]["template"]["spec"]["containers"][0].pop("image") == "shop:1"
+    assert after["spec"] == before["spec"]
+    assert number(gateway, kind) == 12
+
+
 def test_a_plan_names_the_number_that_a_cancelled_update_restores(
     gateway: CoreGateway, api: Api, bcs: Any, tmp_path: Path
 ) -> None:

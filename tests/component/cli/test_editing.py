@@ -1,4 +1,4 @@
-"""`bcs edit`, `patch`, `label` and `run`: which documents they send."""
+"""`bcs edit`, `patch`, `label`, `set image` and `run`: which documents they send."""
 
 from __future__ import annotations
 
@@ -84,6 +84,43 @@ def test_marks_of_hidden_passwords_are_sent_back_and_stand_for_the_stored_ones(s
     server.on("PUT", APPS, ok(ACCEPTED))
     assert bcs("label", "app/web", "tier=front").code == 0
     assert sent(server)["spec"] == spec
+
+
+def with_containers(*containers: dict[str, Any], **spec: Any) -> Any:
+    """The answer about the definition of web."""
+    return ok({**STORED, "spec": {"instance": 2, **spec, "template": {"spec": {"containers": [*containers]}}}})
+
+
+DEFINITION = "/definition/application/defaultGroup/web"
+PAIR = ({"name": "c", "type": "DOCKER", "image": "old:1"}, {"name": "side", "image": "side:1"}, {"name": "own"})
+
+
+@pytest.mark.parametrize("words", [("app/web",), ("app", "web"), ("web",)])
+def test_images_are_set_and_the_number_of_taskgroups_remains(stored: StandIn, bcs: Any, words: tuple[str, ...]) -> None:
+    stored.on("GET", DEFINITION, with_containers(*PAIR))
+    result = bcs("set", "image", *words, "c=registry:5000/new:2", "--dry-run")
+    assert result.code == 0 and stored.requests("PUT")[-1].query["dryRun"] == "true", result.err
+    assert bcs("set", "image", *words, "*=all:3", "c=registry:5000/new:2").code == 0
+    spec = sent(stored)["spec"]
+    assert "instance" not in spec
+    images = [container.get("image") for container in spec["template"]["spec"]["containers"]]
+    assert images == ["registry:5000/new:2", "all:3", None]
+
+
+def test_images_that_cannot_be_set_are_refused_before_any_change(stored: StandIn, bcs: Any) -> None:
+    stored.on("GET", DEFINITION, with_containers(*PAIR))
+    stored.on("GET", DEFINITION.replace("web", "plain"), ok({**STORED, "metadata": {"name": "plain"}}))
+    for words, message in (
+        (("app/web",), "then images"),
+        (("c=new",), "give a workload"),
+        (("app/web", "c="), "is not CONTAINER=IMAGE"),
+        (("app/web", "own=new"), "no container 'own' with an image; known: c, side"),
+        (("app/web", "app/plain", "*=new"), "application/plain has no container with an image"),
+        (("tg/web-0", "c=new"), "have no document"),
+    ):
+        result = bcs("set", "image", *words)
+        assert result.code in (2, 3) and message in result.err, result.err
+    assert not stored.requests("PUT")
 
 
 def editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:

@@ -1,4 +1,4 @@
-"""`bcs set`: attributes and extended resources of agents; settings of namespaces."""
+"""`bcs set`: attributes and extended resources of agents; settings of namespaces; images of workloads."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import agent_keys
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.changing.editing import set_image
 from bcs_scheduler.cli.commands.changing.namespaces import set_namespace
 from bcs_scheduler.cli.commands.completing import agent_names
 from bcs_scheduler.cli.errors import UsageError
@@ -28,9 +29,10 @@ NEW: Json = {"strings": {}, "scalars": {}}
 
 @click.group(name="set", cls=WholeHelp)
 def settings() -> None:
-    """Set attributes and extended resources of agents, and settings of namespaces."""
+    """Set images of workloads, and settings of agents and namespaces."""
 
 
+settings.add_command(set_image)
 settings.add_command(set_namespace)
 
 

@@ -1,17 +1,19 @@
-"""`bcs edit`, `patch` and `label`: the stored document is changed and applied."""
+"""`bcs edit`, `patch`, `label` and `set image`: the stored document is changed and applied."""
 
 from __future__ import annotations
 
+import copy
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
+from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import kinds_and_names
+from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
 from bcs_scheduler.cli.commands.planning.diff import stored_document
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.documents.loading import checked, parsed
@@ -198,3 +200,63 @@ def _labels(document: Document, marks: Iterable[str], overwrite: bool) -> dict[s
         else:
             changes[key] = value
     return changes
+
+
+EVERY = "*"
+"""In place of the name of a container: all containers of the workload."""
+
+
+@click.command(
+    "image",
+    epilog=examples(
+        "bcs set image deploy/web web=nginx:1.27 --wait",
+        "bcs set image app web '*=registry/shop:2.1' --dry-run",
+    ),
+)
+@click.argument(
+    "words", nargs=-1, required=True, metavar="[KIND/]NAME... CONTAINER=IMAGE...", shell_complete=owner_names
+)
+@validate_option
+@on_conflict_option
+@changing_command
+def set_image(session: Session, words: tuple[str, ...], dry_run: bool, wait: bool) -> None:
+    """Change images of containers of workloads, which updates their taskgroups as `bcs apply` does.
+
+    The number of taskgroups remains. CONTAINER is the name of a container; * means all of them.
+    """
+    objects = [word for word in words if "=" not in word]
+    images = dict(_image(word) for word in words if "=" in word)
+    if not objects or not images:
+        raise UsageError("give a workload, then images: CONTAINER=IMAGE")
+    if len(objects) == 1 and "/" not in objects[0]:
+        named = [find_owner(session.client, session.namespace, objects[0])]
+    else:
+        named = [(kind, name) for kind, names in queries_of(session, objects) for name in names]
+    changed = [(stored, _with_images(stored, images)) for stored in (_stored(session, *one) for one in named)]
+    for stored, body in changed:
+        _apply(session, body, stored.source, dry_run=dry_run, wait=wait)
+
+
+def _image(word: str) -> tuple[str, str]:
+    name, _, image = word.partition("=")
+    if not name or not image:
+        raise UsageError(f"{word!r} is not CONTAINER=IMAGE")
+    return name, image
+
+
+def _with_images(stored: Document, images: Mapping[str, str]) -> Json:
+    """The document with other images, and without a number of taskgroups: the present one remains. Raises UsageError
+    for a container that does not exist or has no image."""
+    body = copy.deepcopy(stored.body)
+    spec = body.get("spec") or {}
+    containers = ((spec.get("template") or {}).get("spec") or {}).get("containers") or ()
+    able = {str(container.get("name") or ""): container for container in containers if container.get("image")}
+    if not able:
+        raise UsageError(f"{stored.source} has no container with an image")
+    for name in images:
+        if name != EVERY and name not in able:
+            raise UsageError(f"{stored.source} has no container {name!r} with an image; known: {', '.join(able)}")
+    for name, container in able.items():
+        container["image"] = images.get(name) or images.get(EVERY) or container["image"]
+    spec.pop("instance", None)
+    return body
