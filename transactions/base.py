@@ -43,7 +43,7 @@ HISTORY_LIMIT = 50
 """Notes kept per transaction; the record is written whole, so its history must stay small."""
 
 
-Refusal = Literal["not_found", "exists", "conflict", "quota_exceeded", "too_many_open", "invalid"]
+Refusal = Literal["not_found", "exists", "conflict", "quota_exceeded", "too_many_open", "invalid", "unavailable"]
 """Codes for refused requests, which clients compare (docs/api.md)."""
 
 

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
-from bcs_scheduler.core.interface.unknown import UnknownTaskGroup
+from bcs_scheduler.core.interface.unknown import UnknownTaskGroups
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.watching.hub import Hub
@@ -68,9 +68,8 @@ class Facts(Protocol):
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first."""
 
-    def unknown_tasks(self) -> list[UnknownTaskGroup]:
-        """Taskgroups that run although no record requires them: undecided ones, then those that an operator has
-        adopted. Raises NotLeading."""
+    def unknown_tasks(self) -> UnknownTaskGroups:
+        """Taskgroups that run although no record requires them. Raises NotLeading."""
 
     def agents(self) -> list[ListedAgent]:
         """Agents as listed by the Mesos master last (core.interface.cluster_manager.AgentsListed). The

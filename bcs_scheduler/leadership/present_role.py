@@ -9,7 +9,7 @@ from concurrent.futures import Future
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
-from bcs_scheduler.core.interface.unknown import UnknownTaskGroup
+from bcs_scheduler.core.interface.unknown import UnknownTaskGroups
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.checks import readiness
@@ -94,7 +94,7 @@ class PresentRole:
         term = self._term
         return term.core.offers() if term is not None else []
 
-    def unknown_tasks(self) -> list[UnknownTaskGroup]:
+    def unknown_tasks(self) -> UnknownTaskGroups:
         term = self._term
         if term is None:
             raise NotLeading(self.leader_url())

@@ -16,7 +16,7 @@ from bcs_scheduler.core.interface.effects import Changed, EventsRecorded, Reply
 from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.core.interface.requests import Request
-from bcs_scheduler.core.interface.unknown import UnknownTaskGroup
+from bcs_scheduler.core.interface.unknown import UnknownTaskGroups
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
@@ -143,7 +143,7 @@ class CoreGateway:
     def offers(self) -> list[Offer]:
         return self.core.offers()
 
-    def unknown_tasks(self) -> list[UnknownTaskGroup]:
+    def unknown_tasks(self) -> UnknownTaskGroups:
         return self.core.unknown_tasks.listed()
 
     def agents(self) -> list[ListedAgent]:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from bcs_scheduler.core.controllers.cluster.unknown_tasks import QUIET
 from bcs_scheduler.core.interface import (
     cluster_manager,
     inputs,
@@ -489,6 +490,8 @@ def an_operator_decides_about_an_unknown_task(world: World, name: str) -> Batch:
     framework = world.core.state.framework
     world.core.state.apply("framework", "framework", msgspec.structs.replace(framework, unknown=halt))
     world.core.unknown_tasks.heard(unknown_task(f"ended-{name}"), ended=False, runs=True)
+    world.turn(after=2 * QUIET)
+    assert world.core.unknown_tasks.is_complete
     return one(unknown.DecideUnknown(decision="end"))
 
 

@@ -64,9 +64,10 @@ def decide(lab: Lab, decision: Decision, *applications: str, adopted: bool = Fal
 
 
 def on_an_empty_store(tasks: int = 8) -> Lab:
-    """A leader on an empty store has learned of running tasks."""
+    """A leader on an empty store has learned of running tasks, and Mesos has named all."""
     lab = Lab(OPTIONS, empty_store(), START + 60)
     lab.turn(*[answer(task_of(OLD + n, n)) for n in range(tasks)])
+    assert everything_ended(lab, 2 * QUIET) == []
     return lab
 
 
@@ -152,9 +153,47 @@ def test_the_halt_outlives_its_leader() -> None:
     assert lab.ended() == [task_of(OLD)] and not halted(lab)
 
 
+@pytest.mark.parametrize("decision", ["adopt", "end"])
+@pytest.mark.parametrize("applications", [(), ("default/web",)])
+@pytest.mark.parametrize("named", [0, 1, 7])
+def test_a_decision_waits_until_all_unknown_tasks_are_named(
+    decision: Decision, applications: tuple[str, ...], named: int
+) -> None:
+    """A decision about the first ones would end the halt: launches would begin, and the last one would be ended as one
+    of a few."""
+    before = on_an_empty_store()
+    before.create(1)
+    lab = before.succeed()
+    tasks = [task_of(OLD + n, n) for n in range(8)]
+    lab.turn(*map(answer, tasks[:named]))
+    for early in (
+        DecideUnknown(token=1, decision=decision, applications=applications),
+        DecideUnknown(token=2, decision=decision, applications=applications, dry_run=True),
+    ):
+        reply = lab.ask(early)
+        assert reply.error == effects.Reason.UNAVAILABLE and "has not named all running tasks yet" in reply.message
+    assert not lab.core.unknown_tasks.listed().complete
+    lab.offer()
+    assert everything_ended(lab, 0.9 * QUIET) == [] and halted(lab) and lab.groups == []
+    lab.turn(*map(answer, tasks[named:]))
+    reply = lab.ask(DecideUnknown(token=3, decision=decision, applications=applications))
+    assert reply.error == effects.Reason.UNAVAILABLE, "others may still come"
+    assert everything_ended(lab, 2 * QUIET) == [] and lab.core.unknown_tasks.listed().complete
+    assert decide(lab, decision, *applications) == {"decision": decision, "taskgroups": 8, "halted": False}
+    assert sorted(lab.ended()) == (tasks if decision == "end" else [])
+
+
+def test_a_decision_waits_for_the_connection_to_mesos() -> None:
+    lab = on_an_empty_store()
+    lab.turn(cluster_manager.Disconnected(reason="the master is gone"))
+    assert lab.ask(DecideUnknown(token=1, decision="adopt")).error == effects.Reason.UNAVAILABLE
+    assert halted(lab)
+
+
 def test_an_operator_decides_about_applications() -> None:
     lab = on_an_empty_store(2)
     lab.turn(answer(task_of(OLD + 9, 0, "db")))
+    lab.wait(2 * QUIET)
     assert decide(lab, "adopt", "default/db") == {"decision": "adopt", "taskgroups": 1, "halted": True}
     reply = lab.ask(DecideUnknown(token=2, decision="end", applications=("default/db",)))
     assert reply.error == effects.Reason.NOT_FOUND
@@ -184,7 +223,7 @@ def test_a_store_that_was_restored_from_an_old_copy_ends_nothing() -> None:
     restored.turn(*[of(group) for group in lab.groups])
     assert halted(restored)
     assert everything_ended(restored, 100) == []
-    (unknown,) = restored.core.unknown_tasks.listed()
+    (unknown,) = restored.core.unknown_tasks.listed().taskgroups
     assert unknown.newer and copied < int(unknown.id.rpartition(".")[2]) / 1e9
 
 
@@ -337,10 +376,10 @@ def test_the_longest_gaps_are_kept_in_order() -> None:
 
 def test_the_records_of_unknown_tasks_are_listed() -> None:
     lab = on_an_empty_store(1)
-    (found,) = lab.core.unknown_tasks.listed()
+    (found,) = lab.core.unknown_tasks.listed().taskgroups
     assert (found.agent_id, found.tasks, found.newer) == ("agent-7", (task_of(OLD),), True)
     decide(lab, "adopt")
-    assert [(one.id, one.adopted) for one in lab.core.unknown_tasks.listed()] == [(found.id, True)]
+    assert [(one.id, one.adopted) for one in lab.core.unknown_tasks.listed().taskgroups] == [(found.id, True)]
     (record,) = lab.core.state.orphaned_tasks.values()
     assert record == OrphanedTask(
         id=found.id, agent_id="agent-7", tasks=(task_of(OLD),), since=record.since, adopted=True

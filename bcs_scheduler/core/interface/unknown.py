@@ -11,7 +11,7 @@ Decision = Literal["adopt", "end"]
 
 class DecideUnknown(Request, frozen=True, kw_only=True):
     """The decision of an operator about unknown taskgroups: `adopt` lets them run, `end` ends them. Refused if there is
-    nothing to decide about.
+    nothing to decide about, and while the cluster manager has not named all running tasks.
 
     `applications`: keys of the applications to which the ids of the taskgroups belong; empty = all. `adopted`: also
     taskgroups that have been adopted before; only for `end`."""
@@ -31,3 +31,11 @@ class UnknownTaskGroup(NamedTuple):
     newer: bool
     adopted: bool
     since: float
+
+
+class UnknownTaskGroups(NamedTuple):
+    """The unknown taskgroups that have been found. `complete`: the cluster manager has named all running tasks; False:
+    more may be found, and no decision is accepted. `taskgroups`: undecided ones, then adopted ones, each by id."""
+
+    complete: bool
+    taskgroups: list[UnknownTaskGroup]

@@ -125,10 +125,12 @@ class UnknownTaskGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="ca
 
 
 class UnknownTasksView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`halted`: an operator must decide before anything is launched. `undecided`, `adopted`: numbers of taskgroups;
-    `taskgroups` has the first of them, by id. `since` is empty without a halt."""
+    """`halted`: an operator must decide before anything is launched. `complete`: Mesos has named all running tasks;
+    else more may be found, and no decision is accepted. `undecided`, `adopted`: numbers of taskgroups; `taskgroups` has
+    the first of them, by id. `since` is empty without a halt."""
 
     halted: bool
+    complete: bool
     since: str
     undecided: int
     adopted: int
@@ -152,13 +154,14 @@ LISTED = 1000
 )
 def get_unknown_tasks(call: Call) -> Answer:
     try:
-        found = call.gateway.unknown_tasks()
+        complete, found = call.gateway.unknown_tasks()
     except NotLeading as elsewhere:
         raise not_leading(elsewhere.leader) from elsewhere
     halt = call.state().framework.unknown
     adopted = sum(one.adopted for one in found)
     view = UnknownTasksView(
         halted=halt is not None,
+        complete=complete,
         since=rfc3339(halt.since) if halt is not None else "",
         undecided=len(found) - adopted,
         adopted=adopted,

@@ -42,6 +42,11 @@ def show(session: Session, output: str) -> None:
         )
     else:
         session.say("not halted: no running taskgroup waits for a decision.")
+    if not found["complete"]:
+        session.say(
+            "Mesos has not named all running tasks yet: more may be found. `adopt` and `end` wait until it has, for as "
+            "long as --timeout allows."
+        )
     for one in found["taskgroups"]:
         words = one["decision"] or ("undecided, newer than the store" if one["newer"] else "undecided")
         session.say(

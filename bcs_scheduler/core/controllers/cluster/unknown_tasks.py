@@ -22,7 +22,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import FIRST_ASK, Reconciler
 from bcs_scheduler.core.interface.cluster_manager import Reconcile, StatusUpdate
-from bcs_scheduler.core.interface.unknown import DecideUnknown, UnknownTaskGroup
+from bcs_scheduler.core.interface.unknown import DecideUnknown, UnknownTaskGroup, UnknownTaskGroups
 from bcs_scheduler.core.term_start import SLACK, is_from_gap
 from store.ids import TaskGroupId, taskgroup_of
 from store.reasons import EventReason
@@ -38,6 +38,7 @@ QUIET = FIRST_ASK
 agents come back together."""
 MOST = 100_000
 """Unknown taskgroups that are remembered at most. More are not counted: there is a halt already."""
+INCOMPLETE = "the cluster manager has not named all running tasks yet, so more unknown taskgroups may be found"
 
 
 class _Held:
@@ -160,13 +161,22 @@ class UnknownTasks:
             return step
         return step._replace(slots=(), missing=(UNDECIDED, *step.missing))
 
+    @property
+    def is_complete(self) -> bool:
+        """True if the cluster manager has named all tasks that it knows, and no unknown one has come for a while (any
+        thread)."""
+        return self._reconciler.is_answered and self._turn.now >= self._latest + QUIET
+
     # --- the decision -----------------------------------------------------------------------------------------
 
     def decide(self, request: DecideUnknown) -> dict[str, Any]:
         """Carries out the decision of an operator. The halt ends when no unknown taskgroup is left without a decision.
-        Raises Refused: `conflict` if there is nothing to decide about, `not_found` if an application has no such
-        taskgroup."""
+        Raises Refused: `unavailable` while more unknown taskgroups may come, `conflict` if there is nothing to decide
+        about, `not_found` if an application has no such taskgroup."""
         turn = self._turn
+        if not self.is_complete:
+            # A part of them would end the halt, or leave so few that they are ended without a question.
+            raise Refused("unavailable", f"{INCOMPLETE}; nothing was decided")
         undecided = self._chosen(self._held, request)
         adopted = self._chosen(self._adopted(), request) if request.adopted else []
         halted = turn.state.framework.unknown is not None
@@ -223,18 +233,20 @@ class UnknownTasks:
     def _adopted(self) -> list[str]:
         return [record.id for record in self._turn.state.orphaned_tasks.values() if record.adopted]
 
-    def listed(self) -> list[UnknownTaskGroup]:
+    def listed(self) -> UnknownTaskGroups:
         """The unknown taskgroups that have no decision, then the adopted ones, each by id (any thread)."""
+        complete = self.is_complete
         undecided = [
             UnknownTaskGroup(key, one.agent_id, tuple(sorted(one.tasks)), one.newer, adopted=False, since=one.since)
             for key, one in sorted(self._held.copy().items())
         ]
         records = sorted(self._turn.state.orphaned_tasks.copy().values(), key=lambda record: record.id)
-        return undecided + [
+        adopted = [
             UnknownTaskGroup(record.id, record.agent_id, record.tasks, newer=False, adopted=True, since=record.since)
             for record in records
             if record.adopted
         ]
+        return UnknownTaskGroups(complete, undecided + adopted)
 
     # --- controller -------------------------------------------------------------------------------------------
 
@@ -256,7 +268,7 @@ class UnknownTasks:
         turn = self._turn
         if not self._held or turn.state.framework.unknown is not None:
             return
-        if not self._reconciler.is_answered or turn.now < self._latest + QUIET:
+        if not self.is_complete:
             return
         if self._are_many():  # others have ended since
             self._halt()
