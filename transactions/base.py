@@ -11,9 +11,9 @@ Exception tree:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -251,9 +251,48 @@ def _record_nothing(
     """Default of `Context.record_event`: records nothing."""
 
 
-def _run_directly(_kind: str, _key: str, work: Callable[[], None]) -> str:
-    work()
-    return ""
+FailureCode = Literal["internal", "not_storable", "transition", "resting"]
+"""Kinds of failures.
+
+* internal: an unexpected error
+* not_storable: the changes are too large for the store, or cannot be encoded
+* transition: a change of status that is not allowed
+* resting: the work was not begun, because its part of the core has failed again and again
+"""
+
+
+class Failure(NamedTuple):
+    """The result of work that has failed unexpectedly. The changes of the work are undone, and the error is reported.
+    `words`: for the log; they may quote contents of records. `public`: for users."""
+
+    code: FailureCode
+    words: str
+    public: str
+
+    @property
+    def message(self) -> str:
+        """One line for users."""
+        return f"internal error: {self.public}" if self.code == "internal" else self.public
+
+
+T = TypeVar("T")
+
+
+class Attempt(Protocol):
+    """Runs work on the object (kind, key) as a unit of its own. Returns the result of the work, or the failure; work
+    that has failed is undone and reported."""
+
+    def __call__(self, kind: str, key: str, work: Callable[[], T]) -> T | Failure:
+        """Runs the work; see the class."""
+
+
+def _run_directly(kind: str, key: str, work: Callable[[], T]) -> T | Failure:  # noqa: ARG001 (as Attempt)
+    return work()
+
+
+def _each_directly(changed: Iterable[tuple[str, str]], work: Callable[[str, str], object]) -> None:
+    for kind, key in changed:
+        work(kind, key)
 
 
 @dataclass(slots=True)
@@ -281,9 +320,10 @@ class Context:
     """The transaction whose turn has come: the operation that it asks for begins under its id."""
     record_event: RecordEvent = _record_nothing
     count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
-    attempt: Callable[[str, str, Callable[[], None]], str] = _run_directly
-    """Runs work on the object (kind, key) as a unit of its own. If the work fails unexpectedly, it is undone and its
-    error is returned as a message; else an empty string is returned."""
+    attempt: Attempt = _run_directly
+    each_change: Callable[[Iterable[tuple[str, str]], Callable[[str, str], object]], object] = _each_directly
+    """Does work for each of the objects, given as (kind, key). Work that has failed is undone and reported, and the
+    other objects follow."""
     checkpoint: Callable[[], None] = lambda: None
     """The changes so far are consistent in themselves: a big unit of work may be cut here."""
 

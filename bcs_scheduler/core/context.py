@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.interface import effects, inputs
@@ -22,13 +23,21 @@ from store.base import RecordTooLarge, RecordUnencodable
 from store.reasons import REASONS, EventReason, Level
 from store.records import TaskGroup
 from store.state import State
-from store.state.unit_of_work import Unit, UnitOfWork
+from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
 from transactions import transitions
-from transactions.base import Context, Ids, Slot
+from transactions.base import Context, Failure, Ids, Slot
 from transactions.engine.engine import Engine
 from transactions.kinds.registry import kind_of
 from transactions.resources import occupancy
+from transactions.text import counted
 
+T = TypeVar("T")
+Change = tuple[str, str]
+"""Kind and key of a record that has changed."""
+ERRORS_AT_ONCE = 3
+"""Errors of single objects of one kind of work that one turn reports; more are counted."""
+RETRY = 10.0
+"""Seconds after which work on an object that has failed is tried again."""
 UNFIT = (RecordTooLarge, RecordUnencodable)
 """Errors that mean that the store cannot take the changes."""
 EVENT_BYTES = 7_000
@@ -96,6 +105,7 @@ class TurnContext:
             record_event=self.record_event,
             count=self.count,
             attempt=self.attempt,
+            each_change=self.each_change,
             checkpoint=self.checkpoint,
         )
 
@@ -181,7 +191,8 @@ class TurnContext:
         except UNFIT as error:
             if self._attempts:
                 raise
-            self._undo("core", "unit", error)
+            self.uow.rollback()
+            self._report("core", "unit", error)
             return
         self.close()
 
@@ -197,38 +208,69 @@ class TurnContext:
             self.changed += changed
             self.units.append(unit)
 
-    def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:
-        """Runs work as units of its own. An unexpected error undoes the work and is recorded as an event, and the turn
-        continues with other objects. Returns the error as text; empty if the work succeeded."""
+    def attempt(self, kind: str, key: str, work: Callable[[], T]) -> T | Failure:
+        """Runs work as units of its own and returns its result. An unexpected error undoes the work and is recorded as
+        an event, and the turn continues with other objects; the failure is returned."""
         if not self.uow.empty:
             self.cut()
         self._attempts += 1
         try:
-            work()
+            result = work()
             if not self.uow.empty:
                 self.fits()
         except Exception as error:
-            if self.options.strict and not isinstance(error, UNFIT):
-                raise
-            return self._undo(kind, key, error)
+            self._raise_if_strict(error)
+            self.uow.rollback()
+            return self._report(kind, key, error)
         finally:
             self._attempts -= 1
-        return ""
+        return result
 
-    def _undo(self, kind: str, key: str, error: Exception) -> str:
-        self.uow.rollback()
+    def each(self, kind: str, keys: Iterable[str], work: Callable[[str], object]) -> list[str]:
+        """Does work for each object of one kind; see `each_change`. Returns the keys of those whose work has failed."""
+        return [key for _, key in self.each_change(((kind, key) for key in keys), lambda _, key: work(key))]
+
+    def each_change(self, changed: Iterable[Change], work: Callable[[str, str], object]) -> list[Change]:
+        """Does work for each object, given as (kind, key). An unexpected error undoes the changes of this object and is
+        reported, and the others follow. Returns the objects whose work has failed. Costs little beside `attempt`,
+        because the objects share units."""
+        uow, failed = self.uow, list[Change]()
+        for kind, key in changed:
+            point, units = uow.savepoint(), len(self.units)
+            try:
+                work(kind, key)
+            except Exception as error:
+                self._raise_if_strict(error)
+                uow.undo(point if len(self.units) == units else Savepoint(0, 0))  # a cut ends savepoints
+                failed.append((kind, key))
+                if len(failed) <= ERRORS_AT_ONCE:
+                    self._report(kind, key, error)
+        if len(failed) > ERRORS_AT_ONCE:
+            words = f"failed for {counted(len(failed), 'object')}; the first {ERRORS_AT_ONCE} errors are reported"
+            self.record_event("core", failed[0][0], "InternalError", words, "error")
+        return failed
+
+    def _raise_if_strict(self, error: Exception) -> None:
+        if self.options.strict and not isinstance(error, UNFIT):
+            raise error
+
+    def _report(self, kind: str, key: str, error: Exception) -> Failure:
         reason: EventReason = "InternalError"
         words = f"{type(error).__name__}: {error}"
         # An exception may quote confidential content; only its name is shown to users.
-        public = f"{type(error).__name__}; the log has the rest"
+        failure = Failure("internal", words, f"{type(error).__name__}; the log has the rest")
+        if isinstance(error, UNFIT):
+            failure = Failure("not_storable", words, str(error))
         if isinstance(error, transitions.InvalidTransition):
-            reason, kind, key, public = "TransitionRefused", error.kind, error.key, error.change
+            failure = Failure("transition", words, error.change)
+            reason, kind, key = "TransitionRefused", error.kind, error.key
+        public = failure.public if failure.code == "transition" else f"{type(error).__name__}; the log has the rest"
         self.emit(
             effects.LogLine(
                 kind=kind, key=key, reason=reason, message=words, cause=self.cause, level="error", public=public
             )
         )
-        return words
+        return failure
 
     def removed(self, kind: str) -> list[str]:
         """Keys of the records of this kind that were removed, and whose removal no controller has noticed yet."""

@@ -3,6 +3,9 @@
 A part keeps data that it has derived from the records. An unexpected error in a step of a part undoes the changes since
 the last cut and is reported. The data of the part may then be wrong, so it is dropped and derived again from the
 records, as at the begin of a term. A part that fails again rests, longer each time; all other parts continue.
+
+Other parts ask a part through hooks: its gate, and functions that follow the state. An error there is reported when the
+part is called next, and until the part is made anew its gate lets no slot pass.
 """
 
 from __future__ import annotations
@@ -10,21 +13,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import NoReturn, TypeVar
+from typing import NoReturn, ParamSpec, TypeVar
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import ERRORS_AT_ONCE, Change, TurnContext
 from bcs_scheduler.core.controllers.controller import Controller
 from bcs_scheduler.core.interface.leased import Decline
+from store.records import Transaction
+from transactions.base import Failure, Gate, Step
+from transactions.rules.gangs import FAILED
 
 FIRST_REST, LONGEST_REST = 1.0, 60.0
 """Seconds that a part rests after its second error, and at most; each rest is twice as long as the one before."""
 FORGIVEN = 300.0
 """Seconds without an error after which the next one is the first again."""
-ERRORS_AT_ONCE = 3
-"""Errors about single changes that a resting part reports in one turn at most."""
+RESTS = Failure("resting", "the part rests", "the part rests")
 
-Change = tuple[str, str]
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 def _nothing(changed: Sequence[Change]) -> None:
@@ -52,93 +57,151 @@ class Part:
         """Number of errors in a row."""
         self._failed_at = -inf
         self._rests_until: float | None = None
-        """Unix seconds at which the data is derived again; None: the data is right."""
-        self._unreported: Exception | None = None
-        """An error between two turns, to be reported in the next one."""
+        """Unix seconds until which no step is begun; None: the part does not rest."""
+        self._wrong = False
+        """The data may be wrong: it is derived again before the next step."""
+        self._unreported: tuple[str, Exception] | None = None
+        """A question and its error, to be reported when the part is called next."""
+        self._held_back: dict[str, None] = {}
+        """Ids of the transactions that the gate has held back because the data may be wrong."""
 
     # --- steps ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Derives the data at the begin of a term."""
-        self._try("recover", self._derive)
+        self._remake()
 
-    def call(self, step: str, work: Callable[[], None]) -> bool:
-        """Runs a step as units of its own. `step`: in logs and metrics. False: the step has failed, or the part
-        rests."""
+    def call(self, step: str, work: Callable[[], T]) -> T | Failure:
+        """Runs a step as units of its own and returns its result. `step`: in logs and metrics. A failure: the step has
+        failed, or the part rests (`resting`)."""
         self._report_late()
         if self._rests_until is not None:
             if self._turn.now < self._rests_until:
-                return False
+                return RESTS
             self._rests_until = None
-            if not self._try("recover", self._derive):
-                return False
+        if self._wrong and (failure := self._remake()) is not None:
+            return failure
         return self._try(step, work)
 
     def notice(self, changed: Sequence[Change]) -> None:
-        """Passes on changed records, given as (kind, key). A part that rests gets them one by one, so that one object
-        delays no other."""
+        """Passes on changed records. A part that rests gets them one by one, so that one object delays no other."""
         if not self._resting:
             self.call("notice", partial(self._notice, changed))
             return
         failures = 0
         for kind, key in changed:
             work = partial(self._notice, [(kind, key)])
-            failures += bool(self._turn.attempt("core", f"{self.name}.notice {kind} {key}", work))
+            if isinstance(self._turn.attempt("core", f"{self.name}.notice {kind} {key}", work), Failure):
+                self._wrong = True
+                failures += 1
             if failures >= ERRORS_AT_ONCE:
                 return
 
-    # --- questions --------------------------------------------------------------------------------------------
+    # --- questions and hooks ----------------------------------------------------------------------------------
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the part needs a turn at the latest; None: at no particular time."""
-        return self._rests_until if self._rests_until is not None else self._ask(self._next_timer, None)
+        return self._rests_until if self._rests_until is not None else self._ask("next_timer", self._next_timer, None)
 
     @property
     def busy(self) -> bool:
         """True if the part could continue right now."""
-        return self._rests_until is None and self._ask(self._busy, otherwise=False)
+        return self._rests_until is None and self._ask("busy", self._busy, otherwise=False)
 
     @property
     def _resting(self) -> bool:
         return self._rests_until is not None and self._turn.now < self._rests_until
 
-    def _ask(self, question: Callable[[], T], otherwise: T) -> T:
+    def _ask(self, name: str, question: Callable[[], T], otherwise: T) -> T:
         try:
             return question()
         except Exception as error:
             if self._turn.options.strict:
                 raise
-            self._unreported = error
+            self._unreported = name, error
             return otherwise
+
+    def follower(self, name: str, follow: Callable[P, None]) -> Callable[P, None]:
+        """Returns a function that calls `follow`, which another part calls for its changes. After an error the data is
+        wrong."""
+
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+            try:
+                follow(*args, **kwargs)
+            except Exception as error:
+                if self._turn.options.strict:
+                    raise
+                self._unreported, self._wrong = (name, error), True
+
+        return guarded
+
+    def admitted(self, gate: Gate, transaction: Transaction, step: Step) -> Step:
+        """The step as the gate of this part lets it pass. No slot passes while the data may be wrong, or if the gate
+        fails: the operation waits, and is looked at again when the part has been made anew."""
+        if not step.slots:
+            return step
+        if not self._wrong:
+            point = self._turn.uow.savepoint()
+            try:
+                return gate.admitted(transaction, step)
+            except Exception as error:
+                if self._turn.options.strict:
+                    raise
+                self._turn.uow.undo(point)
+                self._unreported, self._wrong = ("admitted", error), True
+        self._held_back[transaction.id] = None
+        return step._replace(slots=(), missing=(FAILED[self.name], *step.missing))
 
     # --- errors -----------------------------------------------------------------------------------------------
 
     def _report_late(self) -> None:
-        error, self._unreported = self._unreported, None
-        if error is not None:
-            self._try("next_timer", partial(_raise, error))
+        unreported, self._unreported = self._unreported, None
+        if unreported is not None:
+            self._try(unreported[0], partial(_raise, unreported[1]))
 
-    def _try(self, step: str, work: Callable[[], None]) -> bool:
+    def _remake(self) -> Failure | None:
+        failure = self._try("recover", self._derive)
+        if failure is not None:
+            return failure
+        self._wrong = False
+        held_back, self._held_back = self._held_back, {}
+        self._turn.engine.queue_steps(held_back)
+        return None
+
+    def _try(self, step: str, work: Callable[[], T]) -> T | Failure:
         turn = self._turn
         taken = len(turn.pool.taken)
-        if not turn.attempt("core", f"{self.name}.{step}", work):
-            return True
+        result = turn.attempt("core", f"{self.name}.{step}", work)
+        if not isinstance(result, Failure):
+            return result
         # The calls that would have used these offers are undone. Their room would be lost without an answer.
         if lost := tuple(turn.pool.taken[taken:]):
             turn.emit(Decline(offer_ids=lost, refuse_seconds=0.0, cause=turn.cause))
         turn.count("part_failures", (self.name, step), 1.0)
         turn.cut()
         self._failed(step)
-        return False
+        return result
 
     def _failed(self, step: str) -> None:
         now = self._turn.now
         self._failures = self._failures + 1 if now < self._failed_at + FORGIVEN else 1
         self._failed_at = now
-        if self._failures == 1 and step != "recover":
-            self._try("recover", self._derive)
-        else:
-            self._rests_until = now + min(FIRST_REST * 2 ** min(max(self._failures - 2, 0), 10), LONGEST_REST)
+        self._wrong = True
+        failures = self._failures
+        if step != "recover" and self._remake() is None and failures == 1:
+            return
+        self._rests_until = now + min(FIRST_REST * 2 ** min(max(failures - 2, 0), 10), LONGEST_REST)
+
+
+class GuardedGate:
+    """The gate of a part. Implements `transactions.base.Gate`."""
+
+    def __init__(self, part: Part, gate: Gate) -> None:
+        self._part, self._gate = part, gate
+
+    def admitted(self, transaction: Transaction, step: Step) -> Step:
+        """See `Part.admitted`."""
+        return self._part.admitted(self._gate, transaction, step)
 
 
 class ControllerPart(Part):

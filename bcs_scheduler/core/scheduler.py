@@ -39,12 +39,11 @@ from bcs_scheduler.core.controllers.workloads.health import Health
 from bcs_scheduler.core.controllers.workloads.queued_requests import QueuedRequests
 from bcs_scheduler.core.controllers.workloads.services import Services
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
-from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.parts import ControllerPart, Part
+from bcs_scheduler.core.parts import ControllerPart, GuardedGate, Part
 from bcs_scheduler.core.requests.dry_run import plan, wait_for_offers, waits_for_offers
 from bcs_scheduler.core.requests.handler import RequestHandler
-from bcs_scheduler.core.requests.sliced import SlicedRequests
+from bcs_scheduler.core.requests.sliced import SlicedRequests, failed
 from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
 from bcs_scheduler.core.term_start import MARK_EVERY, mark_of, start_of_term, with_gap
 from offers.agents import ListedAgent
@@ -55,6 +54,7 @@ from store.records import Record
 from store.state import State
 from store.state.unit_of_work import Unit
 from store.state.validation import validate
+from transactions.base import Failure
 from transactions.text import duration
 
 TICK = 1.0
@@ -99,7 +99,6 @@ class Core:
         self._status_updates = StatusUpdates(self.turn_context, *told, self.unknown_tasks)
         self._task_killer, self._offer_manager = TaskKiller(self.turn_context), OfferManager(self.turn_context)
         self._services, managed = Services(self.turn_context), ManagedApplications(self.turn_context)
-        self.turn_context.context.gates = (guard, self.unknown_tasks, interrupted, managed.gate)
         self._request_handler = RequestHandler(
             self.turn_context, self._offer_manager, self._health, guard.resume, self.unknown_tasks.decide
         )
@@ -125,6 +124,9 @@ class Core:
         self._controllers = tuple(ControllerPart(self.turn_context, one) for one in controllers)
         """Controllers with a `tick` before transactions step, in the order in which they are called. Each works on one
         kind of object."""
+        gates = ((guard, guard), (self.unknown_tasks,) * 2, (interrupted, interrupted), (managed, managed.gate))
+        self.turn_context.context.gates = tuple(GuardedGate(self._part_of(owner), gate) for owner, gate in gates)
+        self.state.watch(("taskgroup",), self._part_of(guard).follower("follow", guard.follow))
         self._engine, self._offers = self._placing_parts()
         self._sender = ControllerPart(self.turn_context, self._message_sender)
         self._endpoints = ControllerPart(self.turn_context, self._services, lambda: self._services.busy)
@@ -169,7 +171,7 @@ class Core:
 
         def derive() -> None:
             offers.recover()
-            engine.recover(self.state)
+            engine.recover(turn.context)
 
         notice = partial(engine.notice, turn.context)
         return (
@@ -221,11 +223,11 @@ class Core:
     def _attempt(self, event: inputs.Input, work: Callable[[], None]) -> None:
         """Does work for an input. A request whose work fails unexpectedly is answered so."""
         failure = self.turn_context.attempt("event", event.cause, work)
-        if not failure:
+        if failure is None:
             self.turn_context.close()
             return
         if isinstance(event, requests.Request):
-            self.turn_context.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
+            self.turn_context.emit(failed(event, failure))
         self.turn_context.cut()
 
     @property
@@ -277,11 +279,15 @@ class Core:
         if not self.began.ahead:
             return
         turn = self.turn_context
-        for record in self.state.records():
-            moved = moved_back(record, self.began.now, self.began.ahead)
-            if moved is not record:
+        records = {(record.kind, record.key): record for record in self.state.records()}
+
+        def move(kind: str, key: str) -> None:
+            moved = moved_back(records[kind, key], self.began.now, self.began.ahead)
+            if moved is not records[kind, key]:
                 turn.uow.put(moved)
                 turn.checkpoint()
+
+        turn.each_change(records, move)
         words = f"stored times were up to {duration(self.began.ahead)} ahead and have been moved back by as much"
         turn.record_event("framework", self.state.framework.id, "TimesMoved", words)
         turn.cut()
@@ -357,12 +363,11 @@ class Core:
         self._record_agent_changes(event.agents)
         self.agents = list(event.agents)
         self.turn_context.agents.learn(event.agents, event.awaited)
-        returned: list[str] = []
-        self._part_of(self._reconciler).call(
-            "listed", lambda: returned.extend(self._reconciler.listed(event.agents, event.clock))
-        )
-        self._part_of(self._task_killer).call("returned", partial(self._task_killer.returned, returned))
-        self._part_of(self._orphaned_tasks).call("returned", partial(self._orphaned_tasks.returned, returned))
+        listed = partial(self._reconciler.listed, event.agents, event.clock)
+        returned = self._part_of(self._reconciler).call("listed", listed)
+        if not isinstance(returned, Failure):
+            self._part_of(self._task_killer).call("returned", partial(self._task_killer.returned, returned))
+            self._part_of(self._orphaned_tasks).call("returned", partial(self._orphaned_tasks.returned, returned))
         self._request_handler.agents.learn(event.agents)
         # The score of an agent is its free share of its total, which its offers alone do not show.
         self.turn_context.pool.learn_totals(
@@ -396,7 +401,7 @@ class Core:
         words = "long time not report status, and the cluster manager does not answer for it"
         for group in self._reconciler.take_silent():
             lose = partial(self._status_updates.lose, group, words, ended=False)
-            if self.turn_context.attempt("taskgroup", group.id, lose):
+            if self.turn_context.attempt("taskgroup", group.id, lose) is not None:
                 self._reconciler.ask([task.id for task in group.tasks if not task.ended])
             self.turn_context.checkpoint()
 
@@ -404,11 +409,9 @@ class Core:
         """Lets transactions step and places demands; then the transactions of placed demands step again."""
         turn = self.turn_context
         self._settle(pace)
-        launched: list[bool] = []
         for _ in range(ROUNDS):
-            launched.clear()
-            self._offers.call("place", lambda: launched.append(self._offer_manager.place(pace)))
-            if not any(launched):
+            launched = self._offers.call("place", partial(self._offer_manager.place, pace))
+            if isinstance(launched, Failure) or not launched:
                 break
             self._settle(pace)
             if pace.spent() >= LAUNCHES or pace.is_congested():

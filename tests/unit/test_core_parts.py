@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -15,19 +16,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import controllers
+from bcs_scheduler.core import controllers, parts
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.parts import LONGEST_REST, ControllerPart, Part
+from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY
+from bcs_scheduler.core.parts import LONGEST_REST, ControllerPart, GuardedGate, Part
 from offers.agents import ListedAgent
-from store.records import ConfigMap, Service
+from store.records import ConfigMap, Service, Transaction
 from store.state.validation import validate
+from transactions.base import Failure, Step
+from transactions.rules.gangs import FAILED
 from tests.unit.lab import START, Lab, version
 
-Step = tuple[str, str]
+StepName = tuple[str, str]
 """The name of a part and of its step."""
 ALWAYS = 10**9
+SHORT_REST = 8.0
+"""Longest rest of parts in these tests, in seconds."""
 AGENTS = ("agent-1", "agent-2")
 
 
@@ -39,30 +45,30 @@ class Faults:
     """Counts the steps of all parts, and lets one of them fail."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self.called: Counter[Step] = Counter()
+        self.called: Counter[StepName] = Counter()
         self.failed = 0
-        self.step: Step | None = None
+        self.step: StepName | None = None
         self.left = 0
         self.late = False
         """The step fails after its work, not before."""
         honest = Part._try
 
-        def run(part: Part, step: str, work: Callable[[], None]) -> bool:
+        def run(part: Part, step: str, work: Callable[[], Any]) -> Any:
             self.called[part.name, step] += 1
             return honest(part, step, lambda: self._work((part.name, step), work))
 
         patch.setattr(Part, "_try", run)
 
-    def _work(self, step: Step, work: Callable[[], None]) -> None:
+    def _work(self, step: StepName, work: Callable[[], Any]) -> Any:
         broken = step == self.step and self.left > 0
-        if not broken or self.late:
-            work()
+        result = work() if not broken or self.late else None
         if broken:
             self.left -= 1
             self.failed += 1
             raise Broken
+        return result
 
-    def begin(self, step: Step, times: int, *, late: bool) -> None:
+    def begin(self, step: StepName, times: int, *, late: bool) -> None:
         self.called.clear()
         self.step, self.left, self.failed, self.late = step, times, 0, late
 
@@ -108,8 +114,8 @@ class Bench(Lab):
         endpoint = self.core.state.endpoints.get("default/all")
         return len(endpoint.members) if endpoint is not None else 0
 
-    def launch(self, name: str, instances: int) -> None:
-        wanted = msgspec.structs.replace(version(instances, labels={"tier": "all"}), application=name)
+    def launch(self, name: str, instances: int, tier: str = "all") -> None:
+        wanted = msgspec.structs.replace(version(instances, labels={"tier": tier}), application=name)
         reply = self.ask(requests.CreateApplication(token=7, version=wanted))
         assert not reply.error, reply.message
 
@@ -151,10 +157,10 @@ def finish(lab: Bench) -> None:
     lab.reach(lambda: lab.live("web") == 3 and lab.members() == 5)
     lab.remove("web")
     lab.reach(lambda: "default/web" not in lab.core.state.applications and lab.members() == 2)
-    assert list(validate(lab.core.state)) == []
+    assert [words for words in validate(lab.core.state) if "default/spoilt" not in words] == []
 
 
-def steps() -> list[Step]:
+def steps() -> list[StepName]:
     """The steps that the core calls in the life that the tests use."""
     with pytest.MonkeyPatch.context() as patch:
         faults = Faults(patch)
@@ -195,7 +201,7 @@ def test_every_controller_is_a_part() -> None:
 @pytest.mark.parametrize("late", [False, True], ids=["before its work", "after its work"])
 @pytest.mark.parametrize("step", [one for one in STEPS if one[1] != "recover"], ids="-".join)
 def test_a_step_that_fails_once_is_undone_and_reported_and_its_part_made_anew(
-    step: Step, late: bool, monkeypatch: pytest.MonkeyPatch
+    step: StepName, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults = Faults(monkeypatch)
     lab = begun()
@@ -215,22 +221,27 @@ def test_a_step_that_fails_once_is_undone_and_reported_and_its_part_made_anew(
 
 @pytest.mark.parametrize("step", STEPS, ids="-".join)
 def test_a_part_that_fails_again_and_again_rests_and_the_others_go_on(
-    step: Step, monkeypatch: pytest.MonkeyPatch
+    step: StepName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     faults = Faults(monkeypatch)
+    monkeypatch.setattr(parts, "LONGEST_REST", SHORT_REST)
     lab = begun()
     faults.begin(step, ALWAYS, late=False)
     if step[1] == "recover":
         lab = lab_of(lab)
     go_on(lab)
-    turns = len(lab.wait(LONGEST_REST))
+    turns = len(lab.wait(3 * SHORT_REST))
     assert 1 <= faults.failed <= 20, "some errors at first, then longer and longer rests"
-    assert turns < 5000
+    assert turns < 2000
     assert not lab.ask(requests.PutConfigMap(token=9, config_map=ConfigMap(namespace="default", name="c"))).error
-    if step[0] not in ("engine", "offers"):
+    if step[1] == "recover" and step[0] in FAILED:
+        lab.wait(10.0)
+        assert not lab.live("other"), "the gate of a part that is not made anew is closed"
+        assert FAILED[step[0]] in waiting(lab, "other")
+    elif step[0] not in ("engine", "offers"):
         lab.reach(lambda: lab.live("other") == 1)
     faults.left = 0
-    lab.wait(2 * LONGEST_REST)
+    lab.wait(2 * SHORT_REST)
     finish(lab)
 
 
@@ -262,6 +273,201 @@ def test_one_object_that_a_part_cannot_take_holds_up_no_other(monkeypatch: pytes
     lab.wait(2 * LONGEST_REST)
     lab.remove("web")
     lab.reach(lambda: not lab.core.state.groups_of("default/web") and not lab.core.state.groups_of("default/other"))
+
+
+def waiting(lab: Bench, name: str) -> str:
+    """What the operations on an application wait for."""
+    active = lab.core.state.active_of(f"default/{name}").values()
+    return "; ".join(words for one in active for words in lab.core.turn_context.engine.missing.get(one.id, ()))
+
+
+# --- hooks ----------------------------------------------------------------------------------------------------
+
+
+def gates() -> list[GuardedGate]:
+    return [one for one in begun().core.turn_context.context.gates if isinstance(one, GuardedGate)]
+
+
+def test_every_gate_belongs_to_a_part() -> None:
+    lab = begun()
+    assert len(gates()) == len(lab.core.turn_context.context.gates) == len(FAILED) == 4
+    assert {one._part.name for one in gates()} == set(FAILED)
+
+
+@pytest.mark.parametrize("number", range(len(FAILED)), ids=sorted(FAILED))
+def test_a_gate_that_fails_lets_no_slot_pass_and_its_part_is_made_anew(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = Faults(monkeypatch)
+    lab = begun()
+    gate = next(
+        one
+        for one in lab.core.turn_context.context.gates
+        if isinstance(one, GuardedGate) and one._part.name == sorted(FAILED)[number]
+    )
+    name, asked = gate._part.name, []
+
+    def broken(transaction: Transaction, step: Step) -> Step:
+        asked.append(transaction.application)
+        raise Broken("secret words")
+
+    faults.called.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(gate._gate, "admitted", broken)
+        lab.launch("other", 1)
+        for _ in range(3):
+            lab.offer("agent-1")
+            lab.wait(1.0)
+            lab.offer("agent-2")
+        assert not lab.core.state.groups_of("default/other")
+        assert len(lab.core.state.active_of("default/other")) == 1, "the operation has not failed"
+        assert FAILED[name] in waiting(lab, "other")
+        texts = [note.text for one in lab.core.state.active_of("default/other").values() for note in one.history]
+        assert any(FAILED[name] in text for text in texts) and not any("secret" in text for text in texts)
+        assert asked and faults.called[name, "recover"], "the part is made anew"
+        lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
+        assert {(one.kind, one.key) for one in lines} == {("core", f"{name}.admitted")}
+    lab.wait(LONGEST_REST)
+    go_on_without_other(lab)
+    finish(lab)
+
+
+def go_on_without_other(lab: Bench) -> None:
+    lab.list_agents()
+    lab.reach(lambda: lab.live("other") == 1)
+
+
+def test_an_error_while_a_change_is_followed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guard against large losses follows each change of a taskgroup, undone ones included."""
+    faults = Faults(monkeypatch)
+    lab = begun()
+    guard = lab.core._controllers[0].controller
+    faults.called.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(guard), "_lose", lambda self, group: 1 / 0)
+        group = next(iter(lab.core.state.groups_of("default/web").values()))
+        lab.report(group, "LOST")
+    lab.turn()
+    assert faults.called["lossguard", "recover"] == 1
+    lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
+    assert [one.key for one in lines] == ["lossguard.follow"]
+    go_on(lab)
+    finish(lab)
+
+
+# --- one object -----------------------------------------------------------------------------------------------
+
+LOOKS = ("/core/controllers/", "/transactions/engine/")
+
+
+def spoilt(record: Any) -> Any:
+    """A record of which controllers and the engine can read no field but its key."""
+
+    def read(self: Any, name: str) -> Any:
+        # Classes compare and copy records without this function, and so does the store.
+        reader = sys._getframe(1).f_code.co_filename
+        if any(one in reader for one in LOOKS) and name not in ("kind", "key", "id"):
+            raise Broken(f"{name} of {type(record).__name__}")
+        return object.__getattribute__(self, name)
+
+    kind = type(f"Spoilt{type(record).__name__}", (type(record),), {"__getattribute__": read}, frozen=True)
+    return kind(**{name: getattr(record, name) for name in type(record).__struct_fields__})
+
+
+def crowd() -> tuple[Bench, dict[str, str]]:
+    """The records of a cluster, and one object of each kind that is to be spoilt."""
+    lab = begun()
+    lab.launch("spoilt", 1, tier="none")
+    lab.reach(lambda: lab.live("spoilt") == 1 and lab.live("coming") == 1)
+    spoilt_service = Service(namespace="default", name="spoilt", selector={"tier": "none"})
+    assert not lab.ask(requests.PutService(token=1, service=spoilt_service)).error
+    assert not lab.ask(requests.SetAgent(token=1, agent="agent-7", force=True, disabled=True)).error
+    state = lab.core.state
+    group = next(iter(state.groups_of("default/spoilt")))
+    ended = next(key for key, one in state.transactions.items() if one.application == "spoilt")
+    keys = {"application": "default/spoilt", "taskgroup": group, "transaction": ended, "service": "default/spoilt"}
+    return lab, {**keys, "agentsetting": "agent-7"}
+
+
+@pytest.mark.parametrize("kind", ["application", "taskgroup", "transaction", "service", "agentsetting"])
+@pytest.mark.parametrize("begin", [True, False], ids=["from the begin of a term", "within a term"])
+def test_one_object_that_cannot_be_read_holds_up_no_other(kind: str, begin: bool) -> None:
+    lab, keys = crowd()
+    state = lab.core.state
+    bad = spoilt(state.get(kind, keys[kind]))
+    if begin:
+        others = [one for one in lab.records() if (one.kind, one.key) != (kind, keys[kind])]
+        lab = Bench([*others, bad], lab.now + 1.0)
+        lab.turn(cluster_manager.Connected(framework_id="framework", cluster="dc1.example.com"))
+    else:
+        state.change(kind, keys[kind], state.get(kind, keys[kind]), bad)
+        lab.core.turn_context.changed.append((kind, keys[kind]))
+    go_on(lab)
+    finish(lab)
+    failed = [one.labels for one in lab.seen if isinstance(one, effects.Observed) and one.name == "part_failures"]
+    # The change itself is followed, too: the guard is made anew once.
+    assert failed in ([], [("lossguard", "follow")][: not begin]), "no part as a whole"
+    lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
+    assert lines, "the object was met"
+    assert {one.kind for one in lines} <= {kind, "agent", "application", "taskgroup"}
+
+
+def test_work_for_each_object_undoes_one_alone_and_reports_a_few() -> None:
+    lab = Bench()
+    turn = lab.core.turn_context
+    names = [f"c{number}" for number in range(10)]
+
+    def work(name: str) -> None:
+        turn.uow.put(ConfigMap(namespace="default", name=name))
+        if name in ("c1", "c3", "c5", "c7"):
+            raise Broken
+        if name in ("c4", "c6"):
+            turn.cut()
+        if name == "c6":
+            turn.uow.put(ConfigMap(namespace="default", name="late"))
+            raise Broken
+
+    failed = turn.each("configmap", names, work)
+    assert failed == ["c1", "c3", "c5", "c6", "c7"]
+    left = {key.removeprefix("default/") for key in lab.core.state.config_maps}
+    assert left == {"c0", "c2", "c4", "c6", "c8", "c9"}, "what was cut stays"
+    lab.turn()
+    lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
+    assert [one.key for one in lines] == ["c1", "c3", "c5", "configmap"]
+    assert f"{len(failed)} objects; the first {ERRORS_AT_ONCE} errors" in lines[-1].message
+
+
+def test_a_kill_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = begun()
+    lab.reach(lambda: lab.live("coming") == 1)
+    (group,) = lab.core.state.groups_of("default/coming").values()
+    with monkeypatch.context() as patch:
+        patch.setattr(type(lab.core._task_killer), "_kill", lambda self, group: 1 / 0)
+        lab.remove("coming")
+        lab.wait(1.0)
+        assert not lab.ended()
+    lab.wait(RETRY + 1.0)
+    assert [task.id for task in group.tasks][0] in lab.ended()
+
+
+def test_an_attempt_returns_a_result_or_a_failure() -> None:
+    turn = Bench().core.turn_context
+    assert turn.attempt("core", "test", lambda: []) == []
+
+    def broken() -> list[int]:
+        raise ValueError("contents of a secret")
+
+    failure = turn.attempt("core", "test", broken)
+    assert isinstance(failure, Failure)
+    assert (failure.code, failure.words) == ("internal", "ValueError: contents of a secret")
+    assert failure.message == "internal error: ValueError; the log has the rest"
+
+    def large() -> None:
+        turn.uow.put(ConfigMap(namespace="default", name="c", annotations={"a": "x" * 5_000_000}))
+
+    refused = turn.attempt("core", "test", large)
+    assert isinstance(refused, Failure) and refused.code == "not_storable"
+    assert refused.message.startswith("configmap default/c has")
 
 
 def lab_of(lab: Bench) -> Bench:

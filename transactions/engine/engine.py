@@ -18,9 +18,8 @@ from offers.model import Placement
 from store import ids
 from store.reasons import EventReason
 from store.records import TaskGroup, Transaction, TransactionStatus, Version
-from store.state.reader import StateReader
 from transactions import explain, groups, injection
-from transactions.base import Context, Options, Slot, Step
+from transactions.base import Context, Failure, Options, Slot, Step
 from transactions.engine import self_healing, verdicts
 from transactions.engine.demands import Demands
 from transactions.engine.fair import FairQueue
@@ -74,13 +73,13 @@ class Engine(Demands):
 
     # --- entry points -----------------------------------------------------------------------------------------
 
-    def recover(self, state: StateReader) -> None:
+    def recover(self, ctx: Context) -> None:
         """Drops everything that is known and derives it from the state; the next `settle` looks at every transaction
         and application. Planned launches must have been dropped."""
         Engine.__init__(self, self.options)
-        for transaction in state.active_transactions():
-            self._register(transaction)
-        for key in state.applications:
+        active = {one.id: one for one in ctx.state.active_transactions()}
+        ctx.each_change([("transaction", key) for key in active], lambda _, key: self._register(active[key]))
+        for key in ctx.state.applications:
             self._push(CHECK, key)
 
     @property
@@ -106,7 +105,7 @@ class Engine(Demands):
     def _do(self, ctx: Context, work: int, key: str) -> None:
         if work == STEP:
             failure = ctx.attempt("transaction", key, partial(self._look, ctx, key))
-            if failure:
+            if failure is not None:
                 self.fail(ctx, key, failure)
         elif work == CHECK:
             ctx.attempt("application", key, partial(self._check, ctx, key))
@@ -187,7 +186,7 @@ class Engine(Demands):
             self._work.discard(transaction.namespace, identity, STEP)
             self._look(ctx, identity)
 
-    def fail(self, ctx: Context, identity: str, failure: str) -> None:
+    def fail(self, ctx: Context, identity: str, failure: Failure) -> None:
         """Ends a transaction whose step or launch has failed unexpectedly. The step would fail again and again and
         delay the others."""
         ctx.attempt("transaction", identity, partial(self._give_up, ctx, identity, failure))
@@ -213,13 +212,14 @@ class Engine(Demands):
         self._fresh.clear()
         queued: set[str] = set()
         spared: set[str] = set()
-        for kind, key in changed:
+
+        def follow(kind: str, key: str) -> None:
             if kind == "taskgroup":
                 self._concern_taskgroup(ctx, key, queued, spared)
             elif kind == "transaction":
                 transaction = ctx.state.transactions.get(key)
                 if transaction is not None and transaction.waiting:
-                    continue
+                    return
                 if transaction is None or not transaction.active:
                     self._forget(key, transaction)
                 else:
@@ -228,6 +228,8 @@ class Engine(Demands):
                 self._push(STATUS, key)
             elif kind in ("configmap", "secret"):
                 self._fresh.update(self.demands_taking((kind, key)))
+
+        ctx.each_change(changed, follow)
 
     def _concern_taskgroup(self, ctx: Context, key: str, queued: set[str], spared: set[str]) -> None:
         """Queues the work that a changed taskgroup makes necessary. `queued`: applications and operations that the same
@@ -333,10 +335,10 @@ class Engine(Demands):
         words = unplaced or kind_of(ctx.state, transaction).late(ctx, transaction)
         return f"after {duration(transaction.deadline - transaction.due_at)} {words}"
 
-    def _give_up(self, ctx: Context, identity: str, failure: str) -> None:
+    def _give_up(self, ctx: Context, identity: str, failure: Failure) -> None:
         transaction = ctx.state.transactions.get(identity)
         if transaction is not None and transaction.active:
-            self._finish(ctx, transaction, "FAIL", f"internal error: {failure}")
+            self._finish(ctx, transaction, "FAIL", failure.message)
 
     def _wake(self, at: float, identity: str) -> None:
         self._timers.add(at, identity)

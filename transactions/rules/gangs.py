@@ -14,7 +14,17 @@ from store.state.reader import StateReader
 HELD = "for the room of its gang, which placeholders are to hold"
 LOADING = "for the recovery of its reservation"
 UNMANAGED = "for a managed application: other work is not placed now (scheduler.unmanaged)"
-WAITS = frozenset({HELD, LOADING, UNMANAGED})
+FAILED = {
+    part: f"for {words}: this part of the scheduler has failed and is being made anew (the log has the error)"
+    for part, words in (
+        ("lossguard", "the guard against large losses"),
+        ("unknowntasks", "the guard against unknown tasks"),
+        ("interruptedlaunches", "the launches of the leader before"),
+        ("managedapplications", "the reservations of gangs"),
+    )
+}
+"""By the part of the core (bcs_scheduler.core.parts) whose gate has failed."""
+WAITS = frozenset({HELD, LOADING, UNMANAGED, *FAILED.values()})
 """Messages of operations that the gate holds back, in place of missing configuration."""
 
 

@@ -153,7 +153,7 @@ class Launcher:
         turn = self._turn
         written: list[Launch | None] = []
         failure = turn.attempt("agent", placements[0].agent_id, partial(self._record, placements, written))
-        if not failure:
+        if failure is None:
             launches += [launch for launch in written if launch is not None]
             return
         for number, placement in enumerate(placements):

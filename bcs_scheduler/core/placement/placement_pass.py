@@ -9,6 +9,7 @@ being launched.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from itertools import islice
 from operator import le
 
@@ -22,7 +23,7 @@ from offers.leased.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
 from store import ids
 from store.records import PodGroup
-from transactions.base import Slot
+from transactions.base import Failure, Slot
 from transactions.engine.fair import FairQueue
 
 PROMPT_SLICE = 128
@@ -213,12 +214,11 @@ class PlacementPass:
                 room -= len(part.slots)
         if not parts:
             return
-        results: list[MatchResult[Slot]] = []
-        failure = self._turn.attempt("core", "matching", lambda: results.append(self._match(parts)))
-        if not failure:
-            self._plan(parts, results[0])
+        result = self._turn.attempt("core", "matching", partial(self._match, parts))
+        if not isinstance(result, Failure):
+            self._plan(parts, result)
         elif len(parts) == 1:
-            self._turn.engine.fail(self._turn.context, parts[0].id, failure)
+            self._turn.engine.fail(self._turn.context, parts[0].id, result)
         else:
             for part in parts:  # one of them causes the error: the others must still be placed
                 self._match_alone(part)
@@ -230,29 +230,26 @@ class PlacementPass:
         if lacks is None:
             return False
         engine, parts = self._turn.engine, self._groups.demands(group)
-        results: list[MatchResult[Slot]] = []
-        failure = self._turn.attempt(
-            "core", "matching", lambda: results.append(self._turn.placer.plan_group(parts, lacks, Mode.COMMIT))
-        )
+        work = partial(self._turn.placer.plan_group, parts, lacks, Mode.COMMIT)
+        result = self._turn.attempt("core", "matching", work)
         for part in parts:
             self._untried.discard(ids.namespace_of(part.application), part.id)
-            if failure:
-                engine.fail(self._turn.context, part.id, failure)
-        if not failure:
-            self._plan(parts, results[0])
-            if not results[0].placements:
+            if isinstance(result, Failure):
+                engine.fail(self._turn.context, part.id, result)
+        if not isinstance(result, Failure):
+            self._plan(parts, result)
+            if not result.placements:
                 engine.gangs.update(dict.fromkeys(part.id for part in parts))
         return True
 
     def _match_alone(self, part: Demand[Slot]) -> bool:
         """True if anything was placed."""
-        results: list[MatchResult[Slot]] = []
-        failure = self._turn.attempt("transaction", part.id, lambda: results.append(self._match([part])))
-        if failure:
-            self._turn.engine.fail(self._turn.context, part.id, failure)
+        result = self._turn.attempt("transaction", part.id, partial(self._match, [part]))
+        if isinstance(result, Failure):
+            self._turn.engine.fail(self._turn.context, part.id, result)
             return False
-        self._plan([part], results[0])
-        return bool(results[0].placements)
+        self._plan([part], result)
+        return bool(result.placements)
 
     def _match(self, parts: list[Demand[Slot]]) -> MatchResult[Slot]:
         return self._turn.placer.plan(parts, Mode.COMMIT)

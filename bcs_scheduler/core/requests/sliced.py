@@ -19,9 +19,14 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
 from bcs_scheduler.core.structures.time_budget import COMMANDS, TimeBudget
 from store.base import RecordUnreadable
-from transactions.base import Refused
+from transactions.base import Failure, Refused
 
 Data = dict[str, Any]
+
+
+def failed(command: requests.Request, failure: Failure) -> Reply:
+    """The answer to a request whose work has failed unexpectedly; nothing was changed."""
+    return Reply(token=command.token, error=Reason.INTERNAL, message=failure.message, cause=command.cause)
 
 
 class _SlicedRequest(NamedTuple):
@@ -67,15 +72,8 @@ class SlicedRequests:
             sliced = self._waiting.popleft()
             turn.start(now, sliced.command.cause)
             failure = turn.attempt("event", sliced.command.cause, partial(self._some, sliced, pace))
-            if failure:
-                turn.emit(
-                    Reply(
-                        token=sliced.command.token,
-                        error=Reason.INTERNAL,
-                        message=failure,
-                        cause=turn.cause,
-                    )
-                )
+            if failure is not None:
+                turn.emit(failed(sliced.command, failure))
             turn.cut()
             if pace.spent() >= COMMANDS:
                 break

@@ -90,6 +90,12 @@ class WorkQueue:
         del self._at[key]
         return key
 
+    def due(self, now: float) -> Iterator[str]:
+        """Removes and yields the keys that are due at `now` (Unix seconds), as `pop`; those that are put meanwhile,
+        too."""
+        while (key := self.pop(now)) is not None:
+            yield key
+
     # --- marks --------------------------------------------------------------------------------------------------
 
     def mark(self, *keys: str) -> None:

@@ -78,26 +78,28 @@ class Drains:
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows agent settings with drains, and the transactions that move taskgroups."""
+        self._turn.each_change(changed, self._follow)
+
+    def _follow(self, kind: str, key: str) -> None:
         state = self._turn.state
-        for kind, key in changed:
-            if kind == "agentsetting":
-                setting = state.agent_settings.get(key)
-                if setting is not None and setting.drain is not None and not setting.drain.done_at:
-                    if key not in self._open:
-                        self._next = 0.0
-                    self._open[key] = None
-                else:
-                    self._open.pop(key, None)
-                    self._moves.pop(key, None)
-                    self._waits.pop(key, None)
-                    self._stand_ins.ended(key)
-            elif kind == "transaction":
-                move = state.transactions.get(key)
-                agent = drained_agent(move) if move is not None else ""
-                if agent in self._open:
-                    self._moves.setdefault(agent, {})[key] = None
-            elif kind in ("application", "deployment"):
-                self._stand_ins.notice(kind, key)
+        if kind == "agentsetting":
+            setting = state.agent_settings.get(key)
+            if setting is not None and setting.drain is not None and not setting.drain.done_at:
+                if key not in self._open:
+                    self._next = 0.0
+                self._open[key] = None
+            else:
+                self._open.pop(key, None)
+                self._moves.pop(key, None)
+                self._waits.pop(key, None)
+                self._stand_ins.ended(key)
+        elif kind == "transaction":
+            move = state.transactions.get(key)
+            agent = drained_agent(move) if move is not None else ""
+            if agent in self._open:
+                self._moves.setdefault(agent, {})[key] = None
+        elif kind in ("application", "deployment"):
+            self._stand_ins.notice(kind, key)
 
     def tick(self) -> None:
         """Continues all open drains, every `PERIOD` seconds, as far as the time of the turn allows."""

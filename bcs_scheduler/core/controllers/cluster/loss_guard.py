@@ -63,7 +63,6 @@ class LossGuard:
         self._agents: Counter[str] = Counter()
         """Number of recent losses by agent."""
         self._changed = False
-        turn.state.watch(("taskgroup",), self._follow)
 
     @property
     def live(self) -> int:
@@ -77,13 +76,17 @@ class LossGuard:
         turn = self._turn
         for known in (self._lost, self._recent, self._times, self._agents, self._left):
             known.clear()
-        self._live, self._ended, lost = 0, 0, []
-        for group in turn.state.taskgroups.values():
+        self._live, self._ended, lost = 0, 0, list[tuple[float, str, str]]()
+
+        def count(key: str) -> None:
+            group = turn.state.taskgroups[key]
             self._live += not group.ended
             if is_lost(group):
+                lost.append((group.unreachable_since or group.updated_at, group.id, group.agent_id))
                 self._lost[group.id] = group.ended
                 self._ended += group.ended
-                lost.append((group.unreachable_since or group.updated_at, group.id, group.agent_id))
+
+        turn.each("taskgroup", turn.state.taskgroups, count)
         accepted = turn.state.framework.losses_accepted_at
         for at, identity, agent in sorted(lost):
             if at > max(accepted, turn.now - WINDOW):
@@ -142,8 +145,8 @@ class LossGuard:
         """Taskgroups that have not ended, and lost ones."""
         return self._live + self._ended
 
-    def _follow(self, key: str, before: Record | None, after: Record | None) -> None:
-        """Called for each change of a taskgroup, undone ones included."""
+    def follow(self, key: str, before: Record | None, after: Record | None) -> None:
+        """Called for each change of a taskgroup, undone ones included (State.watch)."""
         was = before if isinstance(before, TaskGroup) else None
         now = after if isinstance(after, TaskGroup) else None
         self._live += (now is not None and not now.ended) - (was is not None and not was.ended)

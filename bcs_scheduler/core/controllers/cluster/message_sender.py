@@ -51,16 +51,17 @@ class MessageSender:
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """New messages are due at once; so are those whose taskgroup has changed: it may have ended, or be back."""
-        state = self._turn.state
-        for kind, key in changed:
-            if kind == "message":
-                message = state.messages.get(key)
-                if message is None or not message.open:
-                    self._due.forget(key)
-                elif key not in self._due:
-                    self._plan(key, self._turn.now)
-            elif kind == "taskgroup":
-                self._look_again(key)
+        self._turn.each_change(changed, self._follow)
+
+    def _follow(self, kind: str, key: str) -> None:
+        if kind == "message":
+            message = self._turn.state.messages.get(key)
+            if message is None or not message.open:
+                self._due.forget(key)
+            elif key not in self._due:
+                self._plan(key, self._turn.now)
+        elif kind == "taskgroup":
+            self._look_again(key)
 
     def subscribed(self) -> None:
         """Makes all open messages due now, because messages in transit may be lost."""
@@ -100,7 +101,7 @@ class MessageSender:
             key = self._due.pop(turn.now)
             if key is None:
                 return
-            if turn.attempt("message", key, partial(self._advance, key)):
+            if turn.attempt("message", key, partial(self._advance, key)) is not None:
                 self._plan(key, turn.now + RESEND_MAX)
 
     def _advance(self, key: str) -> None:

@@ -73,8 +73,8 @@ class OfferManager:
         self._give_back_all()
         self.placing.forget()
         self.placing.recover()
-        for setting in self._turn.state.agent_settings.values():
-            self.override(setting.agent)
+        settings = self._turn.state.agent_settings
+        self._turn.each("agentsetting", settings, lambda key: self.override(settings[key].agent))
 
     def _give_back_all(self) -> None:
         turn = self._turn

@@ -22,10 +22,11 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.task_killer import PATIENCE
 from bcs_scheduler.core.interface.cluster_manager import End, Reconcile, StatusUpdate
 from bcs_scheduler.core.structures.work_queue import WorkQueue
@@ -86,11 +87,13 @@ class OrphanedTasks:
             known.clear()
         self._more = False
         found = list(turn.state.orphaned_tasks.values())
-        found += [
-            left
-            for transaction in turn.state.transactions.values()
-            if (left := self._left(transaction)) is not None and turn.now < left.since + turn.options.agent_forget
-        ]
+
+        def take(key: str) -> None:
+            left = self._left(turn.state.transactions[key])
+            if left is not None and turn.now < left.since + turn.options.agent_forget:
+                found.append(left)
+
+        turn.each("transaction", turn.state.transactions, take)
         for record in sorted(found, key=lambda record: record.since):
             self._add(record.id, record.agent_id, record.tasks, record.since, adopted=record.adopted)
         for key, stray in before:
@@ -99,18 +102,20 @@ class OrphanedTasks:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Kills tasks that new records list as orphaned."""
-        for kind, key in changed:
-            if kind == "remnant":
-                record = self._turn.state.orphaned_tasks.get(key)
-                if record is None:
-                    self._drop(key)
-                else:
-                    self._begin(record)
-            elif kind == "transaction":
-                transaction = self._turn.state.transactions.get(key)
-                left = self._left(transaction) if transaction is not None else None
-                if left is not None:
-                    self._begin(left)
+        self._turn.each_change(changed, self._follow)
+
+    def _follow(self, kind: str, key: str) -> None:
+        if kind == "remnant":
+            record = self._turn.state.orphaned_tasks.get(key)
+            if record is None:
+                self._drop(key)
+            else:
+                self._begin(record)
+        elif kind == "transaction":
+            transaction = self._turn.state.transactions.get(key)
+            left = self._left(transaction) if transaction is not None else None
+            if left is not None:
+                self._begin(left)
 
     def _begin(self, record: OrphanedTask) -> None:
         found = self._open.get(record.id)
@@ -215,14 +220,12 @@ class OrphanedTasks:
 
     def resend(self) -> None:
         """After a new subscription: everything at once."""
-        for key in self._due:
-            self._again(key)
+        self._turn.each("taskgroup", self._due, self._again)
 
     def returned(self, agent_ids: Iterable[str]) -> None:
         """These agents have registered again: KILLs that were sent before may not have reached them."""
         for agent_id in agent_ids:
-            for key in self._on.get(agent_id, ()):
-                self._again(key)
+            self._turn.each("taskgroup", self._on.get(agent_id, ()), self._again)
 
     def _again(self, key: str) -> None:
         self._open[key].sent = 0
@@ -237,23 +240,24 @@ class OrphanedTasks:
     def tick(self) -> None:
         """Kills the orphaned tasks that are due, at most `AT_ONCE` per turn."""
         turn = self._turn
-        self._more = turn.connected
+        self._more = False
         if not turn.connected:
             return
-        for _ in range(AT_ONCE):
-            key = self._due.pop(turn.now)
-            if key is None:
-                self._more = False
-                break
-            found = self._open[key]
-            if not found.adopted and turn.now >= found.since + turn.options.agent_forget:
-                turn.record_event(
-                    "taskgroup", key, "TaskGroupGivenUp", "no report about its remaining tasks has arrived for too long"
-                )
-                self._give_up(key)
-            else:
-                self._kill(key)
-            turn.checkpoint()
+        for key in turn.each("taskgroup", islice(self._due.due(turn.now), AT_ONCE), self._look_at):
+            self._due.put(key, turn.now + RETRY)
+        first = self._due.first()
+        self._more = first is not None and first <= turn.now
+
+    def _look_at(self, key: str) -> None:
+        turn, found = self._turn, self._open[key]
+        if not found.adopted and turn.now >= found.since + turn.options.agent_forget:
+            turn.record_event(
+                "taskgroup", key, "TaskGroupGivenUp", "no report about its remaining tasks has arrived for too long"
+            )
+            self._give_up(key)
+        else:
+            self._kill(key)
+        turn.checkpoint()
 
     def _kill(self, key: str) -> None:
         """Kills the tasks; of an adopted taskgroup, asks for them."""

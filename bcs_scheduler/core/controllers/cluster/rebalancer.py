@@ -56,7 +56,7 @@ class Rebalancer:
         if self._steps is None:
             command = Rebalance(goal=options.rebalance, moves=options.rebalance_moves, gain=options.rebalance_gain)
             self._gathering, self._steps = False, rebalancing.rounds(turn, command)
-        if turn.attempt("core", "rebalancing", self._go_on):
+        if turn.attempt("core", "rebalancing", self._go_on) is not None:
             self._end()
         turn.cut()
 

@@ -21,9 +21,10 @@ while connected is a task declared Lost (and then as unreachable: it may come ba
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.interface.cluster_manager import Reconcile
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.agents import ListedAgent
@@ -163,15 +164,17 @@ class Reconciler:
     def _returned(self, agent_ids: Iterable[str]) -> None:
         turn = self._turn
         for agent_id in agent_ids:
-            for group in turn.state.groups_on(agent_id).values():
-                for task in group.tasks:
-                    if not task.ended:
-                        self._put_in_question(task.id, turn.now)
-                        self._due.reset_pause(task.id)
-                        self._due.move_earlier(task.id, turn.now)
+            turn.each("taskgroup", list(turn.state.groups_on(agent_id)), self._ask_at_once)
         if self._compare_at is None:
             pause = max(COMPARE_PAUSE, COMPARE_COST * len(turn.state.taskgroups))
             self._compare_at = max(turn.now + GATHER, self._compared_at + pause)
+
+    def _ask_at_once(self, key: str) -> None:
+        for task in self._turn.state.taskgroups[key].tasks:
+            if not task.ended:
+                self._put_in_question(task.id, self._turn.now)
+                self._due.reset_pause(task.id)
+                self._due.move_earlier(task.id, self._turn.now)
 
     # --- records ------------------------------------------------------------------------------------------------
 
@@ -183,18 +186,18 @@ class Reconciler:
         self._registered = None
         if self._turn.connected:
             self._begin_round()
-        for group in self._turn.state.taskgroups.values():
-            self._watch(group)
+        self._turn.each("taskgroup", self._turn.state.taskgroups, self._follow)
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Watches taskgroups that are being started, and no others."""
-        for kind, key in changed:
-            if kind == "taskgroup":
-                group = self._turn.state.taskgroups.get(key)
-                if group is None or group.status not in ("Staging", "Starting"):
-                    self._young.drop(key)
-                elif key not in self._young:
-                    self._watch(group)
+        self._turn.each("taskgroup", [key for kind, key in changed if kind == "taskgroup"], self._follow)
+
+    def _follow(self, key: str) -> None:
+        group = self._turn.state.taskgroups.get(key)
+        if group is None or group.status not in ("Staging", "Starting"):
+            self._young.drop(key)
+        elif key not in self._young:
+            self._watch(group)
 
     def _watch(self, group: TaskGroup) -> None:
         if group.status in ("Staging", "Starting"):
@@ -248,23 +251,27 @@ class Reconciler:
             if self._turn.now < waiting.last_answer + FIRST_ASK:
                 return
             waiting.todo = list(self._turn.state.taskgroups)
-        groups, heard = self._turn.state.taskgroups, waiting.heard
-        for key in waiting.todo[-SLICE:]:
-            group = groups.get(key)
-            if group is not None and not group.ended and group.created_at <= waiting.began:
-                for task in group.tasks:
-                    if not task.ended and task.id not in heard:
-                        self._put_in_question(task.id, waiting.began)
+        self._turn.each("taskgroup", waiting.todo[-SLICE:], partial(self._compare, waiting))
         del waiting.todo[-SLICE:]
         if not waiting.todo:
             self._round = None
 
+    def _compare(self, waiting: Round, key: str) -> None:
+        group = self._turn.state.taskgroups.get(key)
+        if group is not None and not group.ended and group.created_at <= waiting.began:
+            for task in group.tasks:
+                if not task.ended and task.id not in waiting.heard:
+                    self._put_in_question(task.id, waiting.began)
+
     def _ask_young(self) -> None:
-        while (key := self._young.pop(self._turn.now)) is not None:
-            group = self._turn.state.taskgroups.get(key)
-            if group is not None and group.status in ("Staging", "Starting"):
-                self.ask([task.id for task in group.tasks if not task.ended])
-                self._watch(group)
+        for key in self._turn.each("taskgroup", self._young.due(self._turn.now), self._ask_about):
+            self._young.put(key, self._turn.now + RETRY)
+
+    def _ask_about(self, key: str) -> None:
+        group = self._turn.state.taskgroups.get(key)
+        if group is not None and group.status in ("Staging", "Starting"):
+            self.ask([task.id for task in group.tasks if not task.ended])
+            self._watch(group)
 
     def _ask_due(self) -> None:
         turn = self._turn
@@ -272,8 +279,10 @@ class Reconciler:
         self._budget_at = turn.now
         due: list[tuple[str, str]] = []
         longest = self._longest_pause()
-        while len(due) < self._budget and (task_id := self._due.pop(turn.now)) is not None:
-            latest = self._open[task_id] + turn.options.silence_timeout
+
+        def look(task_id: str) -> None:
+            since = self._open.get(task_id, turn.now)
+            latest = since + turn.options.silence_timeout
             group = turn.state.taskgroups.get(taskgroup_of(task_id))
             if group is None or all(t.ended or t.id != task_id for t in group.tasks):
                 self._close(task_id)
@@ -284,12 +293,19 @@ class Reconciler:
             else:
                 due.append((task_id, group.agent_id))
                 self._due.put(task_id, min(turn.now + self._due.pause(task_id, FIRST_ASK, longest), latest))
+
+        def within_budget() -> Iterator[str]:
+            while len(due) < self._budget and (task_id := self._due.pop(turn.now)) is not None:
+                yield task_id
+
+        for task_id in turn.each("task", within_budget(), look):
+            self._due.put(task_id, turn.now + RETRY)
         self._budget -= len(due)
         for first in range(0, len(due), ASK_CHUNK):
             turn.emit(Reconcile(tasks=tuple(due[first : first + ASK_CHUNK]), cause=turn.cause))
 
     def _close(self, task_id: str) -> None:
-        del self._open[task_id]
+        self._open.pop(task_id, None)
         self._due.forget(task_id)
 
     def _longest_pause(self) -> float:

@@ -7,7 +7,7 @@ new leader continues. The application becomes smaller again when no drain needs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
@@ -120,16 +120,20 @@ class StandIns:
         drained; as long as this leader has not looked at all of them, nothing is ended."""
         if not self._present or not self._needed.keys() >= set(drained):
             return
-        turn, state = self._turn, self._turn.state
+        turn = self._turn
         needed = set().union(*self._needed.values())
         for key in list(self._present):
-            deployment = state.deployments.get(key)
-            application = state.applications.get(deployment.application_key) if deployment is not None else None
-            if deployment is None or application is None or application.key in needed:
-                continue
-            if stand_ins_of(state, deployment) and self._may_end(application, deployment):
-                turn.attempt("deployment", key, partial(self._end, application, deployment))
-                turn.cut()
+            turn.attempt("deployment", key, partial(self._end_if_unneeded, key, needed))
+            turn.cut()
+
+    def _end_if_unneeded(self, key: str, needed: Container[str]) -> None:
+        state = self._turn.state
+        deployment = state.deployments.get(key)
+        application = state.applications.get(deployment.application_key) if deployment is not None else None
+        if deployment is None or application is None or application.key in needed:
+            return
+        if stand_ins_of(state, deployment) and self._may_end(application, deployment):
+            self._end(application, deployment)
 
     def _may_end(self, application: Application, deployment: Deployment) -> bool:
         members = list(self._turn.state.groups_of(application.key).values())
@@ -144,8 +148,7 @@ class StandIns:
 
     def recover(self) -> None:
         """Takes up the stand-ins that the records hold."""
-        for key in self._turn.state.deployments:
-            self.notice("deployment", key)
+        self._turn.each("deployment", self._turn.state.deployments, partial(self.notice, "deployment"))
 
 
 def foreseen(turn: TurnContext, application: Application) -> str:

@@ -8,6 +8,8 @@ cost nothing.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
@@ -165,15 +167,17 @@ class StatusUpdates:
 
     def launch_failed(self, event: LaunchFailed) -> None:
         """An ACCEPT that certainly did not happen ends its taskgroups as never started; an unclear one is asked for."""
-        for identity in event.taskgroups:
-            group = self._turn.state.taskgroups.get(identity)
-            if group is None or group.ended:
-                continue
-            if event.certain and not group.started:
-                self.lose(group, f"launch refused: {event.reason}", ended=True)
-            else:
-                self._reconciler.ask([task.id for task in group.tasks])
-            self._turn.checkpoint()
+        self._turn.each("taskgroup", event.taskgroups, partial(self._launch_failed, event))
+
+    def _launch_failed(self, event: LaunchFailed, identity: str) -> None:
+        group = self._turn.state.taskgroups.get(identity)
+        if group is None or group.ended:
+            return
+        if event.certain and not group.started:
+            self.lose(group, f"launch refused: {event.reason}", ended=True)
+        else:
+            self._reconciler.ask([task.id for task in group.tasks])
+        self._turn.checkpoint()
 
     def lose(self, group: TaskGroup, message: str, *, ended: bool) -> None:
         """Declares the tasks of a taskgroup that have not ended Lost."""
@@ -196,5 +200,9 @@ class StatusUpdates:
     def agent_removed(self, event: AgentRemoved) -> None:
         """Drops the offers of the agent and asks for the state of its tasks."""
         self._turn.pool.remove_agent(event.agent_id)
-        for group in self._turn.state.groups_on(event.agent_id).values():
-            self._reconciler.ask([task.id for task in group.tasks if not task.ended])
+        groups = self._turn.state.groups_on(event.agent_id)
+
+        def ask(key: str) -> None:
+            self._reconciler.ask([task.id for task in groups[key].tasks if not task.ended])
+
+        self._turn.each("taskgroup", list(groups), ask)

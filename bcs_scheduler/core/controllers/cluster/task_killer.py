@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.interface.cluster_manager import End
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from store.records import TaskGroup
@@ -39,27 +39,32 @@ class TaskKiller:
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Kills newly marked taskgroups and forgets ended ones."""
-        for kind, key in changed:
-            if kind != "taskgroup":
-                continue
-            group = self._turn.state.taskgroups.get(key)
-            if group is None or group.ended:
-                self._due.forget(key)
-                self._sent.pop(key, None)
-            elif group.killing_since and key not in self._sent:
-                self._kill(group)
+        self._again_later(
+            self._turn.each("taskgroup", [key for kind, key in changed if kind == "taskgroup"], self._follow)
+        )
+
+    def _follow(self, key: str) -> None:
+        group = self._turn.state.taskgroups.get(key)
+        if group is None or group.ended:
+            self._due.forget(key)
+            self._sent.pop(key, None)
+        elif group.killing_since and key not in self._sent:
+            self._kill(group)
+
+    def _again_later(self, failed: Iterable[str]) -> None:
+        for key in failed:
+            self._sent.setdefault(key, 0)
+            self._due.put(key, self._turn.now + RETRY)
 
     def resend(self) -> None:
         """Kills all unwanted taskgroups again at once, after a new subscription."""
-        for key in self._due:
-            self._again(key)
+        self._turn.each("taskgroup", self._due, self._again)
 
     def returned(self, agent_ids: Iterable[str]) -> None:
         """These agents have registered again: KILLs that were sent before may not have reached them."""
         for agent_id in agent_ids:
-            for key in self._turn.state.groups_on(agent_id):
-                if key in self._sent:
-                    self._again(key)
+            known = [key for key in self._turn.state.groups_on(agent_id) if key in self._sent]
+            self._turn.each("taskgroup", known, self._again)
 
     def _again(self, key: str) -> None:
         """The repeated KILL counts as the first one."""
@@ -81,10 +86,12 @@ class TaskKiller:
         turn = self._turn
         if not turn.connected:
             return
-        while (key := self._due.pop(turn.now)) is not None:
-            group = turn.state.taskgroups.get(key)
-            if group is not None and key in self._sent:
-                self._kill(group)
+        self._again_later(turn.each("taskgroup", self._due.due(turn.now), self._kill_again))
+
+    def _kill_again(self, key: str) -> None:
+        group = self._turn.state.taskgroups.get(key)
+        if group is not None and key in self._sent:
+            self._kill(group)
 
     def _kill(self, group: TaskGroup) -> None:
         turn, sent = self._turn, self._sent.get(group.id, 0)

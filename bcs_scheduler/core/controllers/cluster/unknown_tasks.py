@@ -273,17 +273,19 @@ class UnknownTasks:
         if self._are_many():  # others have ended since
             self._halt()
             return
-        for key in list(self._held):
-            found = self._drop(key)
-            if not self._is_unknown(key):
-                continue
-            tasks = sorted(found.tasks)
-            self._orphaned_tasks.stray(key, found.agent_id, tasks)
-            words = f"{', '.join(tasks) or 'its executor'} on {found.agent_id}: the store does not know it; ended"
-            turn.record_event("taskgroup", key, "TaskGroupNotWanted", words)
-            if found.executor:
-                self._orphaned_tasks.shut_down(key, found.agent_id)
-            turn.checkpoint()
+        turn.each("taskgroup", list(self._held), self._end)
+
+    def _end(self, key: str) -> None:
+        turn, found = self._turn, self._drop(key)
+        if not self._is_unknown(key):
+            return
+        tasks = sorted(found.tasks)
+        self._orphaned_tasks.stray(key, found.agent_id, tasks)
+        words = f"{', '.join(tasks) or 'its executor'} on {found.agent_id}: the store does not know it; ended"
+        turn.record_event("taskgroup", key, "TaskGroupNotWanted", words)
+        if found.executor:
+            self._orphaned_tasks.shut_down(key, found.agent_id)
+        turn.checkpoint()
 
     def _record(self, reason: EventReason, words: str) -> None:
         self._turn.record_event("framework", self._turn.state.framework.id, reason, words)

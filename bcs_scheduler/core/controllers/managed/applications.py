@@ -86,9 +86,9 @@ class ManagedApplications:
         self._looked = {}
         self._outstanding = OutstandingApplications(self._turn.now)
         self._sums.begin()
-        for key, record in self._turn.state.managed_applications.items():
-            self._gangs.follow(record)
-            self._work.mark(key)
+        managed = self._turn.state.managed_applications
+        self._turn.each("application", managed, lambda key: self._gangs.follow(managed[key]))
+        self._work.mark(*managed)
         self._groups.mark(*self._reservations.groups())
         self._unseen = self._reservations.unseen()
         self._carrying.recover()
@@ -114,8 +114,8 @@ class ManagedApplications:
         self._work.mark(*self._carrying.go_on())
         self._work.mark_due(self._turn.now)
         self._groups.mark_due(self._turn.now)
-        while self._unseen:
-            self._reservations.consider(self._unseen.pop())
+        unseen, self._unseen = self._unseen, []
+        self._turn.each("application", unseen, self._reservations.consider)
         self._look_at_groups()
         self._look_at_marked()
         self._look_for_work()
@@ -127,33 +127,35 @@ class ManagedApplications:
             rooms.notice(changed)
         if self._idle:
             return
-        units_, state = self._gangs.units, self._turn.state
-        for kind, key in changed:
-            if kind == "taskgroup":
-                unit = units_.get(ids.application_of(key))
-                if unit is not None:
-                    self._touch(unit, ids.index_of(key))
-            elif kind == "application":
-                self._consider(key)
-                self._carrying.discard_if_surplus(key)
-                unit = units_.get(key)
-                if unit is not None:
-                    self._touch(unit, 0)
-                    if unit.kind == "task" and key not in state.applications:
-                        self._changed(ManagedTask.kind, part_key(unit.gang, unit.name))
-            elif kind == "transaction":
-                transaction = state.transactions.get(key)
-                unit = units_.get(transaction.application_key) if transaction is not None else None
-                if unit is not None:
-                    self._touch(unit, 0)
-            elif kind == PodGroup.kind:
-                self._groups.mark(key)
-            elif kind in MANAGED:
-                self._changed(kind, key)
+        self._turn.each_change(changed, self._follow)
         self._look_at_groups()
         self._look_at_marked()
         if self._carrying.busy and not self._turn.context.time_is_up():
             self._work.mark(*self._carrying.go_on())
+
+    def _follow(self, kind: str, key: str) -> None:
+        units_, state = self._gangs.units, self._turn.state
+        if kind == "taskgroup":
+            unit = units_.get(ids.application_of(key))
+            if unit is not None:
+                self._touch(unit, ids.index_of(key))
+        elif kind == "application":
+            self._consider(key)
+            self._carrying.discard_if_surplus(key)
+            unit = units_.get(key)
+            if unit is not None:
+                self._touch(unit, 0)
+                if unit.kind == "task" and key not in state.applications:
+                    self._changed(ManagedTask.kind, part_key(unit.gang, unit.name))
+        elif kind == "transaction":
+            transaction = state.transactions.get(key)
+            unit = units_.get(transaction.application_key) if transaction is not None else None
+            if unit is not None:
+                self._touch(unit, 0)
+        elif kind == PodGroup.kind:
+            self._groups.mark(key)
+        elif kind in MANAGED:
+            self._changed(kind, key)
 
     def _consider(self, application: str) -> None:
         """The application is new or has changed."""
@@ -186,7 +188,7 @@ class ManagedApplications:
         for key in list(self._work.ready(self._turn.now)):
             self._looked = {}
             failure = self._turn.attempt("application", key, partial(self._look, key))
-            if failure:
+            if failure is not None:
                 self._failed(key)
                 continue
             self._turn.cut()
@@ -344,7 +346,7 @@ class ManagedApplications:
         for group in list(self._groups.ready(self._turn.now)):
             self._looked = {}
             failure = self._turn.attempt("podgroup", group, partial(self._align, group))
-            if failure:
+            if failure is not None:
                 self._failed()
                 self._groups.put(group, self._turn.now + AFTER_FAILURE)
                 continue

@@ -50,9 +50,7 @@ class Carrying:
         state = self._turn.state
         self._waiting.clear()
         self._surplus.clear()
-        for key, application in state.applications.items():
-            if units.is_placeholder(application) and key not in state.placeholders:
-                self._surplus[key] = None
+        self._turn.each("application", state.applications, self.discard_if_surplus)
 
     def all_of(self, record: ManagedApplication, gang: Gang) -> None:
         """Looks at all placeholders and tasks of a gang that was just loaded."""

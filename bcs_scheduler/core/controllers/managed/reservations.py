@@ -55,8 +55,14 @@ class Reservations:
     def unseen(self) -> list[str]:
         """Keys of the applications that may ask for a reservation, without those of groups: the leader before may have
         ended between their creation and their reservation."""
-        applications = self._turn.state.applications.items()
-        return [key for key, one in applications if PARAMETERS in one.annotations and not one.group]
+        applications, found = self._turn.state.applications, list[str]()
+
+        def look(key: str) -> None:
+            if PARAMETERS in applications[key].annotations and not applications[key].group:
+                found.append(key)
+
+        self._turn.each("application", applications, look)
+        return found
 
     def consider(self, key: str) -> None:
         """Begins the reservation of an application (``namespace/name``) that has just been created and asks for it."""

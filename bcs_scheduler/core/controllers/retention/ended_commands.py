@@ -74,37 +74,46 @@ class EndedCommands:
         for known in (self._tallies, self._answered, self._ended, self._expiry):
             known.clear()
         self._work = None
-        state, latest = self._turn.state, {}
-        for command in state.commands.values():
+        state, latest = self._turn.state, dict[str, tuple[float, str]]()
+
+        def begin(key: str) -> None:
+            command = state.commands[key]
+            latest[key] = (command.created_at, key)
             self._begin(command)
-            latest[command.id] = (command.created_at, command.id)
-        for message in state.messages.values():
+
+        def count(key: str) -> None:
+            message = state.messages[key]
             tally = self._tallies.get(message.command)
             if tally is not None:
-                tally.count(message)
                 latest[message.command] = max(latest[message.command], (message.completed_at, message.command))
+                tally.count(message)
+
+        self._turn.each(Command.kind, state.commands, begin)
+        self._turn.each(Message.kind, state.messages, count)
         for identity in sorted(self._tallies, key=latest.__getitem__):
             self._look(identity)
         self._settle()
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows commands and their messages."""
-        state = self._turn.state
-        for kind, key in changed:
-            if kind == "message":
-                message = state.messages.get(key)
-                tally = self._tallies.get(message.command) if message is not None else None
-                if message is not None and tally is not None:
-                    tally.count(message)
-                    self._look(message.command)
-            elif kind == "command":
-                command = state.commands.get(key)
-                if command is None:
-                    self._forget(key)
-                elif key not in self._tallies and key not in self._expiry:
-                    self._begin(command)
-                    self._look(key)
+        self._turn.each_change(changed, self._follow)
         self._settle()
+
+    def _follow(self, kind: str, key: str) -> None:
+        state = self._turn.state
+        if kind == "message":
+            message = state.messages.get(key)
+            tally = self._tallies.get(message.command) if message is not None else None
+            if message is not None and tally is not None:
+                tally.count(message)
+                self._look(message.command)
+        elif kind == "command":
+            command = state.commands.get(key)
+            if command is None:
+                self._forget(key)
+            elif key not in self._tallies and key not in self._expiry:
+                self._begin(command)
+                self._look(key)
 
     def _begin(self, command: Command) -> None:
         self._tallies[command.id] = _Tally(command)
@@ -156,12 +165,14 @@ class EndedCommands:
         """Marks commands as ended whose last message has been written. Only commands that are still being written are
         examined, and these are few."""
         turn = self._turn
-        for identity in [identity for identity in self._answered if identity not in turn.incomplete]:
-            del self._answered[identity]
-            tally = self._tallies.pop(identity)
-            command = turn.state.commands[identity]
-            self._ended.add(identity, (command.owner, command.namespace, command.application), tally.size)
-            self._expiry.put(identity, command.keep_until)
+        turn.each(Command.kind, [one for one in self._answered if one not in turn.incomplete], self._end)
+
+    def _end(self, identity: str) -> None:
+        del self._answered[identity]
+        tally = self._tallies.pop(identity)
+        command = self._turn.state.commands[identity]
+        self._ended.add(identity, (command.owner, command.namespace, command.application), tally.size)
+        self._expiry.put(identity, command.keep_until)
 
     def _next(self) -> Iterator[None] | None:
         """Begins with the removal of a command that is not kept any longer."""

@@ -23,19 +23,20 @@ class EndedRuns:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Counts the taskgroups among the changed records that have finished and were not requested to end."""
-        state = self._turn.state
-        for kind, key in changed:
-            group = state.taskgroups.get(key) if kind == "taskgroup" else None
-            if group is None or group.status != "Finish" or group.killing_since or key in self._counted:
-                continue
-            application = state.applications.get(group.application_key)
-            if application is None or not group.ended_at:
-                continue
-            if len(self._counted) >= REMEMBERED:
-                self._counted.popitem(last=False)
-            self._counted[key] = None
-            seconds = max(0.0, group.ended_at - group.created_at)
-            self._turn.run_times.add(application.key, application.type, seconds)
+        self._turn.each("taskgroup", [key for kind, key in changed if kind == "taskgroup"], self._follow)
+
+    def _follow(self, key: str) -> None:
+        group = self._turn.state.taskgroups.get(key)
+        if group is None or group.status != "Finish" or group.killing_since or key in self._counted:
+            return
+        application = self._turn.state.applications.get(group.application_key)
+        if application is None or not group.ended_at:
+            return
+        if len(self._counted) >= REMEMBERED:
+            self._counted.popitem(last=False)
+        self._counted[key] = None
+        seconds = max(0.0, group.ended_at - group.created_at)
+        self._turn.run_times.add(application.key, application.type, seconds)
 
     def tick(self) -> None:
         """Does nothing: no work depends on time."""

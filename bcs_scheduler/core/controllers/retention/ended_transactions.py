@@ -5,12 +5,12 @@ They are kept in the order in which they ended, so that removing one costs the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.structures.ended_objects import EndedObjects
-from store.records import Transaction
 
 AT_ONCE = 500
 """Greatest number of transactions removed in one turn; the rest follows in later turns."""
@@ -28,24 +28,38 @@ class EndedTransactions:
         self._orphaned_tasks = orphaned_tasks
         options = turn.options.transactions
         self._ended: EndedObjects[_Group] = EndedObjects(options.keep_each, options.keep_total)
+        self._finished_at: dict[str, float] = {}
+        """Unix seconds at which each of them has ended."""
 
     def recover(self) -> None:
         """Takes up all ended transactions in the order of their ends."""
         self._ended.clear()
-        ended = [t for t in self._turn.state.transactions.values() if t.ended]
-        for transaction in sorted(ended, key=lambda t: (t.finished_at, t.id)):
-            self._add(transaction)
+        self._finished_at.clear()
+        ended: list[tuple[float, str]] = []
+
+        def look(key: str) -> None:
+            transaction = self._turn.state.transactions[key]
+            if transaction.ended:
+                ended.append((transaction.finished_at, key))
+
+        self._turn.each("transaction", self._turn.state.transactions, look)
+        self._turn.each("transaction", [key for _, key in sorted(ended)], self._follow)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows transactions."""
-        for kind, key in changed:
-            if kind != "transaction":
-                continue
-            transaction = self._turn.state.transactions.get(key)
-            if transaction is None:
-                self._ended.remove(key)
-            elif transaction.ended:
-                self._add(transaction)
+        self._turn.each("transaction", [key for kind, key in changed if kind == "transaction"], self._follow)
+
+    def _follow(self, key: str) -> None:
+        transaction = self._turn.state.transactions.get(key)
+        if transaction is None:
+            self._forget(key)
+        elif transaction.ended:
+            self._finished_at[key] = transaction.finished_at
+            self._ended.add(key, (transaction.application_key, transaction.inner))
+
+    def _forget(self, key: str) -> None:
+        self._ended.remove(key)
+        self._finished_at.pop(key, None)
 
     def next_timer(self) -> float | None:
         """Like `Controller.next_timer`: None, because regular turns are frequent enough."""
@@ -53,28 +67,21 @@ class EndedTransactions:
 
     def tick(self) -> None:
         """Deletes transactions whose time is over, and the oldest ones above the bounds."""
-        turn = self._turn
-        for _ in range(AT_ONCE):
-            oldest = self._superfluous()
-            if oldest is None:
+        self._turn.each("transaction", islice(self._superfluous(), AT_ONCE), self._remove)
+
+    def _superfluous(self) -> Iterator[str]:
+        """The ids of ended transactions that are not kept any longer. They leave the list of ended ones, also one that
+        cannot be removed: the next leader tries again."""
+        retention = self._turn.options.transactions.periods.retention
+        while (oldest := (surplus := self._ended.surplus()) or self._ended.oldest()) is not None:
+            if surplus is None and self._finished_at[oldest] + retention > self._turn.now:
                 return
-            self._ended.remove(oldest)
-            transaction = turn.state.transactions.get(oldest)
-            if transaction is not None and transaction.ended:
-                self._orphaned_tasks.keep(transaction)
-                turn.uow.delete(transaction)
-                turn.checkpoint()
+            self._forget(oldest)
+            yield oldest
 
-    def _superfluous(self) -> str | None:
-        """The id of an ended transaction that is not kept any longer."""
-        surplus, oldest = self._ended.surplus(), self._ended.oldest()
-        if surplus is not None or oldest is None:
-            return surplus
-        transaction = self._turn.state.transactions.get(oldest)
-        return oldest if transaction is None or self._expired(transaction) else None
-
-    def _expired(self, transaction: Transaction) -> bool:
-        return transaction.finished_at + self._turn.options.transactions.periods.retention <= self._turn.now
-
-    def _add(self, transaction: Transaction) -> None:
-        self._ended.add(transaction.id, (transaction.application_key, transaction.inner))
+    def _remove(self, key: str) -> None:
+        transaction = self._turn.state.transactions.get(key)
+        if transaction is not None and transaction.ended:
+            self._orphaned_tasks.keep(transaction)
+            self._turn.uow.delete(transaction)
+            self._turn.checkpoint()

@@ -7,6 +7,7 @@ from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
 from store.records import Deployment, EventLog, Revision, Version
+from transactions.base import Failure
 
 PERIOD = 30.0
 """Seconds between two rounds."""
@@ -53,12 +54,13 @@ class GarbageCollector:
         for key in list(turn.state.applications):
             turn.attempt("application", key, partial(self._collect_versions, key))
             yield
-        for run in self._forgotten():
+        runs = turn.attempt("core", "event log", self._forgotten)
+        for run in runs if not isinstance(runs, Failure) else ():
             turn.uow.delete(run)
             turn.checkpoint()
             yield
-        for deployment in list(turn.state.deployments.values()):
-            turn.attempt("deployment", deployment.key, partial(self._collect_revisions, deployment))
+        for key, deployment in list(turn.state.deployments.items()):
+            turn.attempt("deployment", key, partial(self._collect_revisions, deployment))
             yield
 
     def _collect_versions(self, key: str) -> None:

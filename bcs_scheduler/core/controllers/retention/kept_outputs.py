@@ -7,9 +7,10 @@ why the update failed. The deletion of the owner removes its outputs (transactio
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.interface.cluster_manager import FetchOutput, OutputReported
 from bcs_scheduler.core.structures.ended_objects import EndedObjects
 from bcs_scheduler.core.structures.work_queue import WorkQueue
@@ -120,19 +121,23 @@ class KeptOutputs:
         by the next `tick`."""
         self._kept.clear()
         self._expiry.clear()
-        for output in sorted(self._turn.state.outputs.values(), key=lambda found: (found.at, found.id)):
-            self._keep(output)
+        found: list[tuple[float, str]] = []
+        outputs = self._turn.state.outputs
+        self._turn.each(FailedOutput.kind, outputs, lambda key: found.append((outputs[key].at, key)))
+        self._turn.each(FailedOutput.kind, [key for _, key in sorted(found)], self._follow)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows the records."""
-        for kind, key in changed:
-            if kind == FailedOutput.kind:
-                output = self._turn.state.outputs.get(key)
-                if output is not None:
-                    self._keep(output)
-                else:
-                    self._kept.remove(key)
-                    self._expiry.drop(key)
+        kind = FailedOutput.kind
+        self._turn.each(kind, [key for one, key in changed if one == kind], self._follow)
+
+    def _follow(self, key: str) -> None:
+        output = self._turn.state.outputs.get(key)
+        if output is not None:
+            self._keep(output)
+        else:
+            self._kept.remove(key)
+            self._expiry.drop(key)
 
     def _keep(self, output: FailedOutput) -> None:
         self._kept.remove(output.id)
@@ -153,16 +158,20 @@ class KeptOutputs:
         turn = self._turn
         if self._kept.surplus() is not None:
             self.notice(list(turn.changed))
-        for _ in range(AT_ONCE):
-            identity = self._expiry.pop(turn.now) or self._kept.surplus()
-            if identity is None:
-                return
+        for identity in turn.each(FailedOutput.kind, islice(self._superfluous(), AT_ONCE), self._remove):
+            self._expiry.put(identity, turn.now + RETRY)
+
+    def _superfluous(self) -> Iterator[str]:
+        while (identity := self._expiry.pop(self._turn.now) or self._kept.surplus()) is not None:
             self._kept.remove(identity)
             self._expiry.drop(identity)
-            output = turn.state.outputs.get(identity)
-            if output is not None:
-                turn.uow.delete(output)
-                turn.checkpoint()
+            yield identity
+
+    def _remove(self, identity: str) -> None:
+        output = self._turn.state.outputs.get(identity)
+        if output is not None:
+            self._turn.uow.delete(output)
+            self._turn.checkpoint()
 
 
 def _failed(group: TaskGroup, task: Task) -> bool:

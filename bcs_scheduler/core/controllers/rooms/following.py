@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
+from bcs_scheduler.core.context import TurnContext
 from offers.leased.rooms import Site
 from store.records import TaskGroup
 
@@ -14,7 +15,7 @@ def site_of(group: TaskGroup) -> Site:
 
 
 def follow_taskgroups(
-    groups: Mapping[str, TaskGroup],
+    turn: TurnContext,
     changed: Iterable[tuple[str, str]],
     concerns: Callable[[TaskGroup], bool],
     follow: Callable[[TaskGroup], None],
@@ -22,11 +23,12 @@ def follow_taskgroups(
 ) -> None:
     """Calls `follow` for each changed taskgroup that is alive and for which `concerns` is true, and `forget` for the id
     of each that has ended or is gone. `changed`: kind and key, as for `Controller.notice`."""
-    for kind, key in changed:
-        if kind != "taskgroup":
-            continue
-        group = groups.get(key)
+
+    def look(key: str) -> None:
+        group = turn.state.taskgroups.get(key)
         if group is None or group.ended:
             forget(key)
         elif concerns(group):
             follow(group)
+
+    turn.each("taskgroup", [key for kind, key in changed if kind == "taskgroup"], look)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.controllers.rooms.ending import lose, report
 from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.leased import Decline
@@ -43,9 +43,7 @@ class HeldRooms:
         """Takes up the taskgroups that exist."""
         for name in list(self._placeholders):
             self._drop(name)
-        for group in list(self._turn.state.taskgroups.values()):
-            if self._is_held(group):
-                self._follow(group)
+        self.notice([("taskgroup", key) for key in self._turn.state.taskgroups])
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next look; None: at no particular time."""
@@ -54,7 +52,7 @@ class HeldRooms:
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows new taskgroups of placeholders, and ends the holds of unwanted ones."""
         follow_taskgroups(
-            self._turn.state.taskgroups,
+            self._turn,
             changed,
             lambda group: group.id in self._placeholders or self._is_held(group),
             self._follow,
@@ -67,10 +65,9 @@ class HeldRooms:
             return
         turn = self._turn
         turn.pool.table.flush()
-        for name in self._holds.take_news(self._placeholders):
-            self._look_at(name)
-        while (due := self._due.pop(turn.now)) is not None:
-            self._end(due)
+        failed = turn.each("taskgroup", self._holds.take_news(self._placeholders), self._look_at)
+        for name in (*failed, *turn.each("taskgroup", self._due.due(turn.now), self._end)):
+            self._due.put(name, turn.now + RETRY)
         if turn.connected and turn.now >= self._look:
             self._look = turn.now + LOOK_SECONDS
             self._give_back()

@@ -61,20 +61,21 @@ class InterruptedLaunches:
             self._free(name)
         if turn.options.traits.capacity != "leased":
             return
-        for group in turn.state.taskgroups.values():
-            version = self._interrupted(group)
-            if version is not None:
-                self._waiting[group.id] = None
-                self._due.put(group.id, turn.now + ANSWER_SECONDS)
-                turn.pool.holds.add(group.id, site_of(group), self._request(group, version))
+        turn.each("taskgroup", turn.state.taskgroups, self._take)
+
+    def _take(self, key: str) -> None:
+        turn, group = self._turn, self._turn.state.taskgroups[key]
+        version = self._interrupted(group)
+        if version is not None:
+            turn.pool.holds.add(key, site_of(group), self._request(group, version))
+            self._waiting[key] = None
+            self._due.put(key, turn.now + ANSWER_SECONDS)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Ends the holds of taskgroups that were reported or ended."""
         if not (self._waiting or self._promised):
             return
-        follow_taskgroups(
-            self._turn.state.taskgroups, changed, lambda group: group.id in self._waiting, self._follow, self._ended
-        )
+        follow_taskgroups(self._turn, changed, lambda group: group.id in self._waiting, self._follow, self._ended)
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the next hold ends; None: there is no hold."""
@@ -83,8 +84,7 @@ class InterruptedLaunches:
     def tick(self) -> None:
         """Asks for the tasks whose room is free, and repeats the launches of kept placeholders."""
         turn = self._turn
-        while (name := self._due.pop(turn.now)) is not None:
-            self._free(name)
+        turn.each("taskgroup", self._due.due(turn.now), self._free)
         if not self._waiting:
             return
         turn.pool.table.flush()
@@ -95,7 +95,8 @@ class InterruptedLaunches:
             else:
                 self._covered[name] = None
         again: dict[Site, list[str]] = {}
-        for name in list(self._covered):
+
+        def look(name: str) -> None:
             group = turn.state.taskgroups[name]
             if not self._is_kept(group):
                 # An answer that came before the room would leave the place of the taskgroup in its queue to others.
@@ -105,6 +106,8 @@ class InterruptedLaunches:
                 self.confirmed(name)
             else:
                 again.setdefault(site_of(group), []).append(name)
+
+        turn.each("taskgroup", list(self._covered), look)
         for site, names in again.items():
             self._repeat(site, names)
         turn.cut()

@@ -53,9 +53,7 @@ class KeptRooms:
         """Takes up the taskgroups that exist."""
         self._live.clear()
         self._missed.clear()
-        for group in self._turn.state.taskgroups.values():
-            if self._is_kept(group):
-                self._follow(group)
+        self.notice([("taskgroup", key) for key in self._turn.state.taskgroups])
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next look; None: at no particular time."""
@@ -64,7 +62,7 @@ class KeptRooms:
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows new taskgroups of placeholders, and opens the rooms of unwanted ones."""
         follow_taskgroups(
-            self._turn.state.taskgroups,
+            self._turn,
             changed,
             lambda group: group.id in self._live or self._is_kept(group),
             self._follow,
@@ -75,13 +73,12 @@ class KeptRooms:
         """Follows offers, lists of agents and time."""
         if not (self._rooms or self._live or self._turn.agents.rooms):
             return
-        for name, offer in self._rooms.take_news().items():
-            self._seen(name, offer.agent_id)
+        news = self._rooms.take_news()
+        self._turn.each("taskgroup", news, lambda name: self._seen(name, news[name].agent_id))
         if self._lists != self._turn.agents.lists:
             self._lists = self._turn.agents.lists
             self._listed()
-        for name in list(self._rooms.awaited):
-            self._late(name)
+        self._turn.each("taskgroup", list(self._rooms.awaited), self._late)
         for site in self._due():
             self._give_up(site)
         self._turn.cut()
@@ -143,22 +140,28 @@ class KeptRooms:
         """Compares the kept rooms with a new list of agents."""
         turn = self._turn
         for names in turn.agents.rooms.values():
-            for name in sorted(names - self._live.keys()):  # in the same order in every process
-                group = turn.state.taskgroups.get(name)
-                if group is None or group.ended:
-                    self._open(name)
-        for name, since in list(self._live.items()):
-            group = turn.state.taskgroups.get(name)
-            if group is None or not group.started or turn.now < max(since, group.running_since) + LISTED_SECONDS:
-                continue
-            if name in turn.agents.rooms.get(group.agent_id, ()):
-                self._missed.pop(name, None)
-                continue
-            self._missed[name] = self._missed.get(name, 0) + 1
-            if self._missed[name] >= LISTS:
-                lose(turn, group, "the room does not exist any more")
-            else:
-                turn.emit(ListAgents(cause=turn.cause))
+            turn.each("taskgroup", sorted(names - self._live.keys()), self._open_if_ended)  # the same order everywhere
+        turn.each("taskgroup", list(self._live), self._compare)
+
+    def _open_if_ended(self, name: str) -> None:
+        group = self._turn.state.taskgroups.get(name)
+        if group is None or group.ended:
+            self._open(name)
+
+    def _compare(self, name: str) -> None:
+        """Compares the room of a taskgroup with a new list of agents."""
+        turn, since = self._turn, self._live[name]
+        group = turn.state.taskgroups.get(name)
+        if group is None or not group.started or turn.now < max(since, group.running_since) + LISTED_SECONDS:
+            return
+        if name in turn.agents.rooms.get(group.agent_id, ()):
+            self._missed.pop(name, None)
+            return
+        self._missed[name] = self._missed.get(name, 0) + 1
+        if self._missed[name] >= LISTS:
+            lose(turn, group, "the room does not exist any more")
+        else:
+            turn.emit(ListAgents(cause=turn.cause))
 
     # --- opened rooms -----------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from functools import partial
 
 import msgspec
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import overrides
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.effects import Changed
@@ -106,21 +106,24 @@ class Daemonsets:
             return
         moved = self._moved()
         concerned = set(moved)
-        for kind, key in changed:
+
+        def follow(kind: str, key: str) -> None:
             if kind == "agentsetting":
-                concerned |= self._turn.agents.ids_of(key)
-                continue
+                concerned.update(self._turn.agents.ids_of(key))
+                return
             if kind == "taskgroup":
                 key = application_of(key)
             elif kind == "transaction":
                 transaction = self._turn.state.transactions.get(key)
                 if transaction is None or not _matters(transaction):
-                    continue
+                    return
                 key = transaction.application_key
             elif kind not in ("application", "daemonset"):
-                continue
+                return
             if key in known:
                 self._work.mark(key)
+
+        self._turn.each_change(changed, follow)
         if concerned:
             self._rejudge(concerned, moved)
         self._look()
@@ -158,8 +161,9 @@ class Daemonsets:
         """Has daemonsets looked at for which one of these agents has become one of theirs, or is none any more; and
         those with a taskgroup on an agent that has `moved`: it may be gone."""
         state = self._turn.state
-        held = {g.application_key for agent in moved for g in state.groups_on(agent).values()}
-        for key in state.daemonsets:
+        held = {application_of(key) for agent in moved for key in state.groups_on(agent)}
+
+        def judge(key: str) -> None:
             admitted = self._admitted.get(key)
             # Every agent is examined, also after one that differs.
             differing = [agent for agent in agents if admitted is None or admitted.update(agent)]
@@ -167,12 +171,17 @@ class Daemonsets:
                 self._work.mark(key)
                 self._turn.engine.queue_steps(state.active_of(key))
 
+        for key in self._turn.each("daemonset", state.daemonsets, judge):
+            self._admitted.pop(key, None)  # it is judged anew by the look
+            self._work.mark(key)
+
     def _look(self) -> None:
         turn = self._turn
         for key in self._work.ready(turn.now):
             self._work.drop(key)
             self._work.rest(key, turn.now, turn.now + PACE * max(0, len(turn.state.groups_of(key)) - SMALL))
-            turn.attempt("daemonset", key, partial(self._examine, key))
+            if turn.attempt("daemonset", key, partial(self._examine, key)) is not None:
+                self._work.put_earlier(key, turn.now + RETRY)
             turn.checkpoint()
 
     def _examine(self, key: str) -> None:

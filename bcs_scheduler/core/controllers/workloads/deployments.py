@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from bcs_scheduler.core.context import UNFIT, TurnContext
+from bcs_scheduler.core.context import RETRY, UNFIT, TurnContext
 from bcs_scheduler.core.interface import effects
 from bcs_scheduler.core.requests.kinds import deployments
 from bcs_scheduler.core.rollout import revisions, steps, update_records
@@ -26,8 +26,6 @@ from transactions.text import counted, operation, verdict
 
 LAUNCH_AGAIN = 60.0
 """Seconds between the end of a launch that ran out of time and the next."""
-RETRY = 10.0
-"""Seconds after which work that has failed unexpectedly is tried again."""
 FOLLOWED = frozenset({"taskgroup", "application", "transaction", "deployment", "message", "command"})
 
 
@@ -50,8 +48,8 @@ class Deployments:
         """Takes up all deployments and examines each in the first turn."""
         for known in (self._owned, self._owner, self._limits_commands, self._work):
             known.clear()
-        for application in self._turn.state.applications.values():
-            self._own(application.key, application)
+        applications = self._turn.state.applications
+        self._turn.each("application", applications, lambda key: self._own(key, applications[key]))
         # In the first turn, because nothing may change while the core is being built.
         for key in self._turn.state.deployments:
             self._work.put(key, 0.0)
@@ -67,13 +65,13 @@ class Deployments:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Looks at the deployments that the changes concern."""
-        for kind, key in changed:
-            if kind not in FOLLOWED:
-                continue
-            found = self._concerned(kind, key)
-            if found:
-                self._work.mark(found)
+        self._turn.each_change(changed, self._follow)
         self._look_at_marked()
+
+    def _follow(self, kind: str, key: str) -> None:
+        found = self._concerned(kind, key) if kind in FOLLOWED else ""
+        if found:
+            self._work.mark(found)
 
     def _concerned(self, kind: str, key: str) -> str:
         """Key of the deployment that a changed record may matter to; empty if there is none."""
@@ -124,7 +122,7 @@ class Deployments:
             self._work.drop(key)
             # In another unit than the end of the update: both write whole documents, which may be too large together.
             for work in (self._look, self._go_on):
-                if self._turn.attempt("deployment", key, partial(work, key)):
+                if self._turn.attempt("deployment", key, partial(work, key)) is not None:
                     self._work.put(key, self._turn.now + RETRY)
                     break
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core.context import UNFIT, TurnContext
+from bcs_scheduler.core.context import RETRY, UNFIT, TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.queue import Target, busy, request_of
 from bcs_scheduler.core.structures.work_queue import WorkQueue
@@ -39,9 +39,13 @@ class QueuedRequests:
         """Takes up all requests that wait; the first turn looks at their objects."""
         self._targets.clear()
         self._work.clear()
-        for transaction in self._turn.state.transactions.values():
+
+        def take(key: str) -> None:
+            transaction = self._turn.state.transactions[key]
             if transaction.waiting:
                 self._work.put(self._follow(transaction), 0.0)
+
+        self._turn.each("transaction", self._turn.state.transactions, take)
 
     def next_timer(self) -> float | None:
         """Unix seconds of the earliest deadline of a queued request; None if no request is queued."""
@@ -54,19 +58,21 @@ class QueuedRequests:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Looks at the objects that the changes concern."""
-        for kind, key in changed:
-            if kind == "transaction":
-                transaction = self._turn.state.transactions.get(key)
-                if transaction is not None and transaction.waiting:
-                    self._work.mark(self._follow(transaction))
-                elif transaction is not None and not transaction.active and self._targets:
-                    self._mark("application", transaction.application_key)
-                    application = self._turn.state.applications.get(transaction.application_key)
-                    if application is not None and application.deployment:
-                        self._mark("deployment", application.deployment_key)
-            elif self._targets and kind in ("application", "deployment"):
-                self._mark(kind, key)
+        self._turn.each_change(changed, self._concern)
         self._look_at_marked()
+
+    def _concern(self, kind: str, key: str) -> None:
+        if kind == "transaction":
+            transaction = self._turn.state.transactions.get(key)
+            if transaction is not None and transaction.waiting:
+                self._work.mark(self._follow(transaction))
+            elif transaction is not None and not transaction.active and self._targets:
+                self._mark("application", transaction.application_key)
+                application = self._turn.state.applications.get(transaction.application_key)
+                if application is not None and application.deployment:
+                    self._mark("deployment", application.deployment_key)
+        elif self._targets and kind in ("application", "deployment"):
+            self._mark(kind, key)
 
     def _follow(self, transaction: Transaction) -> str:
         queued = transaction.queued
@@ -84,16 +90,20 @@ class QueuedRequests:
             self._work.mark(name)
 
     def _look_at_marked(self) -> None:
-        for name in list(self._work.ready(self._turn.now)):
-            target = self._targets[name]
-            while self._look(target):
-                pass
-            waiting = self._turn.state.queued_of(target.kind, target.key).values()
-            if waiting:
-                self._work.put(name, min(transaction.deadline for transaction in waiting))
-            else:
-                self._work.forget(name)
-                del self._targets[name]
+        ready = list(self._work.ready(self._turn.now))
+        for name in self._turn.each("queue", ready, self._serve):
+            self._work.put(name, self._turn.now + RETRY)
+
+    def _serve(self, name: str) -> None:
+        target = self._targets[name]
+        while self._look(target):
+            pass
+        waiting = self._turn.state.queued_of(target.kind, target.key).values()
+        if waiting:
+            self._work.put(name, min(transaction.deadline for transaction in waiting))
+        else:
+            self._work.forget(name)
+            del self._targets[name]
 
     def _look(self, target: Target) -> bool:
         """Ends or begins the first request that is to be; False if all of them wait on."""
@@ -110,8 +120,8 @@ class QueuedRequests:
             return False
         head = waiting[0]
         failure = turn.attempt("transaction", head.id, partial(self._begin, head))
-        if failure:
-            return self._end(head, "FAIL", f"internal error: {failure}")
+        if failure is not None:
+            return self._end(head, "FAIL", failure.message)
         turn.cut()
         return True
 

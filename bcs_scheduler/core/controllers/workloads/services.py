@@ -95,26 +95,25 @@ class Services:
             self._stale, self._withdrawn,
         ):  # fmt: skip
             known.clear()
-        for key, application in state.applications.items():
-            self._owners.setdefault(application.namespace, {})[key] = application.deployment
-        for key, service in state.services.items():
-            self._bind(key, service)
-        for group in state.taskgroups.values():
-            self._taskgroup(group.id)
+        self._turn.each("application", state.applications, self._application)
+        self._turn.each("service", state.services, lambda key: self._bind(key, state.services[key]))
+        self._turn.each("taskgroup", state.taskgroups, self._taskgroup)
         self._stale.mark(*state.services, *state.endpoints)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows services, applications and taskgroups."""
-        for kind, key in changed:
-            if kind == "taskgroup":
-                self._taskgroup(key)
-            elif kind == "service":
-                self._service(key)
-            elif kind == "application":
-                self._application(key)
+        self._turn.each_change(changed, self._follow)
         withdrawn, self._withdrawn = self._withdrawn, {}
         for key in withdrawn:
             self._put(key)
+
+    def _follow(self, kind: str, key: str) -> None:
+        if kind == "taskgroup":
+            self._taskgroup(key)
+        elif kind == "service":
+            self._service(key)
+        elif kind == "application":
+            self._application(key)
 
     def tick(self) -> None:
         """Does no work: `flush` does all of it."""
@@ -179,11 +178,9 @@ class Services:
             yield from self._sliced(list(state.groups_of(application)), partial(self._admit, bound))
         yield from self._sliced(before, partial(self._confirm, bound))
 
-    @staticmethod
-    def _sliced(taskgroups: list[str], look: Callable[[str], None]) -> Iterator[None]:
+    def _sliced(self, taskgroups: list[str], look: Callable[[str], None]) -> Iterator[None]:
         for first in range(0, len(taskgroups), SLICE):
-            for group in taskgroups[first : first + SLICE]:
-                look(group)
+            self._turn.each("taskgroup", taskgroups[first : first + SLICE], look)
             if first + SLICE < len(taskgroups):
                 yield
 
@@ -309,7 +306,7 @@ class Services:
 
     def _put(self, key: str) -> None:
         self._stale.unmark(key)
-        if self._turn.attempt("service", key, partial(self._write, key)):
+        if self._turn.attempt("service", key, partial(self._write, key)) is not None:
             self._stale.mark(key)
             self._stale.rest(key, self._turn.now, self._turn.now + AGAIN)
 

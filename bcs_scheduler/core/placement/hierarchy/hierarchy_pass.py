@@ -7,7 +7,9 @@ finds the exact places.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
@@ -32,9 +34,11 @@ from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
-from transactions.base import Slot
+from transactions.base import Failure, Slot
 from transactions.rules import evictions
 from transactions.rules.queues import partition_of_revision
+
+T = TypeVar("T")
 
 MAINTENANCE = 5.0
 """Seconds after which the queues look for victims again while taskgroups wait."""
@@ -128,12 +132,12 @@ class HierarchyPass(SessionPass):
             self._forget()
             raise
 
-    def _attempt(self, work: Callable[[], None]) -> str:
+    def _attempt(self, work: Callable[[], T]) -> T | Failure:
         """Like `TurnContext.attempt`."""
-        failure = self._turn.attempt("core", "queues", work)
-        if failure:
+        result = self._turn.attempt("core", "queues", work)
+        if isinstance(result, Failure):
             self._forget()
-        return failure
+        return result
 
     def _forget(self) -> None:
         """After an error. The trees may count launches and evictions that were not carried out."""
@@ -169,9 +173,8 @@ class HierarchyPass(SessionPass):
         """Like `SessionPass.conclude`; the figures follow the state from time to time."""
         self._following = False
         if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
-            done: list[bool] = []
-            failure = self._attempt(lambda: done.append(self._catch_up(pace)))
-            if failure or done[0]:
+            done = self._attempt(partial(self._catch_up, pace))
+            if isinstance(done, Failure) or done:
                 self._attempt(self.follow)
             else:
                 self._following = True

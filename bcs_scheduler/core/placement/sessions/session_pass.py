@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
@@ -33,7 +34,7 @@ from offers.policy.session.model import Nomination
 from offers.policy.session.session import decide
 from store.ids import namespace_of, object_key
 from store.mentions import mention, private
-from transactions.base import Refused, Slot
+from transactions.base import Failure, Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
 from transactions.rules import evictions
@@ -107,19 +108,18 @@ class SessionPass(PlacementPass):
         if self._waiting and turn.now >= self._next and self._caught_up(pace):
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
-            self._next = turn.now + (AFTER_FAILURE if failure else self._pause())
+            self._next = turn.now + (AFTER_FAILURE if failure is not None else self._pause())
             while self._prompt:
                 self._launcher.launch_now(self._prompt.pop(0))
             self._report_hung()
             again = (self._capped and not self._gaps) or turn.awaits_offers
-            self._waiting = bool(failure) or (again and self._has_demands())
+            self._waiting = failure is not None or (again and self._has_demands())
         super().decide(pace)
 
     def _caught_up(self, pace: TimeBudget) -> bool:
         """Takes over changes in parts, if there are many. False: the rest follows in the next turn."""
-        done: list[bool] = []
-        failure = self._turn.attempt("core", "session", lambda: done.append(self._catch_up(pace)))
-        return bool(failure) or done[0]
+        done = self._turn.attempt("core", "session", partial(self._catch_up, pace))
+        return isinstance(done, Failure) or done
 
     def _catch_up(self, pace: TimeBudget) -> bool:
         for role in dict.fromkeys(demand.role for demand in self._deciding()):
