@@ -17,17 +17,17 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core import controllers, parts
+from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY
 from bcs_scheduler.core.parts import LONGEST_REST, ControllerPart, GuardedGate, Part
 from offers.agents import ListedAgent
 from store.records import ConfigMap, Service, Transaction
 from store.state.validation import validate
+from tests.unit.lab import START, Lab, version
 from transactions.base import Failure, Step
 from transactions.rules.gangs import FAILED
-from tests.unit.lab import START, Lab, version
 
 StepName = tuple[str, str]
 """The name of a part and of its step."""
@@ -409,7 +409,7 @@ def test_one_object_that_cannot_be_read_holds_up_no_other(kind: str, begin: bool
     assert failed in ([], [("lossguard", "follow")][: not begin]), "no part as a whole"
     lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
     assert lines, "the object was met"
-    assert {one.kind for one in lines} <= {kind, "agent", "application", "taskgroup"}
+    assert {one.kind for one in lines} <= {kind, "core", "agent", "application", "taskgroup"}
 
 
 def test_work_for_each_object_undoes_one_alone_and_reports_a_few() -> None:
@@ -447,12 +447,12 @@ def test_a_kill_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
         lab.wait(1.0)
         assert not lab.ended()
     lab.wait(RETRY + 1.0)
-    assert [task.id for task in group.tasks][0] in lab.ended()
+    assert group.tasks[0].id in lab.ended()
 
 
 def test_an_attempt_returns_a_result_or_a_failure() -> None:
     turn = Bench().core.turn_context
-    assert turn.attempt("core", "test", lambda: []) == []
+    assert turn.attempt("core", "test", list) == []
 
     def broken() -> list[int]:
         raise ValueError("contents of a secret")

@@ -137,8 +137,9 @@ def test_what_a_controller_cannot_store_is_undone_and_told_and_the_turn_goes_on(
         for record in records:
             turn.uow.put(record)
 
-    words = turn.attempt("core", "test", work)
-    assert words.startswith("BatchTooLarge: 3 changes have 900") and not lab.core.state.config_maps
+    failure = turn.attempt("core", "test", work)
+    assert failure is not None and failure.code == "not_storable"
+    assert failure.words.startswith("BatchTooLarge: 3 changes have 900") and not lab.core.state.config_maps
     work()
     turn.cut()
     assert not lab.core.state.config_maps, "outside of an attempt a unit is undone as well"
@@ -156,7 +157,7 @@ def test_big_pieces_of_work_are_closed_by_their_bytes() -> None:
             turn.uow.put(configmap(100_000, f"c{number}"))
             turn.checkpoint()
 
-    assert turn.attempt("core", "test", work) == ""
+    assert turn.attempt("core", "test", work) is None
     turn.cut()
     assert len(turn.units) == 12 and len(lab.core.state.config_maps) == 12
 
@@ -172,7 +173,8 @@ def test_a_piece_of_work_that_is_too_large_fails_the_work_at_its_checkpoint() ->
             turn.checkpoint()
             passed.append(number)
 
-    assert "configmap default/c1 has 800" in turn.attempt("core", "test", work)
+    failure = turn.attempt("core", "test", work)
+    assert failure is not None and "configmap default/c1 has 800" in failure.words
     assert passed == [0] and not lab.core.state.config_maps
 
 
