@@ -177,7 +177,7 @@ def test_a_taskgroup_that_cannot_be_written_ends_its_own_operation_only(monkeypa
     assert not lab.core.state.groups_of("b/cursed")
     (transaction,) = ended_operations(lab, "b/cursed")
     assert transaction.status == "FAIL"
-    assert "cannot be written" in transaction.message
+    assert transaction.message == "internal error: RuntimeError; the log has the rest"
 
 
 def test_a_demand_that_cannot_be_matched_ends_its_own_operation_only(monkeypatch: pytest.MonkeyPatch) -> None:

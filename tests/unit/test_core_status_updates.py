@@ -165,7 +165,7 @@ def test_a_command_that_fails_by_itself_is_answered_and_undone(monkeypatch: pyte
     monkeypatch.setattr(base, "mark_operating", broken)
     before = lab.records()
     reply = lab.create(1)
-    assert (reply.error, reply.message) == ("internal", "RuntimeError: cannot be")
+    assert (reply.error, reply.message) == ("internal", "internal error: RuntimeError; the log has the rest")
     assert lab.records() == before
 
 
