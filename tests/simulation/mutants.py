@@ -6,7 +6,7 @@ A mutant is a function that breaks one thing with a pytest MonkeyPatch, and the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -197,7 +197,13 @@ def _answer_twice(patch: pytest.MonkeyPatch) -> None:
 
 def _forget_operations(patch: pytest.MonkeyPatch) -> None:
     """Transactions are removed although their users may still ask for them."""
-    patch.setattr(EndedTransactions, "_expired", lambda self, transaction: True)
+
+    def superfluous(self: EndedTransactions) -> Iterator[str]:
+        while (oldest := self._ended.oldest()) is not None:
+            self._forget(oldest)
+            yield oldest
+
+    patch.setattr(EndedTransactions, "_superfluous", superfluous)
 
 
 def _miscount(patch: pytest.MonkeyPatch) -> None:
