@@ -23,7 +23,7 @@ FAILED = {
         ("managedapplications", "the reservations of gangs"),
     )
 }
-"""Messages of operations whose gate has failed, by the part of the core that has the gate (bcs_scheduler.core.parts)."""
+"""Messages of operations whose gate has failed, by the part that has the gate (bcs_scheduler.core.parts)."""
 WAITS = frozenset({HELD, LOADING, UNMANAGED, *FAILED.values()})
 """Messages of operations that the gate holds back, in place of missing configuration."""
 

@@ -146,8 +146,8 @@ class LossGuard:
         return self._live + self._ended
 
     def follow(self, key: str, before: Record | None, after: Record | None) -> None:
-        """Called for each change of a taskgroup, undone ones included (State.watch). None: it did not exist, or does not
-        exist any more."""
+        """Called for each change of a taskgroup, undone ones included (State.watch). None: there was no record, or
+        there is none any more."""
         was = before if isinstance(before, TaskGroup) else None
         now = after if isinstance(after, TaskGroup) else None
         self._live += (now is not None and not now.ended) - (was is not None and not was.ended)
