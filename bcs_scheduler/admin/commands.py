@@ -96,11 +96,15 @@ def on_store(command: Callable[..., str]) -> Callable[..., None]:
 def forget_framework(store: Store, force: bool) -> str:
     """Drop the stored framework id after Mesos removed the framework. Stop every scheduler first.
 
-    A framework record that cannot be read or is missing is replaced too.
+    A framework record that cannot be read or is missing is replaced too. The mark of time stays: the clock of the
+    next leader continues where that of the last one ended.
     """
     dropped = maintenance.forget_framework(store, force=force)
     what = f"framework {dropped}" if dropped else "the lost framework"
-    return f"{what} was removed from the store; the next leader registers a new framework"
+    return (
+        f"{what} was removed from the store; the next leader registers a new framework. The mark of time stays: its "
+        "clock continues where that of the last leader ended."
+    )
 
 
 @click.command("set-framework")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
-from bcs_scheduler.core.term_start import mark_of, with_gap
+from bcs_scheduler.core.term_start import mark_of, start_of_term, with_gap
 from bcs_scheduler.leadership.checks.eligibility import obstacle, possibly_alive
 from store.base import BatchTooLarge, Change, Store, StoreError, Term
 from store.encoding.seal import OPEN_KINDS
@@ -36,14 +36,14 @@ class MaintenanceError(Exception):
 
 
 @contextmanager
-def leading(store: Store) -> Iterator[int]:
-    """Opens the store and takes the lead, so that no running scheduler can be at work; gives the epoch, and closes the
+def leading(store: Store) -> Iterator[Term]:
+    """Opens the store and takes the lead, so that no running scheduler can be at work; gives the term, and closes the
     store at the end. Raises MaintenanceError."""
     try:
         store.open()
         elected: Future[Term] = Future()
         store.campaign("maintenance", elected.set_result, lambda reason: None)
-        yield elected.result(ELECTION_PATIENCE if isinstance(store, ZooKeeperStore) else LOCK_PATIENCE).epoch
+        yield elected.result(ELECTION_PATIENCE if isinstance(store, ZooKeeperStore) else LOCK_PATIENCE)
     except FutureTimeout:
         leader = store.leader()
         raise MaintenanceError(
@@ -61,8 +61,9 @@ def forget_framework(store: Store, *, force: bool) -> str:
 
     A new framework knows nothing of the tasks of the old one: with taskgroups left this is refused unless `force` is
     given. A record that cannot be read, or is missing although taskgroups are recorded, is replaced as well.
+    The mark of time stays: the time of the next leader continues where that of the last one ended.
     """
-    with leading(store) as epoch:
+    with leading(store) as term:
         records, quarantined = store.load()
         state = State(records)
         framework = state.framework
@@ -74,7 +75,8 @@ def forget_framework(store: Store, *, force: bool) -> str:
             raise MaintenanceError(
                 f"{counted(alive, 'taskgroup')} of {owner} may still run; delete them or use --force"
             )
-        _write(store, epoch, [Framework(created_at=framework.created_at, forgotten=True)])
+        forgotten = Framework(created_at=framework.created_at, forgotten=True)
+        _write(store, term.epoch, [_marked(forgotten, state, _present(state, term))])
     return framework.id
 
 
@@ -84,34 +86,34 @@ def set_framework(store: Store, identity: str, *, force: bool) -> str:
     given. The name of the Mesos cluster is kept if the record can be read, else it is asked at the subscription."""
     if not identity or len(identity) > LONGEST_ID or not identity.isprintable() or " " in identity:
         raise MaintenanceError(f"{identity!r} is not a framework id")
-    with leading(store) as epoch:
+    with leading(store) as term:
         state = State(store.load().records)
         framework = state.framework
         if framework.id and framework.id != identity and not force:
             raise MaintenanceError(f"framework {framework.id} is stored already; --force replaces it")
-        now = time.time()
-        wanted = replace(framework, id=identity, created_at=framework.created_at or now, forgotten=False)
-        if framework.id != identity:
-            # No leader of this store has launched tasks of this framework but those in the records.
-            mark = mark_of(state) if not framework.id else 0
-            wanted = replace(wanted, gaps=with_gap(framework.gaps, mark, int(now * 1e9)))
-        _write(store, epoch, [wanted])
+        now = _present(state, term)
+        # No leader of this store has launched tasks of this framework but those in the records.
+        mark = mark_of(state) if framework.id in ("", identity) else 0
+        gaps = with_gap(framework.gaps, mark, int(now * 1e9))
+        created = framework.created_at or now
+        wanted = replace(framework, id=identity, created_at=created, forgotten=False, gaps=gaps)
+        _write(store, term.epoch, [_marked(wanted, state, now)])
     return framework.id
 
 
 def reseal(store: Store) -> str:
     """Writes everything that may be confidential again, with the present keys of the store; returns a report in words.
     Raises MaintenanceError, also if some records could not be read: those stay as they are."""
-    with leading(store) as epoch:
+    with leading(store) as term:
         records, quarantined = store.load()
         secret = [record for record in records if record.kind not in OPEN_KINDS]
         for start in range(0, len(secret), AT_ONCE):
             part = secret[start : start + AT_ONCE]
             try:
-                _write(store, epoch, part)
+                _write(store, term.epoch, part)
             except BatchTooLarge:
                 for record in part:
-                    _write(store, epoch, [record])
+                    _write(store, term.epoch, [record])
     lost = [bad for bad in quarantined if bad.sealed]
     if lost:
         first = lost[0]
@@ -130,6 +132,17 @@ def protect(store: Store) -> int:
         )
     with leading(store):
         return store.take_over()
+
+
+def _present(state: State, term: Term) -> float:
+    """Unix seconds now, as a leader that begins this term would count them."""
+    return start_of_term(state, time.time(), term.elapsed).now
+
+
+def _marked(framework: Framework, state: State, now: float) -> Framework:
+    """The record with the mark of time moved to `now`, if the store has a mark. A store with a clock dates this write,
+    and the next leader counts the time since then: with the old mark, the time before would be lost."""
+    return replace(framework, seen_at=now if state.framework.seen_at else 0.0)
 
 
 def _write(store: Store, epoch: int, records: Sequence[Record]) -> None:

@@ -156,10 +156,8 @@ def test_a_removed_framework_is_forgotten_and_everything_is_launched_anew(
     code, words = site.command("forget-framework")
     assert code != 0 and "--force" in words and before in words
     code, words = site.command("forget-framework", "--force")
-    assert (code, words.strip()) == (
-        0,
-        f"framework {before} was removed from the store; the next leader registers a new framework",
-    )
+    assert code == 0
+    assert words.startswith(f"framework {before} was removed from the store; the next leader registers a new framework")
 
     scheduler = site.start().wait_ready()
     scheduler.wait_running("web", 2, SECONDS)

@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from bcs_scheduler.admin.maintenance import MaintenanceError, forget_framework, set_framework
+from bcs_scheduler.core.term_start import start_of_term
 from bcs_scheduler.leadership.checks.eligibility import obstacle
 from store.base import Change, Term
 from store.factory import open_store
@@ -100,7 +101,9 @@ def test_another_id_is_replaced_only_by_force(url: str) -> None:
     assert set_framework(open_store(url), "framework-2", force=True) == "framework-1"
     framework = stored(url).framework
     assert replace(framework, gaps=()) == Framework(id="framework-2", cluster="here", created_at=1.0)
-    assert [gap.after for gap in framework.gaps] == [0], "no leader of this store has launched tasks of framework-2"
+    again, other = sorted(framework.gaps, key=lambda gap: -gap.after)
+    assert again.after == 1e9, "no leader of this store has launched tasks since the newest record"
+    assert other.after == 0, "no leader of this store has launched tasks of framework-2"
 
 
 def test_an_empty_store_vouches_for_no_task_and_another_for_those_up_to_its_mark(url: str) -> None:
@@ -115,6 +118,38 @@ def test_a_lost_id_keeps_the_mark_of_the_records(url: str) -> None:
     set_framework(open_store(url), "framework-1", force=False)
     (gap,) = stored(url).framework.gaps
     assert gap.after == number
+
+
+HOUR = 3600.0
+
+
+@pytest.mark.parametrize("command", ["forget", "set", "set again"])
+@pytest.mark.parametrize(("host", "begins"), [(0.0, 2 * HOUR), (3 * HOUR, 2 * HOUR), (-5 * HOUR, 0.0)])
+def test_the_time_of_the_next_leader_continues_where_that_of_the_last_one_ended(
+    url: str, monkeypatch: pytest.MonkeyPatch, command: str, host: float, begins: float
+) -> None:
+    """Two hours after the last leader by the clock of the store. `host`: seconds by which the host of the operator is
+    ahead. The command writes the framework record, and the store counts from this write on."""
+    mark = 1_700_000_000.0
+    fill(url, replace(FRAMEWORK, seen_at=mark))
+    monkeypatch.setattr("bcs_scheduler.admin.maintenance.time.time", lambda: mark + 2 * HOUR + host)
+    store = open_store(url)
+    campaign = store.campaign
+    monkeypatch.setattr(
+        store, "campaign", lambda who, won, lost: campaign(who, lambda term: won(Term(term.epoch, 2 * HOUR)), lost)
+    )
+    if command == "forget":
+        forget_framework(store, force=False)
+    else:
+        set_framework(store, "framework-1" if command == "set again" else "framework-2", force=True)
+    state = stored(url)
+    assert state.framework.seen_at == mark + begins
+    for wall in (mark + 2 * HOUR + 10, mark + 5 * HOUR):
+        assert start_of_term(state, wall, 10.0).now == mark + begins + 10
+    assert start_of_term(state, mark - HOUR, 10.0).now == mark + begins, "a host that is behind"
+    if command != "forget" and begins:
+        (gap,) = state.framework.gaps
+        assert gap.after == (mark * 1e9 if command == "set again" else 0) and gap.until == (mark + begins) * 1e9
 
 
 @pytest.mark.parametrize("identity", ["", "two words", "x" * 256, "line\n"])
