@@ -462,9 +462,9 @@ def test_ids_of_others_are_not_there_under_ones_own_path(guarded: Guarded) -> No
         ("POST", f"{mine}/taskgroups/{theirs}/message", {"type": "signal", "signal": "HUP"}),
         ("GET", f"/namespaces/{MINE}/taskgroups/{theirs}", None),
         ("GET", f"/transactions/{MINE}/transaction-2", None),
-        ("DELETE", f"/transactions/{MINE}/transaction-2", None),
+        ("DELETE", f"/transactions/{MINE}/transaction-2?mustExist=true", None),
         ("GET", f"/command/application/{MINE}/web-{MINE}?id=command-2", None),
-        ("DELETE", f"/command/application/{MINE}/web-{MINE}?id=command-2", None),
+        ("DELETE", f"/command/application/{MINE}/web-{MINE}?id=command-2&mustExist=true", None),
         ("GET", "/message/2", None),
         ("GET", f"/taskgroup/{theirs}/logs", None),
     ]

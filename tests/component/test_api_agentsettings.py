@@ -90,7 +90,7 @@ def test_a_name_that_no_agent_has_is_refused(gateway: CoreGateway, api: Api, way
 def test_an_uncordon_makes_no_agent(gateway: CoreGateway, api: Api) -> None:
     for path in ("/agentsettings/enable?ips=agent-9", "/agentsetting/agent-9/enable"):
         assert api.call("POST", path).status_code == 404
-    assert api.call("POST", "/agentsettings/enable?ips=agent-9&force=true").status_code == 400
+    assert api.call("POST", "/agentsettings/enable?ips=agent-9&force=true").status_code == 404
     assert not gateway.core.state.agent_settings
 
 

@@ -115,7 +115,7 @@ def test_commands_are_listed_and_forgotten(api: Api) -> None:
     assert [item["id"] for item in rest] == ids[2:]
     assert api.call("DELETE", f"{COMMAND}?id={ids[0]}").status_code == 200
     assert api.get(f"{COMMAND}?id={ids[0]}").status_code == 404
-    assert api.call("DELETE", f"{COMMAND}?id={ids[0]}").status_code == 404
+    assert api.call("DELETE", f"{COMMAND}?id={ids[0]}&mustExist=true").status_code == 404
     assert api.get(f"/command/application/shop/other?id={ids[1]}").status_code == 404
     assert api.get(COMMAND).status_code == 400
 

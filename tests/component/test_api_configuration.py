@@ -46,7 +46,7 @@ def test_a_configmap_lives_and_dies(gateway: CoreGateway, api: Api) -> None:
     assert api.data("/configmap/shop/conf")["datas"] == {"c": {"type": "file", "content": ""}}
     assert status(api.call("PUT", CONFIGMAPS, json=config_map("none"))) == (404, "not_found")
     assert status(api.call("DELETE", f"{CONFIGMAPS}/conf")) == (200, "")
-    assert status(api.call("DELETE", f"{CONFIGMAPS}/conf")) == (404, "not_found")
+    assert status(api.call("DELETE", f"{CONFIGMAPS}/conf?mustExist=true")) == (404, "not_found")
     assert status(api.get(f"{CONFIGMAPS}/conf")) == (404, "not_found")
     assert gateway.core.state.config_maps == {}
 
@@ -65,7 +65,7 @@ def test_a_secret_is_shown_by_digest_and_size_only(gateway: CoreGateway, api: Ap
     assert status(api.call("PUT", SECRETS, json=secret(a="pssst"))) == (200, "")
     assert api.data("/secret/shop/keys")["datas"] == {"a": datas["a"]}
     assert status(api.call("DELETE", "/secret/shop/keys")) == (200, "")
-    assert status(api.call("DELETE", "/secret/shop/keys")) == (404, "not_found")
+    assert status(api.call("DELETE", "/secret/shop/keys?mustExist=true")) == (404, "not_found")
 
 
 def test_a_digest_cannot_be_computed_by_whoever_guesses_the_content(api: Api) -> None:

@@ -63,7 +63,7 @@ def test_a_daemonset_lives_and_dies(gateway: CoreGateway, api: Api) -> None:
     assert api.data(f"{DAEMONSETS}/probe")["Status"] == "Deleting"
     gateway.report("KILLED", KEY)
     assert api.get(f"{DAEMONSETS}/probe").status_code == 404
-    assert api.call("DELETE", f"{DAEMONSETS}/probe").status_code == 404
+    assert api.call("DELETE", f"{DAEMONSETS}/probe?mustExist=true").status_code == 404
 
 
 def test_it_is_updated_rolled_back_and_restarted(gateway: CoreGateway, api: Api) -> None:

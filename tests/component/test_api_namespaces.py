@@ -184,7 +184,7 @@ def test_a_webhook_lives_and_dies(api: Api, gateway: CoreGateway) -> None:
     assert api.data("/admissionwebhooks") == api.data("/namespaces/system/admissionwebhook")
     assert api.data("/admissionwebhooks?namespace=other") == []
     assert status(api.call("DELETE", "/admissionwebhook/system/conf")) == (200, "")
-    assert status(api.call("DELETE", "/namespaces/system/admissionwebhook/conf")) == (404, "not_found")
+    assert status(api.call("DELETE", "/namespaces/system/admissionwebhook/conf?mustExist=true")) == (404, "not_found")
     assert gateway.core.state.webhooks == {}
 
 
@@ -274,7 +274,7 @@ def test_custom_resources_are_kept_as_they_are(api: Api) -> None:
     assert [d["metadata"]["namespace"] for d in api.data("/crd/Database")] == ["other", "shop"]
     assert [d["metadata"]["namespace"] for d in api.data("/crd/Database?namespace=other")] == ["other"]
     assert status(api.call("DELETE", f"{DATABASES}/main")) == (200, "")
-    assert status(api.call("DELETE", f"{DATABASES}/main")) == (404, "not_found")
+    assert status(api.call("DELETE", f"{DATABASES}/main?mustExist=true")) == (404, "not_found")
     assert status(api.get(f"{DATABASES}/main")) == (404, "not_found")
 
 

@@ -86,7 +86,7 @@ def test_a_service_lives_and_dies(api: Api) -> None:
     assert api.data("/service/shop/front")["metadata"]["labels"] == {"BCSBALANCE": "source"}
     assert api.data(f"{ENDPOINTS}/front")["metadata"]["labels"] == {"BCSBALANCE": "source"}
     assert api.call("DELETE", f"{SERVICES}/front").status_code == 200
-    assert api.call("DELETE", f"{SERVICES}/front").status_code == 404
+    assert api.call("DELETE", f"{SERVICES}/front?mustExist=true").status_code == 404
     assert api.get(f"{ENDPOINTS}/front").status_code == 404
 
 

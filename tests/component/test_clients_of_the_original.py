@@ -213,16 +213,61 @@ def test_the_table_of_answers_has_every_route_of_the_original() -> None:
     assert sorted(map(shape, ANSWERS)) == sorted(map(shape, [*routes, *ours]))
 
 
-def test_our_own_prefix_has_none_of_these_habits(api: Api, gateway: CoreGateway) -> None:
+def test_our_own_prefix_has_few_of_these_habits(api: Api, gateway: CoreGateway) -> None:
+    """Slashes at the end, empty and unknown parameters, and objects that are deleted already are no failures; what has
+    no effect is named."""
     gateway.connect()
     body = (TESTS / "documents" / "application-small.json").read_text()
     json_headers = {"Content-Type": "application/json"}
     path = "/namespaces/sandbox/applications"
     assert api.call("POST", path, data=body, headers=HEADERS).status_code == 415
     assert api.call("POST", path, data=body, headers=json_headers).status_code == 202
-    assert api.get(f"{path}?fresh=1").status_code == 400
-    assert api.get(f"{path}/").status_code == 404
-    assert api.call("DELETE", "/namespaces/sandbox/configmaps/nobody").status_code == 404
+    whole = api.get(path).json()
+    assert len(whole["data"]) == 1
+    assert api.get(f"{path}/").json() == whole
+    assert api.get(f"{path}?labelSelector=&limit=").json() == whole
+    assert api.get("/agentsettings?ips=").json() == api.get("/agentsettings").json()
+    fresh = api.get(f"{path}?fresh=1&lmit=1").json()
+    assert fresh["data"] == whole["data"]
+    assert {each["path"]: each["message"] for each in fresh["warnings"]} == {
+        "?fresh": "is unknown and has no effect",
+        "?lmit": "is unknown and has no effect; did you mean limit?",
+    }
+    update = api.call("PUT", f"{path}/?args=&fresh=1", data=body, headers=json_headers)
+    assert (update.status_code, [each["path"] for each in update.json()["warnings"]]) == (200, ["?fresh"])
+    strict = api.call("PUT", f"{path}?fresh=1&fieldValidation=Strict", data=body, headers=json_headers)
+    assert (strict.status_code, strict.json()["data"]["problems"][0]["path"]) == (422, "?fresh")
+
+
+@pytest.mark.parametrize("misspelt", ["dryrun=true", "dry-run=true", "DRY_RUN=true"])
+def test_a_dry_run_that_is_misspelt_changes_nothing(api: Api, gateway: CoreGateway, misspelt: str) -> None:
+    refused = api.call("DELETE", f"/namespaces/sandbox/configmaps/nobody?{misspelt}")
+    assert (refused.status_code, refused.json()["data"]["reason"]) == (400, "bad_parameter")
+    assert refused.json()["message"].endswith("did you mean dryRun?") and not gateway.commands
+
+
+DELETED = (
+    "/namespaces/sandbox/configmaps/nobody",
+    "/namespaces/sandbox/secrets/nobody",
+    "/namespaces/sandbox/services/nobody",
+    "/namespaces/sandbox/daemonsets/nobody",
+    "/namespaces/sandbox/admissionwebhook/nobody",
+    "/crd/namespaces/sandbox/Nothing/nobody",
+    "/transactions/sandbox/nobody",
+    "/command/application/sandbox/nobody?id=nobody",
+)
+
+
+@pytest.mark.parametrize("path", DELETED)
+@pytest.mark.parametrize("prefix", ["", *DRIVER])
+def test_what_does_not_exist_is_deleted_with_every_prefix(api: Api, prefix: str, path: str) -> None:
+    base = {"base": prefix} if prefix else {}
+    answer = api.call("DELETE", path, **base)
+    assert (answer.status_code, answer.json()["code"]) == (200, 0)
+    if not prefix:
+        assert "nobody" in path and "does not exist" in answer.json()["warnings"][0]["message"]
+        must = api.call("DELETE", path, params={"mustExist": "true"})
+        assert (must.status_code, must.json()["data"]["reason"]) == (404, "not_found")
 
 
 def test_a_standby_sends_a_client_to_the_same_path_of_the_leader(api: Api, gateway: CoreGateway) -> None:

@@ -6,7 +6,7 @@ import inspect
 import os
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -24,6 +24,7 @@ from bcs_scheduler.api.admission import Admission, with_webhooks_named
 from bcs_scheduler.api.http import body, errors
 from bcs_scheduler.api.http.errors import ApiError, invalid
 from bcs_scheduler.api.http.operation import (
+    MUST_EXIST,
     Answer,
     Answered,
     ApiSettings,
@@ -38,7 +39,7 @@ from bcs_scheduler.api.http.request_gate import RequestGate, holders_of, take_pl
 from bcs_scheduler.api.http.routing import Routes
 from bcs_scheduler.api.original import answers, paths
 from bcs_scheduler.api.original import requests as original
-from bcs_scheduler.api.reading.query import read_query
+from bcs_scheduler.api.reading.query import TRUE, read_query, unknown_parameters
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.sessions.endpoint import Endpoint, refuse_websocket
 from bcs_scheduler.api.sessions.relay import NoMetrics, SessionMetrics
@@ -180,8 +181,9 @@ class _App:
         except ApiError as error:
             reason = error.reason
             response = _failed(error, request, caller)
-            if request.state.original and reason == Reason.NOT_FOUND and original.ignores_missing(operation):
-                reason, response = None, respond(Answer(), caller or NOBODY)
+            if reason == Reason.NOT_FOUND and _is_fine(operation, request):
+                noted = () if request.state.original else (FieldWarning("$", error.message),)
+                reason, response = None, respond(Answer(), caller or NOBODY, noted)
             if not admitted and _has_body(request):
                 response.headers["Connection"] = "close"  # the body of a refused caller is not read
         except Exception:
@@ -211,6 +213,13 @@ class _App:
         return response
 
 
+def _is_fine(operation: Operation, request: Request) -> bool:
+    """True if the operation succeeds although its object does not exist."""
+    if MUST_EXIST in operation.query:
+        return request.query_params.get(MUST_EXIST.name, "").lower() not in TRUE
+    return bool(request.state.original) and original.is_empty(operation)
+
+
 def _has_body(request: Request) -> bool:
     headers = request.headers
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
@@ -228,11 +237,13 @@ async def _answer(
     lenient: bool = request.state.original
     pairs = request.query_params.multi_items()
     query = read_query(original.lenient_query(pairs, operation.query) if lenient else pairs, operation.query)
+    problems = Problems(query.get("fieldValidation", "Original" if lenient else "Warn"))
+    if not lenient:
+        unknown_parameters(pairs, operation.query, problems)
     watcher = operation.watcher if query.get("watch", False) else None
     if (operation.write or operation.leader or watcher is not None) and gateway.role() != "master":
         raise not_leading(gateway.leader_url())
     data = None
-    problems = Problems(query.get("fieldValidation", "Original" if lenient else "Warn"))
     if operation.body is not None:
         data = await _read_body(request, settings, problems)
         request.state.document = data
@@ -258,7 +269,8 @@ async def _answer(
     if inspect.iscoroutinefunction(operation.handler):
         answered = await _carried_out(operation, call, admission)
         return _written(operation, call, answered, problems.warnings())
-    return await run_in_threadpool(lambda: _written(operation, call, operation.handler(call)))  # type: ignore[arg-type]
+    handler: Callable[[Call], Answered] = operation.handler  # type: ignore[assignment]
+    return await run_in_threadpool(lambda: _written(operation, call, handler(call), problems.warnings()))
 
 
 def _written(operation: Operation, call: Call, answered: Answered, warnings: Sequence[FieldWarning] = ()) -> Response:
@@ -304,19 +316,20 @@ CHUNK = 500
 """Elements of a long list that are made and sent at once: some milliseconds of work between other threads' turns."""
 
 
-def listed(listing: Listing, caller: Caller) -> Response:
+def listed(listing: Listing, caller: Caller, warnings: Sequence[FieldWarning] = ()) -> Response:
     """Short lists in one piece, as all other answers."""
     first = list(islice(listing.items, CHUNK))
     if len(first) < CHUNK:
-        return respond(Answer(first), caller)
-    pieces = (revealed(piece, caller.sees) for piece in _pieces(first, listing.items))
+        return respond(Answer(first), caller, warnings)
+    pieces = (revealed(piece, caller.sees) for piece in _pieces(first, listing.items, warnings))
     return StreamingResponse(pieces, headers={"Content-Type": errors.MEDIA_TYPE})
 
 
-def _pieces(first: list[Any], rest: Iterator[Any]) -> Iterator[bytes]:
-    head, _, tail = _encoder.encode({"result": True, "code": errors.OK, "message": "success", "data": []}).partition(
-        b"[]"
-    )
+def _pieces(first: list[Any], rest: Iterator[Any], warnings: Sequence[FieldWarning]) -> Iterator[bytes]:
+    envelope = {"result": True, "code": errors.OK, "message": "success", "data": []}
+    if warnings:
+        envelope["warnings"] = warnings
+    head, _, tail = _encoder.encode(envelope).partition(b"[]")
     yield head + b"[" + _encoder.encode(first)[1:-1]
     while some := list(islice(rest, CHUNK)):
         yield b"," + _encoder.encode(some)[1:-1]
@@ -334,7 +347,7 @@ def respond(
     if isinstance(answer, Plain):
         return Response(answer.content, answer.status, answer.headers, media_type=answer.media_type)
     if isinstance(answer, Listing):
-        return listed(answer, caller)
+        return listed(answer, caller, warnings)
     envelope = {"result": True, "code": errors.OK, "message": message, "data": answer.data}
     if answer.resume:
         envelope["continue"] = answer.resume

@@ -370,7 +370,12 @@ class Table:
                     handler,
                     summary,
                     self.tag,
-                    (*query, *((FIELD_VALIDATION,) if body is not None else ()), *((DRY_RUN,) if dry_run else ())),
+                    (
+                        *query,
+                        *((FIELD_VALIDATION,) if body is not None else ()),
+                        *((MUST_EXIST,) if _may_be_missing(method, path) else ()),
+                        *((DRY_RUN,) if dry_run else ()),
+                    ),
                     body=body,
                     answer=answer,
                     reasons=(*reasons, Reason.UNAVAILABLE, errors.UNKNOWN_OUTCOME, errors.NOT_LEADING),
@@ -389,6 +394,24 @@ class Table:
         return 1 + sum(operation.handler is handler for operation in self.operations)
 
 
+_MAY_BE_MISSING = frozenset(
+    (
+        "configmaps", "secrets", "services", "configmap", "secret", "service", "admissionwebhook", "crd", "command",
+        "transactions", "daemonset", "daemonsets",
+    )
+)  # fmt: skip
+"""Parts of paths of objects whose deletion succeeds in the original also if they do not exist."""
+
+
+def _may_be_missing(method: str, path: str) -> bool:
+    return method == "DELETE" and not _MAY_BE_MISSING.isdisjoint(path.split("/"))
+
+
+MUST_EXIST = Param(
+    "mustExist",
+    "bool",
+    "Refuse the deletion (404) if the object does not exist. Default: such a deletion succeeds, with a warning.",
+)
 DRY_RUN = Param("dryRun", "bool", "Change nothing; the answer is the plan.")
 FIELD_VALIDATION = Param(
     "fieldValidation",

@@ -50,8 +50,8 @@ class Routes(Generic[TargetT]):
 
     def find(self, path: str) -> Iterator[tuple[TargetT, dict[str, str]]]:
         """The targets of all templates that the path fits, with its parameters. A fixed word goes before a
-        parameter."""
-        parts = path.split("/")
+        parameter. Slashes at the end have no meaning."""
+        parts = path.rstrip("/").split("/")
         for node in _walk(self._root, parts, 0):
             assert node.target is not None
             yield node.target, {name: parts[place] for place, name in self._names[node.template]}

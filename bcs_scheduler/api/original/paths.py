@@ -113,15 +113,14 @@ class Translated(NamedTuple):
 
 
 def translate(method: str, path: str, query: Callable[[], Iterable[tuple[str, str]]]) -> Translated | None:
-    """Our request for one of the original; None for other paths. Slashes at the end have no meaning there. `query` is
-    read only if it is needed."""
+    """Our request for one of the original; None for other paths. `query` is read only if it is needed."""
     for prefix in DRIVER:
         if path == prefix or path.startswith(f"{prefix}/"):
-            return Translated(method, BASE + path.removeprefix(prefix).rstrip("/"))
+            return Translated(method, BASE + path.removeprefix(prefix))
     if path != SCHEDULER and not path.startswith(f"{SCHEDULER}/"):
         return None
     allowed: set[str] = set()
-    for methods, parameters in _ROUTES.find(path.removeprefix(SCHEDULER).rstrip("/")):
+    for methods, parameters in _ROUTES.find(path.removeprefix(SCHEDULER)):
         found = methods.get("GET" if method == "HEAD" else method)
         if found is not None:
             given = {**_derived(parameters, _first(query())), **parameters}

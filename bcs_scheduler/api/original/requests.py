@@ -1,4 +1,4 @@
-"""The rules by which the original reads queries and documents, and the absent objects that are no failure there
+"""The rules by which the original reads queries and documents, and the lists of absent objects that are empty there
 (docs/api.md#clients-of-the-original)."""
 
 from __future__ import annotations
@@ -8,13 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from bcs_scheduler.api.http.operation import BASE, Operation, Param
 
-_FORGIVING = frozenset(
-    (
-        "configmaps", "secrets", "services", "configmap", "secret", "service", "admissionwebhook", "crd", "command",
-        "transactions", "daemonset", "daemonsets",
-    )
-)  # fmt: skip
-"""Parts of paths of objects whose deletion succeeds there also if they do not exist."""
 _EMPTY = tuple(f"{BASE}/namespaces/{{ns}}/applications/{{name}}/{part}" for part in ("taskgroups", "tasks", "versions"))
 """Paths of lists that are empty there if the application does not exist."""
 SPACE = " \t\r\n"
@@ -49,9 +42,6 @@ def lenient_query(pairs: Iterable[tuple[str, str]], declared: Sequence[Param]) -
     return list(read.items())
 
 
-def ignores_missing(operation: Operation) -> bool:
-    """True if a client of the original expects success for an object that does not exist: for some deletions, and for
-    the lists of an application."""
-    if operation.method == "GET":
-        return operation.path in _EMPTY
-    return operation.method == "DELETE" and not _FORGIVING.isdisjoint(operation.path.split("/"))
+def is_empty(operation: Operation) -> bool:
+    """True if a client of the original expects an empty answer about an application that does not exist."""
+    return operation.method == "GET" and operation.path in _EMPTY

@@ -1,4 +1,4 @@
-"""Query parameters: read as declared, unknown ones refused with a hint; label selectors; pages of lists."""
+"""Query parameters: read as declared, unknown ones named in a warning; label selectors; pages of lists."""
 
 from __future__ import annotations
 
@@ -14,34 +14,50 @@ from typing import Any, NamedTuple, TypeVar
 
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter
 from bcs_scheduler.api.http.operation import Answer, Listing, Param
-from bcs_scheduler.wire.problems import hint
+from bcs_scheduler.wire.problems import LONGEST_KEY, Problems, hint
 from store.state.ordered import Order
 
 T = TypeVar("T")
-_TRUE, _FALSE = ("true", "1"), ("false", "0")
+TRUE, _FALSE = ("true", "1"), ("false", "0")
 
 
 def read_query(pairs: Iterable[tuple[str, str]], declared: Sequence[Param]) -> dict[str, Any]:
-    """Values by parameter. Raises ApiError (400) for unknown, repeated and unreadable ones."""
+    """Values by parameter; empty and unknown ones have no effect. Raises ApiError (400) for repeated and unreadable
+    ones, and for an unknown one that differs from a known one only in capitals, `-` or `_`: a misspelt `dryRun` must
+    not be passed over."""
     known = {param.name: param for param in declared}
     values: dict[str, Any] = {}
     for name, text in pairs:
         param = known.get(name)
         if param is None:
-            listed = f"; known are {', '.join(known)}" if known else "; this operation takes none"
-            raise bad_parameter(name[:80], f"is unknown{hint(name, known) or listed}")
-        if name in values:
+            if meant := next((other for other in known if _folded(other) == _folded(name)), ""):
+                raise bad_parameter(name[:80], f"is unknown; did you mean {meant}?")
+        elif text and name in values:
             raise bad_parameter(name, "is given twice")
-        values[name] = _value(param, text)
+        elif text:
+            values[name] = _value(param, text)
     return values
+
+
+def unknown_parameters(pairs: Iterable[tuple[str, str]], declared: Sequence[Param], problems: Problems) -> None:
+    """Names the parameters that the operation does not know."""
+    known = [param.name for param in declared]
+    for name, _ in pairs:
+        if name not in known:
+            near = hint(name, known) if problems.may_look() else ""
+            problems.warn(f"?{name[:LONGEST_KEY]}", f"is unknown and has no effect{near}")
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def _value(param: Param, text: str) -> Any:
     match param.kind:
         case "bool":
-            if text.lower() not in (*_TRUE, *_FALSE):
+            if text.lower() not in (*TRUE, *_FALSE):
                 raise bad_parameter(param.name, "must be true or false")
-            return text.lower() in _TRUE
+            return text.lower() in TRUE
         case "int" | "float":
             return _number(param, text)
     if param.choices and text not in param.choices:

@@ -124,7 +124,7 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
         return self._get(path_of("transactions", namespace, transaction))
 
     def cancel(self, namespace: str, transaction: str) -> Accepted:
-        return self._command("DELETE", path_of("transactions", namespace, transaction))
+        return self._delete(path_of("transactions", namespace, transaction))
 
     # --- configmaps, secrets, services -------------------------------------------------------------------------------
 
@@ -142,7 +142,7 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
         return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
 
     def delete_configuration(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("namespaces", namespace, f"{kind}s", name), {"dryRun": dry_run})
+        return self._delete(path_of("namespaces", namespace, f"{kind}s", name), {"dryRun": dry_run})
 
     # --- messages and commands --------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
     def forget_command(
         self, namespace: str, name: str, command: str, *, kind: str = "application", dry_run: bool = False
     ) -> Accepted:
-        return self._command("DELETE", path_of("command", kind, namespace, name), {"id": command, "dryRun": dry_run})
+        return self._delete(path_of("command", kind, namespace, name), {"id": command, "dryRun": dry_run})
 
     def messages(self, namespace: str, application: str) -> list[Json]:
         return self._list(_application(namespace, application) + "/messages")

@@ -678,7 +678,7 @@ def test_delete_by_kind(server: StandIn, bcs: Any) -> None:
     assert bcs("delete", "secret", "s", "-o", "text").out == "secret/s deleted\n"
     assert bcs("delete", "secret", "-o", "text").out == "application/secret deletion started\n"
     assert bcs("delete", "command", TOLD["commandID"]).code == 0
-    assert server.requests("DELETE")[-1].query == {"id": TOLD["commandID"]}
+    assert server.requests("DELETE")[-1].query == {"id": TOLD["commandID"], "mustExist": "true"}
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------

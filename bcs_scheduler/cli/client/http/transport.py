@@ -71,6 +71,10 @@ class Transport:
         data: Json = self._call("GET", prefix + path, query)["data"]
         return data
 
+    def _delete(self, path: str, query: Mapping[str, Any] | None = None) -> Accepted:
+        """Deletes an object whose deletion succeeds for other clients also if it does not exist. Raises NotFound."""
+        return self._command("DELETE", path, {**(query or {}), "mustExist": True})
+
     def _command(self, method: str, path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Accepted:
         data = self._call(method, PREFIX + path, query, body)["data"]
         return Accepted(str(data.get("transactionID") or "") if isinstance(data, dict) else "", data)

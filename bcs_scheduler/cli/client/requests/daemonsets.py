@@ -34,7 +34,7 @@ class Daemonsets(Transport):
         return self._command("PUT", _collection(document), {"dryRun": dry_run, **self._on_conflict}, document)
 
     def delete_daemonset(self, namespace: str, name: str, *, force: bool = False, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", _daemonset(namespace, name), {"enforce": force, "dryRun": dry_run})
+        return self._delete(_daemonset(namespace, name), {"enforce": force, "dryRun": dry_run})
 
     def restart_daemonset(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
         return self._command("PUT", _daemonset(namespace, name) + "/restart", {"dryRun": dry_run})

@@ -86,7 +86,7 @@ class Extensions(Transport):
         return self._command("POST" if create else "PUT", "/admissionwebhook", {"dryRun": dry_run}, document)
 
     def delete_webhook(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("admissionwebhook", namespace, name), {"dryRun": dry_run})
+        return self._delete(path_of("admissionwebhook", namespace, name), {"dryRun": dry_run})
 
     # --- custom resources -------------------------------------------------------------------------------------
 
@@ -116,4 +116,4 @@ class Extensions(Transport):
         return self._command("PUT", path, {"dryRun": dry_run}, document)
 
     def delete_custom(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("crd", "namespaces", namespace, kind, name), {"dryRun": dry_run})
+        return self._delete(path_of("crd", "namespaces", namespace, kind, name), {"dryRun": dry_run})
