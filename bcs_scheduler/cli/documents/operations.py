@@ -33,9 +33,10 @@ def _no_wait(session: Session, namespace: str, name: str, accepted: Accepted) ->
 
 
 class Operations(NamedTuple):
-    """Operations of one kind. Each reports its result. `wait_applied` waits until the object has reached its
-    definition, `wait_deleted` until the object does not exist any more."""
+    """Operations of one kind. Each reports its result. `create` refuses an object that exists. `wait_applied` waits
+    until the object has reached its definition, `wait_deleted` until the object does not exist any more."""
 
+    create: Callable[[Session, Document, bool], Accepted]
     apply: Callable[[Session, Document, bool], Accepted]
     """Session, document, dry run."""
     update: Callable[[Session, Document, UpdateOptions], Accepted]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 DRY_RUN = "--dry-run="
+DOCUMENT = "`bcs apply -f FILE` makes one from a document"
 PATCH = "`bcs edit KIND/NAME` and `bcs patch KIND/NAME -p PATCH` change the document, also of a running workload"
 INSTEAD: Mapping[str, str] = {
     "alloc": "`bcs get taskgroups` lists taskgroups, `bcs logs`, `exec` and `describe` take their names",
@@ -17,8 +18,13 @@ INSTEAD: Mapping[str, str] = {
     "config get-users": "`bcs config get-contexts -o wide` lists contexts, each with its files of credentials",
     "config set-cluster": "`bcs config set-context NAME --server URL` sets the server of a context",
     "config set-credentials": "`bcs config set-context NAME --token-file FILE` sets the credentials of a context",
+    "create daemonset": f"{DOCUMENT}: `bcs examples daemonset.json` prints one",
+    "create podgroup": f"{DOCUMENT}: `bcs examples podgroup.yaml` prints one",
+    "create queue": "`bcs queue create QUEUE` makes one",
+    "create taskgroup": "`bcs run IMAGE` or `bcs run -- PROGRAM` runs an application with one taskgroup",
+    "create webhook": f"{DOCUMENT}: `bcs examples admissionwebhook.json` prints one",
     "debug": "`bcs explain NAME` shows why a workload does not run, and `bcs exec -it TASKGROUP -- sh` opens a shell",
-    "expose": "a document of kind service publishes the ports of a workload: `bcs examples service.json` prints one",
+    "expose": "`bcs create service NAME --port PORT` publishes a port of the workload NAME by the name of the port",
     "inspect": "`bcs describe KIND/NAME` shows an object, `bcs get KIND/NAME -o json` all of its fields",
     "job": "`bcs apply -f FILE` starts workloads, `bcs get all` lists them",
     "kill": "`bcs signal TASKGROUP SIGNAL` sends a signal, `bcs delete NAME` ends a workload",

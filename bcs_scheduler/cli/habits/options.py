@@ -26,6 +26,17 @@ RUN: Mapping[tuple[str, ...], str] = {
     ): "`-e NAME=VALUE` sets a variable; `bcs create configmap NAME --from-env-file FILE` stores all of a file",
 }
 """The way here, by the names of an option of `docker run` or `kubectl run`."""
+LOGIN = "`bcs examples registry-login.json` prints documents with the login of a registry"
+CERTIFICATE = "`bcs create secret NAME --from-file tls.crt=FILE --from-file tls.key=FILE` stores a certificate"
+SECRET: Mapping[tuple[str, ...], str] = {
+    ("--docker-server", "--docker-username", "--docker-password", "--docker-email"): LOGIN,
+    ("--cert", "--key"): CERTIFICATE,
+}
+SECRET_TYPES = {"generic": "", "docker-registry": LOGIN, "tls": CERTIFICATE}
+"""Types of kubectl, with the way here; empty for a type that exists."""
+ADDRESSES = "a service has no address of its own: `bcs get endpoints NAME` shows those of its taskgroups"
+SERVICE: Mapping[tuple[str, ...], str] = {("--clusterip", "--node-port", "--external-name"): ADDRESSES}
+SERVICE_TYPES = {"clusterip": "", "nodeport": "", "loadbalancer": "", "externalname": ADDRESSES}
 
 
 def answered(table: Mapping[tuple[str, ...], str]) -> Callable[[Command], Command]:

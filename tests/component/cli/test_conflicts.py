@@ -127,7 +127,7 @@ def test_every_command_that_changes_workloads_has_the_flag() -> None:
 def test_every_command_that_sends_a_document_has_validate() -> None:
     created: Any = program
     made = [("create", name) for name in created.commands["create"].commands]
-    assert len(made) == 5
+    assert len(made) == 8
     assert [names for names in [*((name,) for name in SENDING), *made] if "--validate" not in options_of(*names)] == []
 
 

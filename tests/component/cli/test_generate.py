@@ -50,7 +50,8 @@ def test_a_running_application_becomes_a_deployment(server: StandIn, bcs: Any) -
     server.on("GET", f"{APPS}/web", ok(application(wanted=4, running=4)))
     server.on("POST", ALL, ok(ACCEPTED, 202))
     result = bcs("create", "deployment", "front", "--from-application", "web", "-o", "text")
-    assert result.out.startswith("deployment/front adopted application web")
+    assert result.out.startswith("deployment/front created")
+    assert result.out.endswith("\ndeployment/front adopts application web\n")
     spec = server.requests("POST")[0].body["spec"]
     assert (spec["instance"], spec["selector"], "template" in spec) == (4, {"app": "web"}, False)
     assert bcs("create", "deployment", "front", "--from-application", "web", "--image", "x").code == 2

@@ -50,7 +50,7 @@ def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
     return in_order(documents)
 
 
-def _carry_out(
+def carry_out(
     session: Session,
     documents: list[Document],
     act: Callable[[Document], Accepted],
@@ -83,7 +83,7 @@ def _carry_out(
 
 
 def _fail(session: Session, documents: list[Document], failures: list[CliError]) -> None:
-    """Raises the failures as `_carry_out` says; returns if there are none."""
+    """Raises the failures as `carry_out` says; returns if there are none."""
     if len(failures) == 1 and len(documents) == 1:
         raise failures[0]
     for failure in failures:
@@ -128,7 +128,7 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -
     kind Command are checked by themselves.
     """
     documents = documents_of(session, files)
-    _carry_out(
+    carry_out(
         session,
         documents,
         lambda document: operations_of(document.kind).apply(session, document, dry_run),
@@ -166,7 +166,7 @@ def update(
         raise UsageError("--resources-only cannot be combined with --instances or --max-unavailable")
     options = UpdateOptions(instances, max_unavailable, resources_only, dry_run, wait)
     documents = documents_of(session, files)
-    _carry_out(
+    carry_out(
         session,
         documents,
         lambda document: operations_of(document.kind).update(session, document, options),

@@ -1,4 +1,4 @@
-"""`bcs create application` and `bcs create deployment`."""
+"""Documents of workloads from options: `bcs create application`, `deployment` and `job`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import click
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import application_names
-from bcs_scheduler.cli.documents.operations import report
+from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
     connection_options,
@@ -18,14 +19,25 @@ from bcs_scheduler.cli.options import (
     pass_session,
     reporting,
     validate_option,
+    wait_option,
 )
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.session import Session
 
 Command = Callable[..., Any]
+SEPARATOR = "--"
 CPU, MEMORY = "1", "64"
 """Cores and MB that the scheduler takes where a document has none. They are written into the document, because a
 document without them means other amounts to the original."""
+
+
+class CommandLine(click.Command):
+    """Remembers the words after ``--``, which click would mix with those before."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        position = args.index(SEPARATOR) if SEPARATOR in args else len(args)
+        ctx.meta["after"] = args[position + 1 :]
+        return super().parse_args(ctx, args[:position])
 
 
 def template_options(command: Command) -> Command:
@@ -35,7 +47,7 @@ def template_options(command: Command) -> Command:
             click.option(
                 "--instances",
                 cls=RenamedOption,
-                former=("--replicas",),
+                former=("--replicas", "-r"),
                 type=click.IntRange(0),
                 default=1,
                 show_default=True,
@@ -46,7 +58,7 @@ def template_options(command: Command) -> Command:
                 "ports",
                 multiple=True,
                 metavar="NAME[:NUMBER]",
-                help="A port; NUMBER is the port in the container. May be repeated.",
+                help="A port; NUMBER is the port in the container. NUMBER alone is named portNUMBER. May be repeated.",
             ),
             click.option(
                 "-e", "--env", multiple=True, metavar="NAME=VALUE", help="An environment variable. May be repeated."
@@ -90,47 +102,77 @@ def program_options(command: Command) -> Command:
         help="Container image. Without an image the command runs as a process.",
     )
     program = click.option(
-        "--command", "program", default="", metavar="PROGRAM", help="Program to run; its arguments follow after --."
+        "--command", "program", default="", metavar="PROGRAM", help="Program to run; all words after -- are arguments."
     )
     return image(program(template_options(command)))
 
 
 dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Print the document (-o yaml or json), and create nothing."
+    "--dry-run", is_flag=True, help="Create nothing: show the plan, or the document with -o yaml or json."
 )
 
 
+def created(session: Session, body: Json, *, dry_run: bool, wait: bool = False, replace: bool = False) -> None:
+    """Creates the object of a document, or with `replace` replaces one that exists; shows the plan or the document of a
+    dry run."""
+    if dry_run and session.change_format in ("json", "yaml"):
+        print_data(session.out, body, session.change_format)
+        return
+    document = Document("command line", body)
+    how = operations_of(document.kind)
+    accepted = (how.apply if replace else how.create)(session, document, dry_run)
+    if wait and not dry_run:
+        how.wait_applied(session, document.namespace, document.name, accepted)
+
+
+def _creating(command: Command) -> Command:
+    """The options of a command that creates a workload, and the session as the first argument."""
+    return dry_run_option(validate_option(wait_option(connection_options(pass_session(reporting(command))))))
+
+
+name_argument = click.argument("name", metavar="NAME [-- PROGRAM ARGUMENT...]")
+
+
 @click.command(
+    cls=CommandLine,
     epilog=examples(
         "bcs create application web --image nginx --port http:80 --instances 3",
-        "bcs create application echo --command python3 --port http -- -m http.server",
-    )
+        "bcs create application echo --port http -- python3 -m http.server",
+    ),
 )
-@click.argument("name")
-@click.argument("args", nargs=-1, metavar="[-- ARG...]")
+@name_argument
 @program_options
-@dry_run_option
-@validate_option
-@connection_options
-@pass_session
-@reporting
-def application(session: Session, /, name: str, args: tuple[str, ...], dry_run: bool, **described: Any) -> None:
+@_creating
+def application(session: Session, /, name: str, dry_run: bool, wait: bool, **described: Any) -> None:
     """Create application NAME with one container or one process."""
-    body = application_document(session, name, args, **described)
-    if shown(session, body, dry_run):
-        return
-    accepted = session.client.create(body)
-    report(session, "application", name, "created", accepted)
+    created(session, application_document(session, name, **_with_program(described)), dry_run=dry_run, wait=wait)
 
 
 @click.command(
+    cls=CommandLine,
+    epilog=examples(
+        "bcs create job report -- sh -c 'df -h /'",
+        "bcs create job check --image busybox -- sh -c 'exit 3'",
+        "bcs wait check --for finished",
+    ),
+)
+@name_argument
+@program_options
+@_creating
+def job(session: Session, /, name: str, dry_run: bool, wait: bool, **described: Any) -> None:
+    """Create job NAME: an application whose program runs once, as `bcs run --restart Never` does."""
+    body = application_document(session, name, **_with_program(described))
+    created(session, {**body, "restartPolicy": {"policy": "Never"}}, dry_run=dry_run, wait=wait)
+
+
+@click.command(
+    cls=CommandLine,
     epilog=examples(
         "bcs create deployment web --image nginx --port http:80 --instances 3",
         "bcs create deployment gallery --from-application web",
-    )
+    ),
 )
-@click.argument("name")
-@click.argument("args", nargs=-1, metavar="[-- ARG...]")
+@name_argument
 @click.option(
     "--from-application",
     "adopted",
@@ -150,28 +192,25 @@ def application(session: Session, /, name: str, args: tuple[str, ...], dry_run: 
     show_default=True,
     help="Old taskgroups to remove per step of an update.",
 )
-@dry_run_option
-@validate_option
-@connection_options
-@pass_session
-@reporting
+@_creating
 def deployment(
     session: Session,
     /,
     name: str,
-    args: tuple[str, ...],
     adopted: str,
     max_surge: int,
     max_unavailable: int,
     dry_run: bool,
+    wait: bool,
     **described: Any,
 ) -> None:
     """Create deployment NAME with one container or one process, or from a running application."""
     rolling = {"maxSurge": max_surge, "maxUnavailable": max_unavailable, "rollingOrder": "CreateFirst"}
     strategy = {"type": "RollingUpdate", "rollingupdate": rolling}
     body = _head("deployment", session, name)
+    described = _with_program(described)
     if adopted:
-        if args or any(described[key] for key in ("image", "program", "ports", "env", "labels", "cpu", "memory")):
+        if any(described[key] for key in ("image", "program", "args", "ports", "env", "labels", "cpu", "memory")):
             raise UsageError(
                 "--from-application cannot be combined with an image, a command, or options of a container"
             )
@@ -181,25 +220,26 @@ def deployment(
     else:
         labels = _labels(name, described["labels"])
         body["metadata"]["labels"] = labels
-        body["spec"] = {**_spec(name, args, **described), "selector": labels, "strategy": strategy}
-    if shown(session, body, dry_run):
-        return
-    accepted = session.client.create_deployment(body)
-    report(session, "deployment", name, f"adopted application {adopted}" if adopted else "created", accepted)
+        body["spec"] = {**_spec(name, **described), "selector": labels, "strategy": strategy}
+    created(session, body, dry_run=dry_run, wait=wait)
+    if adopted and session.change_format == "text":
+        session.say(f"deployment/{name} adopts application {adopted}")
 
 
-def application_document(session: Session, name: str, args: tuple[str, ...], **described: Any) -> Json:
-    """`described`: values of `template_options` and `program_options`. Raises UsageError."""
-    body = {**_head("application", session, name), "spec": _spec(name, args, **described)}
+def _with_program(described: Json) -> Json:
+    """The values of `program_options`, with the words after ``--``: program and arguments. They are only arguments if
+    --command names the program, or if the first one is an option of the program of the image."""
+    program, after = described["program"], tuple(click.get_current_context().meta["after"])
+    if not program and after and not after[0].startswith("-"):
+        program, after = after[0], after[1:]
+    return {**described, "program": program, "args": after}
+
+
+def application_document(session: Session, name: str, **described: Any) -> Json:
+    """`described`: values of `program_options`, and `args`. Raises UsageError."""
+    body = {**_head("application", session, name), "spec": _spec(name, **described)}
     body["metadata"]["labels"] = _labels(name, described["labels"])
     return body
-
-
-def shown(session: Session, body: Json, dry_run: bool) -> bool:
-    """Prints the document of a dry run. True if it is one."""
-    if dry_run:
-        print_data(session.out, body, "json" if session.change_format == "json" else "yaml")
-    return dry_run
 
 
 def _head(kind: str, session: Session, name: str) -> Json:
@@ -217,10 +257,10 @@ def _of_application(session: Session, name: str) -> tuple[dict[str, str], int]:
 
 def _spec(
     name: str,
-    args: tuple[str, ...],
     *,
     image: str,
     program: str,
+    args: tuple[str, ...],
     instances: int,
     ports: tuple[str, ...],
     env: tuple[str, ...],
@@ -229,8 +269,9 @@ def _spec(
     memory: str,
 ) -> Json:
     if not image and not program:
-        raise UsageError("give --image, --command, or both")
-    if not image and any(":" in port for port in ports):
+        raise UsageError("give --image, or a program after --, or both")
+    mapped = [port for port in ports if ":" in port or port.isdecimal()]
+    if not image and mapped:
         raise UsageError(
             "--port NAME:NUMBER is for containers; a process listens on the port that it gets in PORT_NAME"
         )
@@ -240,12 +281,12 @@ def _spec(
     if ports:
         container["ports"] = [_port(port) for port in ports]
     if env:
-        container["env"] = [{"name": key, "value": value} for key, value in _pairs("--env", env).items()]
+        container["env"] = [{"name": key, "value": value} for key, value in pairs_of("--env", env).items()]
     limits = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount}
     container["resources"] = {"requests": {"cpu": cpu or CPU, "memory": memory or MEMORY}}
     if limits:
         container["resources"]["limits"] = limits
-    network = "BRIDGE" if image and any(":" in port for port in ports) else "HOST"
+    network = "BRIDGE" if mapped else "HOST"
     metadata = {"labels": _labels(name, labels)}
     return {
         "instance": instances,
@@ -253,18 +294,23 @@ def _spec(
     }
 
 
+def named_port(text: str) -> str:
+    """``NAME:NUMBER`` for the number of a port without a name, and any other text as it is."""
+    return f"port{text}:{text}" if text.isdecimal() else text
+
+
 def _port(text: str) -> Json:
-    name, colon, number = text.partition(":")
+    name, colon, number = named_port(text).partition(":")
     if not name or (colon and not (number.isascii() and number.isdigit())):
-        raise UsageError("--port takes NAME or NAME:NUMBER")
+        raise UsageError("--port takes NAME, NAME:NUMBER or NUMBER")
     return {"name": name, "protocol": "tcp", **({"containerPort": int(number), "hostPort": 0} if colon else {})}
 
 
 def _labels(name: str, given: tuple[str, ...]) -> dict[str, str]:
-    return _pairs("--label", given) if given else {"app": name}
+    return pairs_of("--label", given) if given else {"app": name}
 
 
-def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+def pairs_of(option: str, given: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for text in given:
         key, equals, value = text.partition("=")

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.changing import generate
+from bcs_scheduler.cli.commands.changing.generate import created
 from bcs_scheduler.cli.commands.completing import queue_names
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import NotFound, UsageError
@@ -81,7 +83,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Let the server ch
 @click.argument("name")
 @setting_options
 @click.option("--replace", is_flag=True, help="Replace all settings of an existing namespace.")
-@dry_run_option
+@generate.dry_run_option
 @validate_option
 @connection_options
 @pass_session
@@ -92,7 +94,7 @@ def create_namespace(session: Session, /, name: str, replace: bool, dry_run: boo
     A namespace without settings needs no creation: it exists as soon as an object is created in it.
     """
     body = _changed({"kind": "namespace", "metadata": {"name": name}, "spec": {}}, **given)
-    put_namespace(session, Document("command line", body), None if replace else True, dry_run)
+    created(session, body, dry_run=dry_run, replace=replace)
 
 
 @click.command(

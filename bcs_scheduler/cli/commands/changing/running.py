@@ -14,10 +14,8 @@ from bcs_scheduler.cli.commands.changing import generate
 from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import detach_keys_option, parse_keys
 from bcs_scheduler.cli.commands.taskgroups.terminals.foreground import attend_application
 from bcs_scheduler.cli.commands.taskgroups.terminals.streams import check_terminal
-from bcs_scheduler.cli.documents.operations import report
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.habits import options as habits
-from bcs_scheduler.cli.kinds.registry import OPERATIONS
 from bcs_scheduler.cli.options import (
     connection_options,
     examples,
@@ -28,23 +26,13 @@ from bcs_scheduler.cli.options import (
 )
 from bcs_scheduler.cli.session import Session
 
-SEPARATOR = "--"
 POLICIES = ("Never", "OnFailure", "Always")
 OF_DOCKER = {"no": "Never", "on-failure": "OnFailure", "unless-stopped": "Always"}
 """Policies of `docker run --restart`."""
 
 
-class CommandLine(click.Command):
-    """Remembers the words after ``--``, which click would mix with those before."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        position = args.index(SEPARATOR) if SEPARATOR in args else len(args)
-        ctx.meta["after"] = args[position + 1 :]
-        return super().parse_args(ctx, args[:position])
-
-
 @click.command(
-    cls=CommandLine,
+    cls=generate.CommandLine,
     epilog=examples(
         "bcs run nginx --port http:80 --wait",
         "bcs run -- python3 -m http.server 8000",
@@ -120,24 +108,20 @@ def run(
     if stdin and policy not in (None, "Never"):
         raise UsageError(f"-i runs the task once: --restart {restart} cannot be combined with it")
     _check_input(stdin, tty, attaching=not (detach or dry_run), instances=described["instances"])
-    options = {**described, "image": image or "", "program": program}
-    body = generate.application_document(session, name, tuple(arguments), **options)
+    options = {**described, "image": image or "", "program": program, "args": tuple(arguments)}
+    body = generate.application_document(session, name, **options)
     if policy:
         body["restartPolicy"] = {"policy": policy}
     if stdin:
         _open_input(body, tty)
     if executor or stdin:
         body["executor"] = executor or "bcs"
-    if generate.shown(session, body, dry_run):
-        return
-    accepted = session.client.create(body)
-    if stdin and not detach:
+    if stdin and not detach and not dry_run:
+        session.client.create(body)
         session.change_format = "text"  # standard output has the output of the task
         code = attend_application(session, name, terminal=tty, keys=keys, remove=remove)
         click.get_current_context().exit(code)
-    report(session, "application", name, "created", accepted)
-    if wait:
-        OPERATIONS["application"].wait_applied(session, session.namespace, name, accepted)
+    generate.created(session, body, dry_run=dry_run, wait=wait)
 
 
 def _check_input(stdin: bool, tty: bool, *, attaching: bool, instances: int) -> None:

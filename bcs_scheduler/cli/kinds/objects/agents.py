@@ -114,7 +114,7 @@ def _no_document(session: Session, document: Document, options: object) -> Accep
     raise UsageError(f"{document.source}: an agent has no document")
 
 
-AGENT_OPERATIONS = Operations(_no_document, _no_document, _delete)
+AGENT_OPERATIONS = Operations(_no_document, _no_document, _no_document, _delete)
 AGENT_COLUMNS: Sequence[Column] = (
     Column("NAME", lambda a: a.get(NAME) or a.get("hostname")),
     Column("IP", lambda a: a.get("ip"), whole=True),

@@ -45,7 +45,7 @@ def _wait_for_command(session: Session, namespace: str, name: str, accepted: Acc
     session.report("command", sent.command, "finished", outcomes=[each.shown() for each in found])
 
 
-COMMAND_OPERATIONS = Operations(_run_document, _update_document, _forget, _wait_for_command)
+COMMAND_OPERATIONS = Operations(_run_document, _run_document, _update_document, _forget, _wait_for_command)
 
 
 def _answered(command: Json) -> str:

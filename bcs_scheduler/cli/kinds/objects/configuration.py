@@ -1,4 +1,4 @@
-"""Configmaps and secrets: columns, operations, descriptions. Contents are never printed."""
+"""Configmaps and secrets: columns, operations, descriptions. Tables and descriptions show no contents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bcs_scheduler.cli.session import Session
 from store.keys import object_key
 
 
-def put_configuration(session: Session, document: Document, *, create: bool | None, dry_run: bool) -> Accepted:
+def _put(session: Session, document: Document, *, create: bool | None, dry_run: bool) -> Accepted:
     """Creates (`create` True) or replaces (False) an object; None = whichever is possible."""
     client, kind = session.client, document.kind
     if create is None:
@@ -35,19 +35,22 @@ def put_configuration(session: Session, document: Document, *, create: bool | No
 
 
 def configuration_operations(kind: str) -> Operations:
+    def create(session: Session, document: Document, dry_run: bool) -> Accepted:
+        return _put(session, document, create=True, dry_run=dry_run)
+
     def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
-        return put_configuration(session, document, create=None, dry_run=dry_run)
+        return _put(session, document, create=None, dry_run=dry_run)
 
     def update(session: Session, document: Document, options: UpdateOptions) -> Accepted:
         reject_counts(document, options)
-        return put_configuration(session, document, create=False, dry_run=options.dry_run)
+        return _put(session, document, create=False, dry_run=options.dry_run)
 
     def delete(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:
         accepted = session.client.delete_configuration(kind, namespace, name, dry_run=dry_run)
         session.report(kind, name, "deleted", "dry run" if dry_run else "", dryRun=dry_run)
         return accepted
 
-    return Operations(apply, update, delete)
+    return Operations(create, apply, update, delete)
 
 
 def _created(item: Json) -> Any:

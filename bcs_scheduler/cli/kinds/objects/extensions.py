@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, verb
-from bcs_scheduler.cli.errors import NotFound, UsageError
+from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
 from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
@@ -143,16 +144,33 @@ def operations_for(
         _report(session, kind, name, "deleted", dry_run)
         return accepted
 
-    return Operations(lambda session, document, dry_run: put(session, document, None, dry_run), update, removed)
+    def create(session: Session, document: Document, dry_run: bool) -> Accepted:
+        return put(session, document, True, dry_run)
+
+    def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
+        return put(session, document, None, dry_run)
+
+    return Operations(create, apply, update, removed)
+
+
+def _refuse_existing(find: Callable[[], Any], document: Document) -> None:
+    """For objects that the server creates or replaces by one request. Raises Conflict."""
+    with suppress(NotFound):
+        find()
+        raise Conflict(f"{document.kind} {document.name} exists already")
 
 
 def _register(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    if create:
+        _refuse_existing(lambda: session.client.kind(document.name), document)
     accepted = session.client.register_kind(document.body, dry_run=dry_run)
     _report(session, "kind", document.name, verb(accepted, "registered"), dry_run)
     return accepted
 
 
 def _put_custom(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    if create:
+        _refuse_existing(lambda: session.client.custom(document.kind, document.namespace, document.name), document)
     accepted = session.client.put_custom(document.body, dry_run=dry_run)
     _report(session, document.kind, document.name, verb(accepted, "stored"), dry_run)
     return accepted

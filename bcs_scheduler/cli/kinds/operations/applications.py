@@ -15,15 +15,18 @@ from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_gone, wai
 KIND = "application"
 
 
+def create(session: Session, document: Document, dry_run: bool) -> Accepted:
+    accepted = session.client.create(document.body, dry_run=dry_run)
+    report(session, KIND, document.name, "created", accepted, dry_run)
+    return accepted
+
+
 def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
-    client = session.client
     try:
-        existing = client.application(document.namespace, document.name)
+        existing = session.client.application(document.namespace, document.name)
     except NotFound:
-        accepted = client.create(document.body, dry_run=dry_run)
-        report(session, KIND, document.name, "created", accepted, dry_run)
-        return accepted
-    accepted = client.update(document.body, dry_run=dry_run)
+        return create(session, document, dry_run)
+    accepted = session.client.update(document.body, dry_run=dry_run)
     done = updated_to(document.body, existing["DefineInstances"])
     report(session, KIND, document.name, verb(accepted, done), accepted, dry_run)
     return accepted
@@ -80,4 +83,4 @@ def wait_deleted(session: Session, namespace: str, name: str, accepted: Accepted
     session.report(KIND, name, "deleted")
 
 
-OPERATIONS = Operations(apply, update, delete, wait_applied, wait_deleted, scale, rollback)
+OPERATIONS = Operations(create, apply, update, delete, wait_applied, wait_deleted, scale, rollback)

@@ -31,14 +31,17 @@ HALT = 2.0
 """Seconds that a command waits for the end of an update whose taskgroup has failed."""
 
 
+def create(session: Session, document: Document, dry_run: bool) -> Accepted:
+    accepted = session.client.create_deployment(document.body, dry_run=dry_run)
+    report(session, KIND, document.name, "created", accepted, dry_run)
+    return accepted
+
+
 def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
-    client = session.client
     try:
-        existing = client.deployment(document.namespace, document.name)
+        existing = session.client.deployment(document.namespace, document.name)
     except NotFound:
-        accepted = client.create_deployment(document.body, dry_run=dry_run)
-        report(session, KIND, document.name, "created", accepted, dry_run)
-        return accepted
+        return create(session, document, dry_run)
     if _has_template(document.body):
         return _updated(session, document, existing, dry_run)
     return _adopted(session, document, existing, dry_run)
@@ -239,4 +242,4 @@ def _has_template(body: Json) -> bool:
     return isinstance(spec, dict) and spec.get("template") is not None
 
 
-OPERATIONS = Operations(apply, update, delete, wait_applied, wait_deleted, scale, rollback)
+OPERATIONS = Operations(create, apply, update, delete, wait_applied, wait_deleted, scale, rollback)

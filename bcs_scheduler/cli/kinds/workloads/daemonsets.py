@@ -25,15 +25,18 @@ from store.keys import object_key
 KIND = "daemonset"
 
 
+def create(session: Session, document: Document, dry_run: bool) -> Accepted:
+    accepted = session.client.create_daemonset(document.body, dry_run=dry_run)
+    report(session, KIND, document.name, "created", accepted, dry_run)
+    return accepted
+
+
 def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
-    client = session.client
     try:
-        client.daemonset(document.namespace, document.name)
+        session.client.daemonset(document.namespace, document.name)
     except NotFound:
-        accepted = client.create_daemonset(document.body, dry_run=dry_run)
-        report(session, KIND, document.name, "created", accepted, dry_run)
-        return accepted
-    accepted = client.update_daemonset(document.body, dry_run=dry_run)
+        return create(session, document, dry_run)
+    accepted = session.client.update_daemonset(document.body, dry_run=dry_run)
     report(session, KIND, document.name, verb(accepted, "updated"), accepted, dry_run)
     return accepted
 
@@ -152,7 +155,7 @@ def revision(session: Session, namespace: str, name: str, version: str) -> Json:
     return {**(found[0] if found else {"revision": version}), "definition": definition}
 
 
-OPERATIONS = Operations(apply, update, delete, wait_applied, wait_deleted, None, rollback)
+OPERATIONS = Operations(create, apply, update, delete, wait_applied, wait_deleted, None, rollback)
 DAEMONSETS = (
     Column("NAME", lambda d: d["name"]),
     Column("STATUS", lambda d: status_text(d["Status"])),
