@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from offers.dimensions import recorded
-from offers.matching.explain import KEPT, PROMISED, ROLE, WITH_GANG, WITH_GROUP
+from offers.matching.explain import KEPT, PROMISED, ROLE, UNTRIED, WITH_GANG, WITH_GROUP
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.advice import advise
@@ -27,6 +27,9 @@ HAVE_ROOM: Mapping[str, str] = {
 }
 """Words about the room of agents, by the reasons of those that have room for a taskgroup."""
 
+UNTRIED_WORDS = "the offers of the agents have just been requested; no place was looked for on them yet"
+"""Words for `offers.matching.explain.UNTRIED`."""
+
 
 def reasons(diagnosis: Diagnosis) -> str:
     """Returns the message for a diagnosis, e.g. ``0 of 10 agents match: 7 lack CPUs, 3 excluded (constraint UNIQUE
@@ -41,6 +44,8 @@ def reasons(diagnosis: Diagnosis) -> str:
         others = diagnosis.min_members - diagnosis.reached
         why = _for_others(others, diagnosis._replace(min_members=0), diagnosis.reached)
         return f"gang: {places} needed at the same time, {diagnosis.reached} found; {why}"
+    if UNTRIED in diagnosis.reasons:
+        return UNTRIED_WORDS
     if diagnosis.held_back is not None:
         return held_back(diagnosis.held_back)
     if diagnosis.reasons and not diagnosis.agents:
@@ -148,6 +153,8 @@ def reason_text(reason: str) -> str:
         return "the room is promised to other taskgroups"
     if reason == ROLE:
         return "the offered resources are for other roles"
+    if reason == UNTRIED:
+        return UNTRIED_WORDS
     return f"not enough {reason}" if reason in RESOURCES else reason
 
 

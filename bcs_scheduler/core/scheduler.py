@@ -47,6 +47,7 @@ from bcs_scheduler.core.requests.sliced import SlicedRequests, failed
 from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
 from bcs_scheduler.core.term_start import MARK_EVERY, mark_of, start_of_term, with_gap
 from offers.agents import ListedAgent
+from offers.matching.explain import UNTRIED
 from offers.model import Diagnosis, Offer
 from store.encoding.times import moved_back
 from store.ids import UNNAMED, safe_cluster
@@ -263,8 +264,15 @@ class Core:
         return self._reconciler.open_questions
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
-        """Like `Placer.diagnosis`."""
-        return self.turn_context.placer.diagnosis(transaction_id)
+        """Like `Placer.diagnosis`. Without any offer at hand, the only reason is UNTRIED while those may come that were
+        requested for the operation."""
+        turn = self.turn_context
+        found = turn.placer.diagnosis(transaction_id)
+        if found is None or found.agents or found.held_back is not None or transaction_id in turn.engine.missing:
+            return found
+        if turn.is_unshown(transaction_id):
+            return Diagnosis(transaction_id, found.wanted, found.placed, 0, {UNTRIED: 0})
+        return found
 
     def _keep_gap(self) -> None:
         """Keeps in the records that no leader of this store has made ids since its newest record."""

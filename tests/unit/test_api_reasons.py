@@ -13,6 +13,7 @@ from store.records.definition import Amounts, Container, HealthCheck, RestartPol
 from store.records.running import LAST_FAILURE
 from tests.counting import Calls
 from tests.unit.lab import Lab, running
+from transactions.explain import UNTRIED_WORDS
 
 LATER = RestartPolicy(interval=60.0)
 
@@ -34,6 +35,8 @@ def test_what_is_as_defined_has_no_reason() -> None:
 def test_taskgroups_without_a_place_name_the_tests_with_the_numbers_of_agents() -> None:
     lab = Lab()
     lab.create(3)
+    assert reason(lab) == f"3 taskgroups without a place: {UNTRIED_WORDS}"
+    lab.wait(1.1)
     assert reason(lab) == "3 taskgroups without a place: no agent offers resources at the moment"
     lab.offer(cpus=250)
     assert reason(lab).startswith("1 taskgroup without a place: 0 of 1 agent matches: 1 lacks CPUs; closest for CPUs")
@@ -45,6 +48,7 @@ def test_replacements_without_a_place_are_counted_together() -> None:
     for index in range(3):
         lab.report(lab.group(index), "FAILED", message="exit code 3")
     assert not lab.group(0).ended, "the first one gets the room that is left"
+    lab.wait(1.1)
     words = "2 taskgroups without a place: no agent offers resources at the moment"
     assert reason(lab).startswith(f"{words}; 2 taskgroups failed (web-1: exit code 3)")
     told = explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).text

@@ -13,6 +13,7 @@ from store.records.definition import Constraint, Container, HealthCheck
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
 from tests.unit.rollinglab import named, wish
+from transactions.explain import UNTRIED_WORDS
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 
@@ -100,6 +101,27 @@ def test_nothing_is_ended_that_has_no_place_elsewhere() -> None:
     lab.offers()
     assert finish(lab) == 1
     assert not on(lab)
+
+
+@pytest.mark.parametrize("agents", [1, 2])
+def test_before_the_offers_have_come_it_says_that_no_place_was_looked_for(agents: int) -> None:
+    lab = loaded(2, agents=agents)
+    lab.wait(300)  # all offers are declined
+    assert not lab.core.offers()
+    drain(lab)
+    assert of(lab).message == f"2 taskgroups left, 0 on the way; {UNTRIED_WORDS}"
+    lab.offers()
+    lab.wait(1.6)
+    assert ("no other agent has room" in of(lab).message) == (agents == 1)
+    assert UNTRIED_WORDS not in of(lab).message
+
+
+def test_without_offers_it_says_that_no_agent_offers_resources() -> None:
+    lab = loaded(1)
+    lab.wait(300)
+    drain(lab)
+    lab.wait(1.6)
+    assert "no other agent has room for default/web-0 (no agent offers resources at the moment)" in of(lab).message
 
 
 def test_two_at_once_do_not_count_on_the_same_room() -> None:

@@ -250,11 +250,13 @@ class Drains:
         if self._waiting.too_many:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
         found = self._waiting.diagnose(self._demand("drain", group, version), group)
+        if found is None:
+            return ""
+        if self._offer_manager.awaited:
+            return explain.UNTRIED_WORDS
         return (
             f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)}); "
             "room on another agent helps"
-            if found is not None
-            else ""
         )
 
     def _refusal(self, group: TaskGroup) -> str:

@@ -66,6 +66,8 @@ class OfferManager:
         """Time until which offers beyond the reserve are taken although no demand is open: a caller examines all
         offers."""
         self._revived_at = 0.0
+        self._wanted_until = 0.0
+        """Unix seconds until which the offers may come that `want` has requested."""
 
     def recover(self) -> None:
         """Takes over the settings of all agents, and the tree of queues. After an error, gives all offers back, and
@@ -122,7 +124,9 @@ class OfferManager:
             turn.pool.add(opened._replace(received_at=turn.now))
             self._sites[opened.agent_id, opened.role] = None
         if not (self._suppressed or self._refused):
-            turn.offers_until = min(turn.offers_until, turn.now + SETTLE_SECONDS)
+            settled = turn.now + SETTLE_SECONDS
+            turn.offers_until = min(turn.offers_until, settled)
+            self._wanted_until = min(self._wanted_until, settled)
         surplus = [offer.id for offer in event.offers[room:]]
         if surplus:
             self._suppress()
@@ -247,7 +251,13 @@ class OfferManager:
         self._looked_at_until = turn.now + turn.options.offer_hold
         if self._suppressed or (self._refused and turn.now >= self._revived_at + turn.options.refuse_unfit):
             self._revived_at = turn.now
+            self._wanted_until = turn.now + ANSWER_SECONDS
             self.revive()
+
+    @property
+    def awaited(self) -> bool:
+        """True while offers may come that `want` has requested: those at hand do not show all the free room."""
+        return self._turn.now < self._wanted_until
 
     def tick(self) -> None:
         """Declines offers that were held too long, and suppresses or revives offers."""
