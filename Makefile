@@ -5,6 +5,7 @@
 # make test-full   all tests with all random cases, and others in every run: before a release
 # make check   lint, the fast tests and a short simulation: two minutes, for every change
 # make coverage   the share of lines and branches that unit tests, component tests and the simulation run
+# make deb, make image   build a Debian package into dist/, and a container image with the engine that `docker` reaches
 # make release-check   builds the packages of a release, installs and starts them; RELEASE_ARGS=--draft before the release
 # make soak MINUTES=30   faults on a real Mesos and a real ensemble for that long; one rule is checked after every round;
 #              SOAK_ARGS="--placeholders reserve" adds queues, gangs and reservations in a full cluster
@@ -36,7 +37,7 @@ export TOOLS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/bcs-scheduler
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready tools debian demo test test-full check coverage release-check soak haproxy chromium engine spectral lint format bench executor proto mesos clean
+.PHONY: help venv ready tools debian demo test test-full check coverage release-check deb image soak haproxy chromium engine mmdebstrap spectral lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -72,7 +73,7 @@ $(DEV_READY): setup.cfg pyproject.toml
 ready: $(COMPILED) tools $(ARCHIVE)
 
 tools: debian
-	@$(MAKE) --no-print-directory mesos haproxy chromium engine spectral
+	@$(MAKE) --no-print-directory mesos haproxy chromium engine mmdebstrap spectral
 
 # In a clean clone each process of `make test` would compile all tests, because the processes start together.
 $(COMPILED): $(DEV_READY)
@@ -91,7 +92,7 @@ $(ARCHIVE): tests/integration/zookeeperarchive.py $(wildcard /usr/share/java/zoo
 
 # Missing packages of Debian, all at once. Its targets below install what they need by themselves.
 debian:
-	@need=; for name in $$($(MESOS)/setup.sh packages) haproxy chromium chromium-driver docker.io busybox-static; do \
+	@need=; for name in $$($(MESOS)/setup.sh packages) haproxy chromium chromium-driver docker.io busybox-static mmdebstrap; do \
 		dpkg -s $$name >/dev/null 2>&1 || need="$$need $$name"; done; \
 	test -z "$$need" || { mkdir -p build; \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$need; } >build/debian.log 2>&1 || \
@@ -104,7 +105,7 @@ demo: $(READY)
 test test-full: export PYTHONDONTWRITEBYTECODE :=
 test: export EFFORT := rotate
 test-full: export EFFORT := full
-test test-full: $(READY) mesos haproxy chromium engine spectral
+test test-full: $(READY) mesos haproxy chromium engine mmdebstrap spectral
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py). Schemathesis
@@ -123,6 +124,13 @@ coverage: $(DEV_READY)
 
 release-check: $(DEV_READY)
 	@$(BIN)/python -m tests.release_check $(RELEASE_ARGS)
+
+# docs/installation.md
+deb: $(READY)
+	@packaging/build.sh deb
+
+image: $(READY) mmdebstrap
+	@packaging/build.sh image
 
 soak: $(READY) mesos
 	@$(BIN)/python -m tests.integration.soak --minutes $(MINUTES) $(SOAK_ARGS)
@@ -171,6 +179,11 @@ engine:
 	@test -x /usr/sbin/dockerd -a -x /bin/busybox || { apt-get update -qq && \
 		apt-get install -y -qq --no-install-recommends docker.io busybox-static >/dev/null; } || { \
 		echo "docker.io is missing and can be installed by root only. As root, once: make engine" >&2; exit 1; }
+
+# Builds the base system of the container image.
+mmdebstrap:
+	@test -x /usr/bin/mmdebstrap || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; } || { \
+		echo "mmdebstrap is missing and can be installed by root only. As root, once: make mmdebstrap" >&2; exit 1; }
 
 # Spectral, which checks OpenAPI documents, for the integration tests. It needs Node; its scripts of installation report
 # to its makers only, and are not run.

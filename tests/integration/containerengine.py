@@ -38,8 +38,8 @@ class ContainerEngine:
         settings.write_text("{}")
         command = [str(DAEMON), f"--config-file={settings}", f"--host=unix://{self.socket}"]
         command += [f"--data-root={self._folder / 'data'}", f"--exec-root={self._sockets.name}/exec"]
-        command += [f"--pidfile={self._sockets.name}/pid", "--storage-driver=vfs"]
-        command += ["--bridge=none", "--iptables=false", "--ip6tables=false"]
+        command += [f"--pidfile={self._sockets.name}/pid", "--bridge=none"]
+        command += ["--iptables=false", "--ip6tables=false"]
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         wait_for(self._answers, START_SECONDS, "the container engine")

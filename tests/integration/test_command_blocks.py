@@ -33,6 +33,7 @@ OWN_PARTITIONS = "starts a cluster of its own; test_partition_trees.py plays the
 OWN_TREE = "starts a cluster of its own; tests/unit/test_core_hierarchy.py has the preemption towards a guarantee"
 RESERVING = "starts a cluster of its own; test_reservations.py and test_appmanagers.py have reservations"
 MANAGER = "installs a package beside the program; test_appmanagers.py has the manager of the example"
+INSTALLS = "installs on this machine; test_packages.py builds, installs and starts package and image in containers"
 """The only reasons for which a block is not executed."""
 
 
@@ -66,6 +67,9 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/coming-from-bcs.md: bcs apply -n": Executed(),
     "docs/coming-from-bcs.md: bcs describe app": Executed(),
     "docs/coming-from-kubectl.md: bcs run --name": Executed(),
+    "docs/installation.md: pipx install dist/bcs_scheduler-*.whl": Excluded(INSTALLS),
+    "docs/installation.md: make deb": Excluded(INSTALLS),
+    "docs/installation.md: make image": Excluded(INSTALLS),
     "docs/jobs.md: bcs run --name": Executed(),
     "docs/jobs.md: bcs apply -f": Executed(),
     "docs/operations.md: bcs-scheduler serve --config": Excluded(ROOT_ONLY),
@@ -141,7 +145,7 @@ def simple_commands(block: Block) -> list[str]:
     for line in block.commands:
         for part in line.partition(" #")[0].replace("(umask 077; ", "").split("|"):
             call = re.sub(r"^(\w+=\S+ )+", "", part.partition(" > ")[0].strip()).removesuffix("&")
-            if call.split()[:1] not in ([], ["export"], ["jq"]):
+            if call.split()[:1] in (["bcs"], ["bcs-scheduler"], ["python"]):
                 found.append(call)
     return found
 
