@@ -39,31 +39,73 @@ def _full(route: str | None) -> str:
 
 
 def render() -> str:
-    """A row for each path; the methods of a path share a row."""
+    """The routes whose path is the same here, by their commands, and then the others with their counterparts.
+
+    Methods of a path share a place. A route of both programs stands once if it is the same here.
+    """
+    rows = read()
+    same = [row for row in rows if not row.remark and _shape(row.original) == _shape(row.ours)]
+    others = [row for row in rows if row not in same]
+    return "\n".join([*_same(same), *_others(others)][1:]) + "\n"
+
+
+def _same(rows: list[Mapped]) -> list[str]:
+    programs: dict[str, list[str]] = {}
+    for row in rows:
+        programs.setdefault(_shape(row.original), []).append(_program(row))
+    paths: dict[tuple[str, str], list[Mapped]] = {}
+    for row in rows:
+        program, *more = programs[_shape(row.original)]
+        if _program(row) == program:
+            title = " and ".join([program, *map(str.lower, more)])
+            paths.setdefault((title, _path(_shape(row.original))), []).append(row)
+    tables: dict[str, dict[str, list[str]]] = {}
+    for (title, _), found in paths.items():
+        route = f"`{_methods([row.original for row in found])} {_path(found[0].original)}`"
+        tables.setdefault(title, {}).setdefault(_commands(found), []).append(route)
     lines = []
-    sections: dict[str, dict[tuple[str, str, str], list[tuple[str, str, str]]]] = {}
-    for row in read():
-        method, _, path = row.original.partition(" ")
-        ours, _, target = _short(row.ours).partition(" ")
-        rows = sections.setdefault(row.section, {})
-        rows.setdefault((path, target, row.remark), []).append((method, ours, row.command))
-    for section, rows in sections.items():
-        lines += ["", f"| {section} | here | `bcs` |", "|---|---|---|"]
-        for (path, target, remark), methods in rows.items():
-            original, ours = ("/".join(dict.fromkeys(row[at] for row in methods)) for at in (0, 1))
-            same = (original, re.sub("{[^}]*}", "{}", path)) == (ours, re.sub("{[^}]*}", "{}", target))
-            here = "the same" if same else f"`{ours} {target}`" if target else "none"
-            commands = ", ".join(dict.fromkeys(_code(row[2]) for row in methods if row[2]))
-            lines.append(f"| `{original} {path}` | {f'{here}: {remark}' if remark else here} | {commands} |")
-    return "\n".join(lines[1:]) + "\n"
+    for title, commands in tables.items():
+        lines += ["", f"| {title}: the same path here | `bcs` |", "|---|---|"]
+        lines += [f"| {', '.join(routes)} | {command} |" for command, routes in commands.items()]
+    return lines
 
 
-def _short(route: str) -> str:
-    return route.replace(" /namespaces/{ns}/", " NS/")
+def _others(rows: list[Mapped]) -> list[str]:
+    tables: dict[str, dict[tuple[str, str, str], list[Mapped]]] = {}
+    for row in rows:
+        places = tables.setdefault(_program(row), {})
+        places.setdefault((_path(row.original), _path(row.ours), row.remark), []).append(row)
+    lines = []
+    for title, places in tables.items():
+        lines += ["", f"| {title} | here | `bcs` |", "|---|---|---|"]
+        for (path, target, remark), found in places.items():
+            alike = _shape(found[0].original) == _shape(found[0].ours)
+            route = f"`{_methods([row.ours for row in found])} {target}`" if target else "none"
+            here = "the same" if alike else route
+            original = f"`{_methods([row.original for row in found])} {path}`"
+            lines.append(f"| {original} | {f'{here}: {remark}' if remark else here} | {_commands(found)} |")
+    return lines
 
 
-def _code(command: str) -> str:
-    return f"`{command}`" if command else ""
+def _program(row: Mapped) -> str:
+    return row.section.partition(",")[0]
+
+
+def _shape(route: str) -> str:
+    """The route without the names of its parameters."""
+    return re.sub("{[^}]*}", "{}", route)
+
+
+def _commands(rows: list[Mapped]) -> str:
+    return ", ".join(dict.fromkeys(f"`{row.command}`" for row in rows if row.command))
+
+
+def _path(route: str) -> str:
+    return route.partition(" ")[2].replace("/namespaces/{ns}/", "NS/")
+
+
+def _methods(routes: list[str]) -> str:
+    return "/".join(dict.fromkeys(route.partition(" ")[0] for route in routes))
 
 
 def shown() -> str:

@@ -34,20 +34,22 @@ CHANGED = re.compile(r"The [\w ]+ was (created|changed|deleted)\.")
 
 
 def rows() -> list[str]:
-    """The lines of the table in docs/api.md, as they follow from the code. The plain changes of objects share a row."""
+    """The lines of the table in docs/api.md, as they follow from the code: a line for each kind of objects, and the
+    reasons of this kind below. The plain changes of objects share a row."""
     plain = [reason for reason, meaning in REASONS.items() if meaning.event and CHANGED.fullmatch(meaning.text)]
-    each = [
-        f"| `{reason}` | {', '.join(f'`{kind}`' for kind in meaning.kinds) or 'any'} | {meaning.text} |"
-        for reason, meaning in REASONS.items()
-        if meaning.event and reason not in plain
-    ]
+    kinds: dict[str, list[str]] = {}
+    for reason, meaning in REASONS.items():
+        if meaning.event and reason not in plain:
+            kind = ", ".join(f"`{kind}`" for kind in meaning.kinds) or "any"
+            kinds.setdefault(kind, [f"| **{kind}** | |"]).append(f"| `{reason}` | {meaning.text} |")
     names = ", ".join(f"`{reason}`" for reason in plain)
-    return [*each, f"| {names} | the one of the name | The object was created, changed or deleted. |"]
+    each = [row for group in kinds.values() for row in group]
+    return [*each, "| **the one of the name** | |", f"| {names} | The object was created, changed or deleted. |"]
 
 
 def test_the_documentation_lists_all_reasons_with_their_meanings() -> None:
     text = (ROOT / "docs" / "api.md").read_text()
-    head = "| Reason | Object (`kind`) | Meaning |\n|---|---|---|\n"
+    head = "| Object (`kind`), and reason | Meaning |\n|---|---|\n"
     table = text.partition(head)[2].partition("\n\n")[0]
     assert table.splitlines() == rows(), "docs/api.md must have this table:\n" + head + "\n".join(rows())
 
