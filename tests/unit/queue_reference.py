@@ -279,8 +279,16 @@ class Reference:
         goal = next((one for one in self.path(leaf) if set(self.queues[one].guaranteed) & set(wanted)), None)
         if goal is None or ask.id in self.promised or not self.allowed(ask):
             return None
-        eligible = self.eligible(ask, leaf)
         over = self.short(wanted, self.expected(goal), dict(self.queues[goal].guaranteed))
+        between = self.path(leaf)[: self.path(leaf).index(goal)]
+        siblings = any(self.queues[one].guaranteed for one in between)
+        eligible = [one for one in self.eligible(ask, leaf) if (siblings if self.below(goal, one.ask) else not over)]
+        eligible = [one for one in eligible if self.keeps_guarantees(one, self.lost((one,), leaf), leaf, wanted)]
+        for one in eligible:
+            if self.below(goal, one.ask):
+                self.less(over, one)
+        if over:
+            return None
         above: Figures = {}
         for queue in self.path(leaf):
             for name, amount in self.short(wanted, self.expected(queue), self.most(queue)).items():
@@ -288,44 +296,53 @@ class Reference:
         whole: list[tuple[int, str, list[Allocation]]] = []
         partial: list[tuple[int, str]] = []
         for node in sorted(self.nodes):
-            shortages = {"node": self.lacking(ask, node), "above": dict(above), "over": dict(over)}
-            taken, sufficed = self.take(
-                [one for one in eligible if one.node == node], shortages, node, goal, leaf, wanted
-            )
-            if shortages["node"]:
+            local = [one for one in eligible if one.node == node]
+            taken, sufficed, short, left = self.on(ask, node, local, above, leaf)
+            if short:
                 continue
-            if shortages["above"] or shortages["over"]:
+            if left:
                 partial.append((sufficed, node))
-            elif over:
-                kinds = {"node": self.lacking(ask, node), "above": above, "over": over}
-                taken = self.trim(taken, kinds, node, goal)
-            if taken and not shortages["above"] and not shortages["over"]:
+                continue
+            taken = self.trim(taken, self.lacking(ask, node), above, node)
+            if taken:
                 whole.append((len(taken), node, taken))
         if whole:
             _, node, taken = min(whole, key=lambda entry: entry[:2])
             return node, [one.ask.id for one in taken]
-        if not partial or not (above or over):
+        if not partial or not above:
             return None
-        return self.spread(ask, min(partial)[1], eligible, above, over, goal, leaf)
+        return self.spread(ask, min(partial)[1], eligible, above, leaf)
 
     def spread(
-        self, ask: Ask, node: str, eligible: list[Allocation], above: Figures, over: Figures, goal: str, leaf: str
+        self, ask: Ask, node: str, eligible: list[Allocation], above: Figures, leaf: str
     ) -> tuple[str, list[str]] | None:
-        wanted = dict(ask.request)
-        shortages = {"node": self.lacking(ask, node), "above": {}, "over": {}}
-        own, _ = self.take([one for one in eligible if one.node == node], shortages, node, goal, leaf, wanted)
-        left = {"node": {}, "above": dict(above), "over": dict(over)}
-        lost: dict[tuple[str, str], int] = {}
-        for one in own:
-            self.reduce(left, one, node, goal)
-            self.count(lost, one, leaf)
-        rest = [one for one in eligible if one not in own]
-        more, _ = self.take(rest, left, node, goal, leaf, wanted, lost)
-        if left["above"] or left["over"]:
+        own, _, _, _ = self.on(ask, node, [one for one in eligible if one.node == node], {}, leaf)
+        taken, _, _, left = self.take(
+            own, [one for one in eligible if one not in own], self.lacking(ask, node), above, node, ask, leaf
+        )
+        if left:
             return None
-        kinds = {"node": self.lacking(ask, node), "above": above, "over": over}
-        victims = self.trim(own + more, kinds, node, goal)
+        victims = self.trim(taken, self.lacking(ask, node), above, node)
         return (node, [one.ask.id for one in victims]) if victims else None
+
+    def on(
+        self, ask: Ask, node: str, local: list[Allocation], above: Figures, leaf: str
+    ) -> tuple[list[Allocation], int, Figures, Figures]:
+        """The victims on one node; if they do not suffice, one that suffices alone, and those after it."""
+        lacking = self.lacking(ask, node)
+        found = self.take([], local, lacking, above, node, ask, leaf)
+        if found[2]:
+            for one in local:
+                if self.covers(one, lacking):
+                    return self.take(
+                        [one], [other for other in local if other is not one], lacking, above, node, ask, leaf
+                    )
+        return found
+
+    @staticmethod
+    def covers(one: Allocation, shortage: Figures) -> bool:
+        request = dict(one.ask.request)
+        return all(request.get(name, 0) >= amount for name, amount in shortage.items())
 
     def eligible(self, ask: Ask, leaf: str) -> list[Allocation]:
         """All allocations that may be victims, in the order of loss."""
@@ -382,41 +399,38 @@ class Reference:
         lacks = {name: amount + used.get(name, 0) - self.nodes[node].get(name, 0) for name, amount in ask.request}
         return {name: amount for name, amount in lacks.items() if amount > 0}
 
-    def count(self, lost: dict[tuple[str, str], int], one: Allocation, leaf: str) -> None:
-        for queue in self.path(self.members[one.ask.application].queue):
-            if queue not in self.path(leaf):
-                for name, amount in one.ask.request:
-                    lost[queue, name] = lost.get((queue, name), 0) + amount
+    def lost(self, taken: Iterable[Allocation], leaf: str) -> dict[tuple[str, str], int]:
+        """What queues that are not on the path of a leaf lose with some victims."""
+        lost: dict[tuple[str, str], int] = {}
+        for one in taken:
+            for queue in self.path(self.members[one.ask.application].queue):
+                if queue not in self.path(leaf):
+                    for name, amount in one.ask.request:
+                        lost[queue, name] = lost.get((queue, name), 0) + amount
+        return lost
 
     def take(
-        self, candidates: list[Allocation], shortages: dict[str, Figures], node: str, goal: str, leaf: str,
-        wanted: Figures, lost: dict[tuple[str, str], int] | None = None,
-    ) -> tuple[list[Allocation], int]:  # fmt: skip
-        """Takes victims until nothing is short; also how many the node alone needed."""
-        lost = {} if lost is None else lost
-        taken: list[Allocation] = []
-        sufficed = 0
+        self, begun: list[Allocation], candidates: list[Allocation], short: Figures, above: Figures, node: str,
+        ask: Ask, leaf: str,
+    ) -> tuple[list[Allocation], int, Figures, Figures]:  # fmt: skip
+        """Takes victims until nothing is short; also how many the node alone needed, and what is still short."""
+        short, above, taken = dict(short), dict(above), list(begun)
+        for one in begun:
+            self.reduce(short, above, one, node)
+        sufficed = len(taken)
         for one in candidates:
-            if not any(shortages.values()):
+            if not short and not above:
                 break
-            inside = self.below(goal, one.ask)
             names = {name for name, _ in one.ask.request}
-            if not (
-                (one.node == node and names & set(shortages["node"]))
-                or names & set(shortages["above"])
-                or (inside and names & set(shortages["over"]))
-            ):
+            if not ((one.node == node and names & set(short)) or names & set(above)):
                 continue
-            after = dict(lost)
-            self.count(after, one, leaf)
-            if not self.keeps_guarantees(one, after, leaf, wanted):
+            if not self.keeps_guarantees(one, self.lost([*taken, one], leaf), leaf, dict(ask.request)):
                 continue
-            lost.update(after)
-            if shortages["node"]:
-                sufficed = len(taken) + 1
             taken.append(one)
-            self.reduce(shortages, one, node, goal)
-        return taken, sufficed
+            if short:
+                sufficed = len(taken)
+            self.reduce(short, above, one, node)
+        return taken, sufficed, short, above
 
     def keeps_guarantees(self, one: Allocation, lost: dict[tuple[str, str], int], leaf: str, wanted: Figures) -> bool:
         for queue in self.path(self.members[one.ask.application].queue):
@@ -432,22 +446,27 @@ class Reference:
                     return False
         return True
 
-    def reduce(self, shortages: dict[str, Figures], one: Allocation, node: str, goal: str) -> None:
-        counting = {"node": one.node == node, "above": True, "over": self.below(goal, one.ask)}
-        for kind, figures in shortages.items():
-            for name, amount in one.ask.request if counting[kind] else ():
-                if name in figures:
-                    figures[name] -= amount
-                    if figures[name] <= 0:
-                        del figures[name]
+    @staticmethod
+    def less(figures: Figures, one: Allocation) -> None:
+        for name, amount in one.ask.request:
+            if name in figures:
+                figures[name] -= amount
+                if figures[name] <= 0:
+                    del figures[name]
 
-    def trim(self, taken: list[Allocation], kinds: dict[str, Figures], node: str, goal: str) -> list[Allocation]:
+    def reduce(self, short: Figures, above: Figures, one: Allocation, node: str) -> None:
+        if one.node == node:
+            self.less(short, one)
+        self.less(above, one)
+
+    def trim(self, taken: list[Allocation], short: Figures, above: Figures, node: str) -> list[Allocation]:
+        """The victims that are needed; the last one is the most important."""
         kept = list(taken)
-        for one in taken:
+        for one in reversed(taken):
             others = [other for other in kept if other is not one]
-            left = {kind: dict(figures) for kind, figures in kinds.items()}
+            short_left, above_left = dict(short), dict(above)
             for other in others:
-                self.reduce(left, other, node, goal)
-            if not any(left.values()):
+                self.reduce(short_left, above_left, other, node)
+            if not short_left and not above_left:
                 kept = others
         return kept

@@ -288,8 +288,64 @@ def test_the_guarantee_of_a_parent_counts() -> None:
     running(state, "root.q1", "n1", 1, 1, 1)
     running(state, "root.p.b", "n1", 1)
     first, _ = pending(state, "root.p.a", 1, 1)
-    assert [victims(one) for one in preempt(state, LATE)] == [["run-root.q1/t2"], ["run-root.p.b/t0"]]
+    assert [victims(one) for one in preempt(state, LATE)] == [["run-root.q1/t2"]]
     assert state.nodes.by_name["n1"].promises.keys() >= {first.id}
+
+
+def test_an_ask_of_a_queue_far_above_its_guarantee_ends_nothing() -> None:
+    """The guarantee is a condition, and no number of victims: as a goal, it took 7 of 8."""
+    state = tree([queue("teams", 2, None, queue("a"), queue("b"))], {"n1": 8})
+    running(state, "root.teams.a", "n1", *[1] * 8)
+    pending(state, "root.teams.b", 1)
+    assert preempt(state, LATE) == []
+
+
+def test_leaves_without_guarantees_do_not_take_the_room_of_each_other() -> None:
+    """YUNIKORN-2769, YUNIKORN-2795: otherwise they swap their work without end."""
+    state = tree([queue("team", 4, None, queue("alice"), queue("bob"))], {"n1": 4})
+    running(state, "root.team.alice", "n1", 1, 1, 1, 1)
+    pending(state, "root.team.bob", 1, 1, 1, 1)
+    assert preempt(state, LATE) == []
+
+
+def inner(alice: dict[str, int], room: int, **amounts: int) -> list[Preemption]:
+    """Two leaves below a queue with 4 cores, one of them with a guarantee of its own for another resource, for which
+    one core of that leaf waits. The other one runs `room` times one core."""
+    team = queue("team", 4, None, queue("alice"), queue("bob"))
+    team["resources"]["guaranteed"] |= alice
+    team["queues"][0]["resources"] = {"guaranteed": alice}
+    partition = partition_of({"queues": [team, queue("other")]}, quantity=int)
+    state = Tree(partition, [("n1", {"cpus": room, "gpus": 2})])
+    for leaf, amount in amounts.items():
+        running(state, {"bob": "root.team.bob", "other": "root.other"}[leaf], "n1", *[1] * amount)
+    pending(state, "root.team.alice", 1)
+    return preempt(state, LATE)
+
+
+def test_a_guarantee_below_admits_victims_among_siblings() -> None:
+    assert [victims(one) for one in inner({"gpus": 2}, 8, bob=8)] == [["run-root.team.bob/t7"]]
+    assert inner({}, 8, bob=8) == []
+
+
+def test_a_queue_above_its_guarantee_takes_nothing_from_others() -> None:
+    assert [victims(one) for one in inner({"gpus": 2}, 11, bob=5, other=6)] == [["run-root.team.bob/t4"]]
+    assert [victims(one) for one in inner({"gpus": 2}, 9, bob=3, other=6)] == [["run-root.other/t5"]]
+
+
+def test_a_large_victim_is_found_behind_a_small_one_that_uses_up_what_its_queue_can_lose() -> None:
+    state = tree([queue("q1", 2), queue("q2", 4)], {"n1": 5})
+    running(state, "root.q1", "n1", 3, 1, 1)
+    pending(state, "root.q2", 3)
+    (found,) = preempt(state, LATE)
+    assert victims(found) == ["run-root.q1/t0"]
+
+
+def test_victims_that_are_not_needed_run_on() -> None:
+    state = tree([queue("q1"), queue("q2", 4)], {"n1": 4})
+    running(state, "root.q1", "n1", 3, 1)
+    pending(state, "root.q2", 3)
+    (found,) = preempt(state, LATE)
+    assert victims(found) == ["run-root.q1/t0"]
 
 
 def test_a_fence_keeps_preemption_inside() -> None:
