@@ -231,6 +231,14 @@ def list_options(command: Command) -> Command:
     return command
 
 
+field_selector_option = click.option(
+    "--field-selector",
+    "fields",
+    default="",
+    metavar="FIELD=VALUE,…",
+    help="Choose objects by fields, such as status.phase!=Running,spec.nodeName=agent-1. The refusal of an unknown "
+    "field lists the known ones.",
+)
 file_option = click.option(
     "-f",
     "--filename",

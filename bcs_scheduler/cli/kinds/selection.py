@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.base import ALIASES
-from bcs_scheduler.cli.kinds.registry import COLUMNS, known_kind
+from bcs_scheduler.cli.kinds.fields import conditions_of, matching
+from bcs_scheduler.cli.kinds.registry import COLUMNS, OF_APPLICATION, OF_OWNER, SELECTABLE, known_kind, reader_of
 from bcs_scheduler.cli.session import Session
 
 ALL = ("deployments", "daemonsets", "applications", "taskgroups", "services")
@@ -40,6 +42,26 @@ def one_object(session: Session, words: Sequence[str]) -> tuple[str, str]:
     if len(queries) != 1 or len(queries[0].names) != 1:
         raise UsageError("give one object: KIND/NAME or KIND NAME")
     return queries[0].kind, queries[0].names[0]
+
+
+def check_labels(kind: str, selector: str) -> None:
+    """Raises UsageError for a label selector if objects of the kind are not chosen by labels."""
+    if selector and kind in COLUMNS and kind not in SELECTABLE:
+        raise UsageError(f"-l is supported for {', '.join(SELECTABLE)}")
+
+
+def chosen(session: Session, words: Sequence[str], labels: str, fields: str) -> Iterator[tuple[str, Json]]:
+    """(kind, object) of the objects in the namespace that a label selector and a field selector choose; empty selectors
+    choose all. `words`: kinds without names. Raises UsageError."""
+    queries = queries_of(session, words)
+    conditions = conditions_of((query.kind for query in queries), fields)
+    for query in queries:
+        if query.names or query.kind in (*OF_APPLICATION, *OF_OWNER, "events"):
+            raise UsageError("selectors choose objects of kinds: give kinds without names")
+        check_labels(query.kind, labels)
+    for kind, _ in queries:
+        found = reader_of(kind)(session, session.namespace, None, labels)
+        yield from ((kind, item) for item in matching(kind, found if isinstance(found, list) else [found], conditions))
 
 
 def _pairs(session: Session, words: Sequence[str]) -> list[Query]:

@@ -41,15 +41,22 @@ def document_of(kind: str, item: Any) -> Any:
     return show(item) if show is not None and isinstance(item, dict) else item
 
 
+def owner_of_application(item: Json) -> tuple[str, str] | None:
+    """(kind, name) of the deployment or daemonset that an application belongs to; None if it belongs to none."""
+    if item.get("Deployment"):
+        return "deployment", str(item["Deployment"])
+    return ("daemonset", str(item["Name"])) if item.get("Kind") == "daemonset" else None
+
+
 def _application(item: Json) -> Json:
     if "Document" not in item:
         return item
     document = item["Document"]
     status = _without(item, "Document", "ObjectMeta")
-    owner = "deployment" if item.get("Deployment") else "daemonset" if item.get("Kind") == "daemonset" else ""
+    owner = owner_of_application(item)
     if document is None or owner:
-        reference = {"kind": owner, "name": item.get("Deployment") or item["Name"]}
-        metadata = {**item["ObjectMeta"], OWNERS: [reference]}
+        kind, name = owner or ("", item["Name"])
+        metadata = {**item["ObjectMeta"], OWNERS: [{"kind": kind, "name": name}]}
         return {"apiVersion": VERSION, "kind": "application", "metadata": metadata, "status": status}
     return _with_state(document, item["ObjectMeta"], status)
 

@@ -75,6 +75,7 @@ def test_the_options_of_kubectl_have_their_effect(gateway: CoreGateway, bcs: Any
     (container,) = found["template"]["spec"]["containers"]
     assert found["instance"] == 3 and container["image"] == "nginx:1"
     assert [(port["name"], port["containerPort"]) for port in container["ports"]] == [("port80", 80)]
+    assert made(bcs, "service/web")["metadata"]["labels"] == {"app": "web"}
     service = made(bcs, "service/web")["spec"]
     assert service["selector"] == {"app": "web"}
     assert [(port["name"], port["servicePort"]) for port in service["ports"]] == [("port8080", 80), ("port443", 443)]

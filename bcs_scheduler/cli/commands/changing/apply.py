@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from bcs_scheduler.cli.client.lookup import TASKGROUP_WORDS, find_owner
+from bcs_scheduler.cli.client.lookup import OWNERS, TASKGROUP_WORDS, find_owner
 from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
 from bcs_scheduler.cli.commands.planning.together import Planned, planned_together
-from bcs_scheduler.cli.documents.document import Document, in_order
+from bcs_scheduler.cli.documents.document import CUSTOM, KINDS, Document, in_order
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
 from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
@@ -18,19 +18,24 @@ from bcs_scheduler.cli.habits.arguments import joined, owner_argument
 from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE, OPERATIONS, operations_of
-from bcs_scheduler.cli.kinds.selection import kind_of
+from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE, OPERATIONS, name_of, operations_of
+from bcs_scheduler.cli.kinds.selection import chosen, kind_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
     changing_command,
     examples,
+    field_selector_option,
     file_option,
     on_conflict_option,
     validate_option,
 )
+from bcs_scheduler.cli.output.documents import owner_of_application
 from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session
 from store.advice import advise
+
+Named = tuple[str, str, str]
+"""Kind of document, namespace and name of an object."""
 
 
 def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
@@ -79,17 +84,17 @@ def carry_out(
             operations_of(document.kind).wait_applied(session, document.namespace, document.name, accepted)
         except CliError as error:
             failures.append(_named(document, error))
-    _fail(session, documents, failures)
+    _fail(session, counted(len(documents), "document"), len(documents), failures)
 
 
-def _fail(session: Session, documents: list[Document], failures: list[CliError]) -> None:
-    """Raises the failures as `carry_out` says; returns if there are none."""
-    if len(failures) == 1 and len(documents) == 1:
+def _fail(session: Session, things: str, number: int, failures: list[CliError]) -> None:
+    """Raises the failures as `carry_out` says; returns if there are none. `number`: of the things."""
+    if failures and number == 1:
         raise failures[0]
     for failure in failures:
         session.fail(failure)
     if failures:
-        raise type(failures[0])(f"{len(failures)} of {counted(len(documents), 'document')} failed")
+        raise type(failures[0])(f"{len(failures)} of {things} failed")
 
 
 def _no_kustomize(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -233,9 +238,10 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
         "bcs delete deployment gallery shop",
         "bcs delete -f web.json",
         "bcs delete configmap motd",
+        "bcs delete deploy,svc -l app=shop --dry-run",
     )
 )
-@click.argument("names", nargs=-1, metavar="[KIND] [NAME]...", shell_complete=deletable_names)
+@click.argument("names", nargs=-1, metavar="[KIND] [NAME]... | KIND,… -l SELECTOR", shell_complete=deletable_names)
 @click.option(
     "-f",
     "--filename",
@@ -245,28 +251,87 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
     metavar="FILE",
     help="Delete the objects of these documents. May be repeated.",
 )
+@click.option("-l", "--selector", "labels", default="", metavar="SELECTOR", help="Delete objects with these labels.")
+@field_selector_option
+@click.option("--all", "every", is_flag=True, help="Delete all objects of the kinds in the namespace.")
 @click.option("--force", cls=RenamedOption, former=("--enforce",), is_flag=True, help="Do not wait for lost agents.")
 @changing_command
 def delete(
-    session: Session, names: tuple[str, ...], files: tuple[str, ...], force: bool, dry_run: bool, wait: bool
+    session: Session,
+    names: tuple[str, ...],
+    files: tuple[str, ...],
+    labels: str,
+    fields: str,
+    every: bool,
+    force: bool,
+    dry_run: bool,
+    wait: bool,
 ) -> None:
     """Delete objects. Deletion of a deployment, daemonset or application ends all its taskgroups.
 
     KIND is deployment, daemonset, application, service, configmap, secret, command, namespace, queue,
     priorityclass, webhook, kind, agent, or a registered kind. Without KIND, names are those of deployments,
     daemonsets and applications. An agent can be deleted that is not registered any more.
+
+    With -l, --field-selector or --all, the objects of one or several kinds are named on standard error, and deleted.
     """
     if bool(names) == bool(files):
         raise UsageError("give the names of objects, or documents with -f")
-    started = []
-    for kind, namespace, name in _selected(session, names, files):
-        started.append((kind, namespace, name, operations_of(kind).delete(session, namespace, name, force, dry_run)))
+    selecting = bool(labels or fields or every)
+    if every and (labels or fields):
+        raise UsageError("--all cannot be combined with a selector")
+    if selecting and files:
+        raise UsageError("selectors are for kinds, not for documents")
+    if selecting:
+        found = _chosen(session, names, labels, fields)
+        listed = ", ".join(f"{kind.lower()}/{name}" for kind, _, name in found)
+        session.err.print(f"{counted(len(found), 'object')} to delete{': ' if found else ''}{listed}")
+    else:
+        found = list(_named_objects(session, names, files))
+    _delete(session, found, force=force, dry_run=dry_run, wait=wait)
+
+
+def _delete(session: Session, found: list[Named], *, force: bool, dry_run: bool, wait: bool) -> None:
+    """Deletes all objects, also after one has failed, and then waits. Raises errors as `carry_out` does."""
+    started, failures = [], []
+    for kind, namespace, name in found:
+        try:
+            accepted = operations_of(kind).delete(session, namespace, name, force, dry_run)
+            started.append((kind, namespace, name, accepted))
+        except Unreachable:
+            raise
+        except CliError as error:
+            failures.append(error)
     for kind, namespace, name, accepted in started if wait and not dry_run else ():
-        operations_of(kind).wait_deleted(session, namespace, name, accepted)
+        try:
+            operations_of(kind).wait_deleted(session, namespace, name, accepted)
+        except CliError as error:
+            failures.append(error)
+    _fail(session, counted(len(found), "object"), len(found), failures)
 
 
-def _selected(session: Session, names: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    """(kind, namespace, name) of each object; an object before the objects that it refers to."""
+def _chosen(session: Session, words: tuple[str, ...], labels: str, fields: str) -> list[Named]:
+    """The objects that selectors choose; an object before the objects that it refers to. Applications that belong to a
+    deployment or a daemonset are left out, with a warning if that is not chosen too. Raises UsageError."""
+    objects = list(chosen(session, words, labels, fields))
+    owners = {(kind, name_of(kind, item)) for kind, item in objects}
+    found = []
+    for listed, item in objects:
+        owner = owner_of_application(item) if listed == "applications" else None
+        if listed == "taskgroups" and "all" in words[0].lower().split(","):
+            continue
+        if owner:
+            if (f"{owner[0]}s", owner[1]) not in owners:
+                session.warn(f"application/{item['Name']} belongs to {owner[0]}/{owner[1]}: left out")
+            continue
+        kind = _kind_of(session, listed)
+        assert kind is not None
+        found.append((kind, session.namespace, name_of(listed, item)))
+    return sorted(found, key=lambda one: -KINDS.index(one[0]) if one[0] in KINDS else -CUSTOM)
+
+
+def _named_objects(session: Session, names: tuple[str, ...], files: tuple[str, ...]) -> Iterator[Named]:
+    """The objects of names or documents; an object before the objects that it refers to."""
     if files:
         documents = documents_of(session, files)
         if any(document.kind == "Command" for document in documents):
@@ -275,15 +340,22 @@ def _selected(session: Session, names: tuple[str, ...], files: tuple[str, ...]) 
             yield document.kind, document.namespace, document.name
         return
     if names[0].partition("/")[0].lower() in TASKGROUP_WORDS and (len(names) > 1 or "/" in names[0]):
-        one = names[-1].rpartition("/")[2]
-        raise UsageError(f"a taskgroup is not deleted by itself: {advise('replace_taskgroup', name=one)}")
+        raise _no_deletion_of_taskgroup(names[-1].rpartition("/")[2])
     kind = _kind_of(session, names[0]) if len(names) > 1 else None
-    for name in names[1:] if kind else names:
+    for word in names[1:] if kind else names:
+        head, slash, name = word.partition("/")
+        own = _kind_of(session, head) if slash and name and not kind and head.lower() not in OWNERS else None
         if kind:
-            yield kind, session.namespace, name
+            yield kind, session.namespace, word
+        elif own:
+            yield own, session.namespace, name
         else:
-            owner, name = find_owner(session.client, session.namespace, name)
+            owner, name = find_owner(session.client, session.namespace, word)
             yield owner, session.namespace, name
+
+
+def _no_deletion_of_taskgroup(name: str) -> UsageError:
+    return UsageError(f"a taskgroup is not deleted by itself: {advise('replace_taskgroup', name=name)}")
 
 
 def _kind_of(session: Session, word: str) -> str | None:
@@ -298,6 +370,8 @@ def _kind_of(session: Session, word: str) -> str | None:
             raise UsageError(f"{instead}; {advise('delete_application', name=word)}")
         return kind
     one = next((known for known, many in ALIASES.items() if many == listed and known in DELETABLE), None)
+    if listed == "taskgroups":
+        raise _no_deletion_of_taskgroup("NAME")
     if one is None:
         raise UsageError(f"{listed} are not deleted by this command; {advise('delete_application', name=word)}")
     return DELETABLE[one]

@@ -196,7 +196,9 @@ def _name(words: tuple[str, ...], types: Mapping[str, str]) -> str:
 @click.option(
     "--selector", "selectors", multiple=True, metavar="KEY=VALUE,…", help="Labels of the taskgroups. Default: app=NAME."
 )
-@click.option("-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label. May be repeated.")
+@click.option(
+    "-l", "--label", "labels", multiple=True, metavar="KEY=VALUE", help="A label. May be repeated. Default: app=NAME."
+)
 @habits.answered(habits.SERVICE)
 @_naming
 def service(
@@ -215,8 +217,8 @@ def service(
     if not named:
         raise UsageError("give the ports with --port or --tcp")
     pairs = tuple(pair for selector in selectors for pair in selector.split(","))
-    head: Json = {"name": name, "namespace": session.namespace}
-    head |= {"labels": pairs_of("--label", labels)} if labels else {}
+    own = pairs_of("--label", labels) or {"app": name}
+    head = {"name": name, "namespace": session.namespace, "labels": own}
     spec = {"selector": pairs_of("--selector", pairs) or {"app": name}, "ports": named}
     created(session, {"apiVersion": "v4", "kind": "service", "metadata": head, "spec": spec}, dry_run=dry_run)
 

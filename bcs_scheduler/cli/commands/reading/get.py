@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 import click
 
 from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
-from bcs_scheduler.cli.options import Duration, connection_options, examples, list_options, pass_session
+from bcs_scheduler.cli.options import (
+    Duration,
+    connection_options,
+    examples,
+    field_selector_option,
+    list_options,
+    pass_session,
+)
 from bcs_scheduler.cli.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -38,6 +45,7 @@ def event_options(begin: str) -> Callable[[Command], Command]:
         "bcs get deployments",
         "bcs get app,svc -A -l tier=front",
         "bcs get taskgroups web -o wide",
+        "bcs get pods -A --field-selector status.phase!=Running",
         "bcs get deploy/web svc/web -o yaml",
         "bcs get tg --sort-by age -o custom-columns=NAME:.Name,HOST:.HostName",
         "bcs get events --for deployment/web -w",
@@ -52,6 +60,7 @@ def event_options(begin: str) -> Callable[[Command], Command]:
     metavar="SELECTOR",
     help="List objects with these labels, such as app=web,tier!=test.",
 )
+@field_selector_option
 @click.option("-w", "--watch", is_flag=True, help="Poll, and print again after each change.")
 @click.option("--show-labels", is_flag=True, help="Show the labels of the objects as the last column of tables.")
 @event_options("For events: show")
@@ -64,6 +73,7 @@ def get(
     words: tuple[str, ...],
     everywhere: bool,
     selector: str,
+    fields: str,
     watch: bool,
     show_labels: bool,
     output: Any,
@@ -90,6 +100,7 @@ def get(
         {name: value for name, value in chosen.items() if value is not None},
         everywhere=everywhere,
         selector=selector,
+        fields=fields,
         watch=watch,
         output=output,
         sort_by=sort_by,
@@ -122,11 +133,12 @@ def _level(ctx: click.Context, param: click.Parameter, value: str | None) -> str
 @click.option("-w", "--watch", is_flag=True, help="Follow new events.")
 @click.option("--types", callback=_level, hidden=True, help="Types of events, as kubectl names them.")
 @event_options("Show")
+@field_selector_option
 @list_options
 @connection_options
 @pass_session
 def events(
-    session: Session, /, about: str | None, everywhere: bool, watch: bool, types: str | None, **given: Any
+    session: Session, /, about: str | None, everywhere: bool, watch: bool, types: str | None, fields: str, **given: Any
 ) -> None:
     """List the events of the namespace, or of one object. NAME alone is a workload.
 
@@ -141,4 +153,4 @@ def events(
             raise click.UsageError("give the object once: as KIND/NAME or with --for")
         about, given["event_for"] = None, about
     given["event_level"] = given["event_level"] or types
-    show_events(session, None if everywhere else session.namespace, about, watch, shape, given)
+    show_events(session, None if everywhere else session.namespace, about, watch, shape, given, fields)

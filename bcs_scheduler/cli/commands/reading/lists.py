@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from bcs_scheduler.cli.commands.refreshing import INTERVAL, refresh
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.base import ALIASES, Found
+from bcs_scheduler.cli.kinds.fields import conditions_of, matching
 from bcs_scheduler.cli.kinds.metadata import found_with_metadata, labels_column, with_metadata
 from bcs_scheduler.cli.kinds.registry import (
     CLUSTER_WIDE,
@@ -19,14 +20,13 @@ from bcs_scheduler.cli.kinds.registry import (
     OF_APPLICATION,
     OF_OWNER,
     READERS_OF_DOCUMENTS,
-    SELECTABLE,
     SINGULAR,
     columns_of,
     first_column,
     name_of,
     reader_of,
 )
-from bcs_scheduler.cli.kinds.selection import Query, queries_of
+from bcs_scheduler.cli.kinds.selection import Query, check_labels, queries_of
 from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 from bcs_scheduler.cli.output.data import print_data, print_form
 from bcs_scheduler.cli.output.documents import document_of
@@ -66,6 +66,7 @@ def show(
     *,
     everywhere: bool,
     selector: str,
+    fields: str = "",
     watch: bool,
     output: Form | None,
     sort_by: str,
@@ -73,7 +74,7 @@ def show(
     labels: bool = False,
 ) -> None:
     """Prints the objects that the words name (`queries_of`); without words the kinds. `event_filters`: the given
-    options for events. `labels`: tables have a column of labels. Raises UsageError."""
+    options for events. `fields`: a field selector. `labels`: tables have a column of labels. Raises UsageError."""
     shape = chosen_shape(output=output, sort_by=sort_by, no_headers=not headers)._replace(labels=labels)
     if not words:
         _reject(event_filters)
@@ -81,19 +82,25 @@ def show(
         return
     queries = queries_of(session, words)
     namespace = None if everywhere else session.namespace
+    conditions = conditions_of((query.kind for query in queries), fields)
     if queries[0].kind == "events" and len(queries) == 1 and len(queries[0].names) < 2:
         from bcs_scheduler.cli.kinds.workloads.events import show_events
 
+        check_labels("events", selector)
         name = queries[0].names[0] if queries[0].names else None
-        show_events(session, namespace, name, watch, shape, event_filters)
+        show_events(session, namespace, name, watch, shape, event_filters, fields)
         return
     _reject(event_filters)
     for query in queries:
-        _check(query, selector, watch)
+        _check(query, selector, fields, watch)
     documents = shape.form.is_data or shape.has_expressions
 
+    def chosen(part: Part, query: Query) -> Part:
+        found = matching(part.kind, part.found, conditions) if isinstance(part.found, list) else part.found
+        return _sorted(part._replace(found=found), shape, query)
+
     def look() -> list[Part]:
-        return [_sorted(_read(session, query, namespace, selector, documents), shape, query) for query in queries]
+        return [chosen(_read(session, query, namespace, selector, documents), query) for query in queries]
 
     if watch and [query.kind for query in queries] == ["endpoints"] and len(queries[0].names) == 1:
         from bcs_scheduler.cli.kinds.objects.services import endpoint_changes
@@ -106,7 +113,7 @@ def show(
         query = queries[0]
         stream = StreamedList(session.client, query.kind, namespace, selector, session.warn)
         try:
-            _watch(session, lambda: [_sorted(_taken(stream, query), shape, query)], shape, everywhere, pause=0.0)
+            _watch(session, lambda: [chosen(_taken(stream, query), query)], shape, everywhere, pause=0.0)
         finally:
             stream.close()
     elif watch:
@@ -143,14 +150,13 @@ def _kinds() -> list[Any]:
     ]
 
 
-def _check(query: Query, selector: str, watch: bool) -> None:
+def _check(query: Query, selector: str, fields: str, watch: bool) -> None:
     """Raises UsageError for a selector or a watch that the kind does not support."""
     if query.kind == "events":
         raise UsageError("events are listed alone, and of one workload at most")
-    if selector and query.kind in COLUMNS and query.kind not in SELECTABLE:
-        raise UsageError(f"-l is supported for {', '.join(SELECTABLE)}")
-    if selector and query.names:
-        raise UsageError("-l cannot be combined with NAME")
+    check_labels(query.kind, selector)
+    if (selector or fields) and query.names:
+        raise UsageError(f"{'-l' if selector else '--field-selector'} cannot be combined with NAME")
     if query.kind in (*OF_APPLICATION, *OF_OWNER) and not query.names:
         raise UsageError(f"get {query.kind} needs the name of an application")
     if watch and query.kind in OF_OWNER:

@@ -12,6 +12,7 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import TimedOut, Unreachable, UsageError
 from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES
+from bcs_scheduler.cli.kinds.fields import Condition, conditions_of, matching
 from bcs_scheduler.cli.kinds.registry import COLUMNS
 from bcs_scheduler.cli.listing import Shape, print_list
 from bcs_scheduler.cli.output.data import print_form
@@ -49,7 +50,8 @@ EVENTS = (
 CLOCK = Column("TIME", lambda event: local_time(event["time"]), whole=True)
 """In place of the age in a stream of events: a printed age does not grow."""
 LISTED, FOLLOWED = 500, 20
-"""Number of events without --last: in a list, and before the new events of -w."""
+MOST = 100_000
+"""Number of events without --last: in a list, and before the new events of -w. `MOST`: that the API takes."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 """Seconds before a lost stream is resumed: doubled after each attempt, up to the longest."""
 OWNERS = frozenset({"application", "deployment", "daemonset"})
@@ -57,15 +59,23 @@ OWNERS = frozenset({"application", "deployment", "daemonset"})
 
 
 def show_events(
-    session: Session, namespace: str | None, name: str | None, watch: bool, shape: Shape, chosen: Mapping[str, Any]
+    session: Session,
+    namespace: str | None,
+    name: str | None,
+    watch: bool,
+    shape: Shape,
+    chosen: Mapping[str, Any],
+    fields: str = "",
 ) -> None:
-    """Runs `bcs get events`. `name`: a workload. `chosen`: values of the options for events (`bcs get`)."""
+    """Runs `bcs events`. `name`: a workload. `chosen`: values of the options for events. `fields`: a field selector."""
     filters = _filters(session, name, chosen)
+    conditions = conditions_of(["events"], fields)
     if not watch:
-        _list(session, namespace, filters, shape)
+        _list(session, namespace, filters, shape, conditions)
         return
     for event in follow(session, namespace, filters):
-        _print_one(session, event, shape.form, everywhere=namespace is None)
+        for one in matching("events", [event], conditions):
+            _print_one(session, one, shape.form, everywhere=namespace is None)
 
 
 def _filters(session: Session, name: str | None, chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -127,8 +137,17 @@ def follow(session: Session, namespace: str | None, filters: Mapping[str, Any]) 
         pause = min(pause * 2, LONGEST_PAUSE)
 
 
-def _list(session: Session, namespace: str | None, filters: Mapping[str, Any], shape: Shape) -> None:
-    found = session.client.events(namespace, {**filters, "last": filters.get("last", LISTED)})
+def _list(
+    session: Session,
+    namespace: str | None,
+    filters: Mapping[str, Any],
+    shape: Shape,
+    conditions: Sequence[Condition],
+) -> None:
+    last = filters.get("last", LISTED)
+    # The newest ones that meet the conditions are among all events, not among the newest.
+    found = session.client.events(namespace, {**filters, "last": MOST if conditions else last})
+    found = matching("events", found, conditions)[-last or len(found) :]
     columns = _columns(everywhere=namespace is None)
     if found or not shape.form.is_table:
         print_list(session, shape, found, columns, lambda event: f"event/{event['id']}")
