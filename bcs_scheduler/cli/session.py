@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 import warnings
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -36,6 +37,8 @@ class Session:
     """The namespace was given with -n, not by default or by the environment."""
     timeout: float | None = None
     """Seconds; None = the default of the operation."""
+    deadline: float | None = None
+    """Monotonic time at which all waits end; None = each wait has the whole limit."""
     ca_file: str | None = None
     token_file: str | None = None
     client_cert: str | None = None
@@ -134,6 +137,8 @@ class Session:
     @property
     def wait_limit(self) -> float:
         """Seconds that an operation is waited for."""
+        if self.deadline is not None:
+            return max(0.0, self.deadline - time.monotonic())
         return WAIT_LIMIT if self.timeout is None else self.timeout
 
     @functools.cached_property

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bcs_scheduler.cli.client.http.outage import Outage
+from bcs_scheduler.cli.client.lookup import find_taskgroup
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.crashes import CrashWatch, failure_of
+from bcs_scheduler.cli.crashes import FAILED, CrashWatch, failure_of
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.output.text import counted, duration, verdict
 from bcs_scheduler.cli.session import Session
@@ -151,6 +152,10 @@ def wait_until_finished(session: Session, namespace: str, name: str) -> Ended:
         return Look(ended, wanted, _state(found), ended=ended == wanted)
 
     wait_until(session, name, look)
+    return _ended(groups)
+
+
+def _ended(groups: list[Json]) -> Ended:
     failed = sorted((group for group in groups if group["Status"] != "Finish"), key=lambda group: group["InstanceID"])
     if not failed:
         return Ended((), 0, "")
@@ -158,6 +163,60 @@ def wait_until_finished(session: Session, namespace: str, name: str) -> Ended:
     codes = [int(task["ExitCode"]) for task in tasks if task.get("ExitCode") is not None]
     text = f"{failed[0]['Name']}: {failure_of(failed[0])}"
     return Ended(tuple(str(group["Name"]) for group in failed), codes[0] if codes else None, text)
+
+
+def wait_until_taskgroup_runs(session: Session, name: str) -> str:
+    """Waits until a taskgroup (name or id) runs and is healthy, or has finished. Returns ``running`` or ``finished``.
+
+    Raises NotFound if it does not exist, CliError with the reason if it fails.
+    """
+    reached = ""
+
+    def look() -> Look:
+        nonlocal reached
+        group = find_taskgroup(session.client, session.namespace, name)
+        if group["Status"] in FAILED:
+            ways = advise("look_at_failure", name=str(group["AppID"]))
+            raise CliError(f"taskgroup {group['Name']} failed: {failure_of(group)}; {ways}")
+        healthy = group["Status"] != "Running" or all(
+            task.get("Healthy", True) for task in group.get("Taskgroup") or ()
+        )
+        reached = REACHED.get(str(group["Status"]), "") if healthy else ""
+        return Look(bool(reached), 1, _state(group), ended=bool(reached))
+
+    wait_until(session, name, look)
+    return reached
+
+
+def wait_until_taskgroup_finished(session: Session, name: str) -> Ended:
+    """Waits until a taskgroup (name or id) has ended and is not started again. Raises NotFound."""
+    group: Json = {}
+
+    def look() -> Look:
+        nonlocal group
+        group = find_taskgroup(session.client, session.namespace, name)
+        ended = bool(group.get("NotReplaced"))
+        return Look(ended, 1, _state(group), ended=ended)
+
+    wait_until(session, name, look)
+    return _ended([group])
+
+
+def wait_until_taskgroup_gone(session: Session, name: str) -> None:
+    """Waits until the present taskgroup of a name, or that with an id, does not exist any more."""
+    try:
+        identity = str(find_taskgroup(session.client, session.namespace, name)["ID"])
+    except NotFound:
+        return
+
+    def look() -> Look:
+        try:
+            group = find_taskgroup(session.client, session.namespace, identity)
+        except NotFound:
+            return Look(1, 1, "deleted", ended=True)
+        return Look(0, 1, _state(group))
+
+    wait_until(session, name, look)
 
 
 def wait_until_gone(session: Session, namespace: str, name: str) -> None:
@@ -178,6 +237,7 @@ def _transaction_state(found: Json, done: int, total: int) -> str:
     return f"{done} of {total}; {advise('explain', name=str(found['objectName']))}"
 
 
-def _state(application: Json) -> str:
-    message = application.get("Reason") or application.get("Message") or ""
-    return f"{application['Status']}{': ' if message else ''}{message}"
+def _state(found: Json) -> str:
+    """Status text of an application or a taskgroup."""
+    message = found.get("Reason") or found.get("Message") or ""
+    return f"{found['Status']}{': ' if message else ''}{message}"

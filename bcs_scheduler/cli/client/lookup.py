@@ -67,7 +67,7 @@ class Target(NamedTuple):
         return f"taskgroup/{self.taskgroups[0]['Name']}" if self.one else f"{self.kind}/{self.name}"
 
 
-TASKGROUP_WORDS = ("taskgroup", "tg", "pod", "taskgroups", "pods")
+TASKGROUP_WORDS = ("taskgroup", "tg", "pod", "po", "taskgroups", "pods")
 """Words that are accepted before the name of a taskgroup (``taskgroup/web-0``)."""
 OWNERS = {
     "application": "application", "app": "application", "process": "application", "deployment": "deployment",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import click
@@ -51,12 +52,9 @@ def use_context(name: str) -> None:
 @config.command("current-context", epilog=examples("bcs config current-context"))
 def current_context() -> None:
     """Print the name of the current context."""
-    read = contexts.read_config()
-    name = read.get("current-context")
+    name = contexts.read_config().get("current-context")
     if not name:
-        first = next(iter(contexts.contexts_of(read)), "")
-        way = advise("use_context", name=first) if first else advise("set_context", **NEW_CONTEXT)
-        raise NotFound(f"there is no current context; {way}")
+        raise _no_current()
     click.echo(name)
 
 
@@ -83,14 +81,19 @@ def get_contexts(ctx: click.Context, /, **listed: Any) -> None:
     epilog=examples(
         "bcs config set-context prod --server https://scheduler:8080 --token-file ~/prod.token",
         "bcs config set-context prod -n shop",
+        "bcs config set-context --current -n shop",
     ),
 )
-@name_argument
+@click.argument("name", required=False, shell_complete=context_names)
+@click.option("--current", is_flag=True, help="Change the current context.")
 @connection_options
 @click.pass_context
-def set_context(ctx: click.Context, name: str) -> None:
+def set_context(ctx: click.Context, name: str | None, current: bool) -> None:
     """Make context NAME, or change it: server, namespace and files of credentials that are given as options."""
     session = session_of(ctx)
+    if bool(name) == current:
+        raise UsageError("give the name of a context, or --current")
+    name = name or _current(session.context)
     given = {field: value for field in contexts.FIELDS if (value := _given(session, field))}
     if not given:
         raise UsageError("give at least one of --server, -n, --token-file, --ca-file, --client-cert and --client-key")
@@ -120,6 +123,21 @@ def view() -> None:
     path = contexts.path_of_config()
     contexts.read_config()
     click.echo(path.read_text(encoding="utf-8") if path.exists() else f"# {path} does not exist", nl=not path.exists())
+
+
+def _current(given: str) -> str:
+    """The name of the context that other commands take; `given`: with --context. Raises NotFound."""
+    name = given or os.environ.get("BCS_CONTEXT") or contexts.read_config().get("current-context")
+    if not name:
+        raise _no_current()
+    _existing(contexts.document(), name)
+    return str(name)
+
+
+def _no_current() -> NotFound:
+    first = next(iter(contexts.contexts_of(contexts.read_config())), "")
+    way = advise("use_context", name=first) if first else advise("set_context", **NEW_CONTEXT)
+    return NotFound(f"there is no current context; {way}")
 
 
 def _existing(changed: Any, name: str) -> Any:

@@ -68,6 +68,28 @@ def test_contexts_are_listed_chosen_and_deleted(call: Any, config: Path) -> None
     assert call("config", "set-context", "c")[0] == 2
 
 
+def test_the_current_context_is_changed(
+    server: StandIn, call: Any, config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = call("config", "set-context", "--current", "--namespace=shop")
+    assert missing[0] == 3 and "there is no current context" in missing[2] and not config.exists()
+    for name in ("a", "b"):
+        assert call("config", "set-context", name, "--server", server.url)[0] == 0
+    assert call("config", "set-context", "--current", "--namespace=shop") == (0, "context/a set\n", "")
+    server.on("GET", "/namespaces/shop/applications", ok([application()]))
+    assert call("get", "app", "-o", "name")[1] == "application/web\n"
+    assert call("config", "set-context", "--current", "-n", "bank", "--context", "b")[1] == "context/b set\n"
+    monkeypatch.setenv("BCS_CONTEXT", "b")
+    assert call("config", "set-context", "--current", "-n", "depot")[1] == "context/b set\n"
+    namespaces = [line.split()[-1] for line in call("config", "get-contexts", "--no-headers")[1].splitlines()]
+    assert namespaces == ["shop", "depot"]
+    monkeypatch.setenv("BCS_CONTEXT", "none")
+    assert call("config", "set-context", "--current", "-n", "x")[0] == 3
+    for wrong in (("--current", "a", "-n", "x"), ("-n", "x"), ("--current",)):
+        assert call("config", "set-context", *wrong)[0] in (2, 3)
+    assert "none" not in config.read_text()
+
+
 def test_a_wrong_file_is_explained(call: Any, config: Path) -> None:
     config.parent.mkdir()
     for content, part in (

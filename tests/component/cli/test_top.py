@@ -122,3 +122,32 @@ def test_nothing_to_show(server: StandIn, bcs: Any) -> None:
     server.on("GET", "/namespaces/empty/usage/taskgroups", ok([]))
     result = bcs("top", "taskgroups", "-n", "empty", "-o", "table")
     assert (result.code, result.out, result.err) == (0, "", "no taskgroups\n")
+
+
+def test_objects_are_shown_by_name(server: StandIn, bcs: Any) -> None:
+    groups = [
+        {**group(index, amounts(index, 1), app, namespace), "id": f"{index}.{app}.{namespace}.dev.1700000000000000000"}
+        for index, app, namespace in ((0, "web", "shop"), (1, "web", "shop"), (0, "far", "shop"), (0, "far", "bank"))
+    ]
+    server.on("GET", "/usage/taskgroups", ok(groups))
+    server.on("GET", "/namespaces/shop/usage/taskgroups", ok(groups[:3]))
+
+    def shown(*words: str) -> list[str]:
+        result = bcs("top", *words, "-o", "name")
+        assert result.code == 0, result.err
+        return [".".join(line.split(".")[:3]) for line in result.out.split()]
+
+    assert shown("pod", "web-1", "-n", "shop") == ["taskgroup/1.web.shop"]
+    assert shown("pod/web-1", "po/web-0", "-n", "shop") == ["taskgroup/1.web.shop", "taskgroup/0.web.shop"]
+    assert shown("tg", "web", "-n", "shop") == ["taskgroup/1.web.shop", "taskgroup/0.web.shop"]
+    assert shown("tg", groups[0]["id"], "-n", "shop") == ["taskgroup/0.web.shop"]
+    assert shown("pods", "far-0", "-A") == ["taskgroup/0.far.bank", "taskgroup/0.far.shop"]
+    assert shown("node", "host-3", "10.0.0.1") == ["agent/host-1", "agent/host-3"]
+    assert shown("app/far", "-A") == ["application/far"] * 2
+    for words, code in (
+        (("pod", "web-7", "-n", "shop"), 3),
+        (("node", "host-9"), 3),
+        (("pods,nodes",), 2),
+        (("services",), 2),
+    ):
+        assert bcs("top", *words).code == code

@@ -104,3 +104,74 @@ def test_a_time_out_says_how_far_it_is(bcs: Any, workload: Workload) -> None:
     assert result.code == 4
     assert f"{workload.name}: not done after 0.3s: " in result.err
     assert ("1 of 2 ready" if workload.kind == "daemonset" else "Deploying") in result.err
+
+
+GROUP = f"{APPS}/web/taskgroups"
+ONE = "/namespaces/defaultGroup/taskgroups/" + taskgroup()["ID"]
+
+
+@pytest.fixture
+def text(bcs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BCS_OUTPUT")
+
+
+@pytest.mark.usefixtures("text")
+def test_a_taskgroup_is_waited_for_until_it_runs(server: StandIn, bcs: Any) -> None:
+    unhealthy = taskgroup(Taskgroup=[{**taskgroup()["Taskgroup"][0], "Healthy": False}])
+    looks = [ok([taskgroup(Status="Starting"), taskgroup(1)]), ok([unhealthy]), ok([taskgroup()])]
+    server.on("GET", GROUP, *looks)
+    assert bcs("wait", "pod/web-0", "--for=condition=Ready").out == "taskgroup/web-0 running\n"
+    assert len(server.seen) == len(looks)
+    server.on("GET", GROUP, ok([taskgroup(), taskgroup(1)]))
+    assert bcs("wait", "po", "web-0", "web-1").out == "taskgroup/web-0 running\ntaskgroup/web-1 running\n"
+    server.on("GET", GROUP, ok([taskgroup(Status="Finish", NotReplaced="finished")]))
+    assert bcs("wait", "pod/web-0").out == "taskgroup/web-0 finished\n"
+
+
+@pytest.mark.usefixtures("text")
+def test_a_taskgroup_that_does_not_run_ends_the_wait(server: StandIn, bcs: Any) -> None:
+    server.on("GET", GROUP, ok([broken()]))
+    result = bcs("wait", "pod/web-0")
+    assert result.code == 1 and f"taskgroup web-0 failed: {WHY}" in result.err
+    server.on("GET", GROUP, ok([taskgroup(Status="Starting")]))
+    result = bcs("wait", "pod/web-0", "tg/web-0", "--timeout", "0.1")
+    assert result.code == 4 and "web-0: not done" in result.err
+    assert bcs("wait", "pod/web-4").code == 3
+    for words in (("svc/web",), ("pod/web-0", "--for=soon"), ("pod/web-0", "--for=condition=Initialized")):
+        assert bcs("wait", *words).code == 2
+
+
+@pytest.mark.usefixtures("text")
+def test_a_taskgroup_is_waited_for_until_it_has_ended(server: StandIn, bcs: Any) -> None:
+    failed = {**broken(), "NotReplaced": "never"}
+    failed["Taskgroup"][0]["ExitCode"] = 3
+    server.on("GET", GROUP, ok([broken()]), ok([failed]))
+    result = bcs("wait", "pod/web-0", "--for", "finished", "--propagate-exit-code")
+    assert (result.code, result.out.startswith("taskgroup/web-0 failed")) == (3, True)
+    server.on("GET", GROUP, ok([taskgroup(Status="Finish", NotReplaced="finished"), failed | {"Name": "web-1"}]))
+    result = bcs("wait", "pods", "web-0", "web-1", "--for=condition=complete")
+    assert result.code == 1
+    assert result.out.startswith("taskgroup/web-0 finished (exit code 0)\ntaskgroup/web-1 failed")
+
+
+@pytest.mark.usefixtures("text")
+def test_the_present_taskgroup_of_a_name_is_waited_for_until_it_is_gone(server: StandIn, bcs: Any) -> None:
+    server.on("GET", GROUP, ok([taskgroup()]))
+    server.on("GET", ONE, ok(taskgroup()), MISSING)
+    assert bcs("wait", "pod/web-0", "--for=delete").out == "taskgroup/web-0 deleted\n"
+    assert bcs("wait", "pod/web-7", "--for=delete").out == "taskgroup/web-7 deleted\n"
+
+
+@pytest.mark.usefixtures("text")
+def test_chosen_objects_are_waited_for(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/taskgroups", ok([taskgroup(), taskgroup(1, Status="Failed")]))
+    server.on("GET", ONE, ok(taskgroup()))
+    words = ("pods", "-l", "app=web", "--field-selector", "status.phase!=Failed", "--for=condition=ready")
+    assert bcs("wait", *words).out == "taskgroup/web-0 running\n"
+    assert server.seen[0].query["labelSelector"] == "app=web"
+    server.on("GET", APPS, ok([application()]))
+    server.on("GET", f"{APPS}/web", ok(application()))
+    assert bcs("wait", "apps", "-l", "app=web").out == "application/web running\n"
+    assert bcs("wait", "apps", "--field-selector", "metadata.name=none").code == 3
+    server.on("GET", "/namespaces/defaultGroup/services", ok([{"metadata": {"name": "web"}}]))
+    assert bcs("wait", "svc", "-l", "a=b").code == bcs("wait", "app/web", "-l", "a=b").code == 2

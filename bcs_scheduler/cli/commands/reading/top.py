@@ -14,8 +14,10 @@ from typing import Any
 import click
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.completing import kinds_and_names
 from bcs_scheduler.cli.commands.refreshing import refresh
-from bcs_scheduler.cli.kinds.selection import kind_of
+from bcs_scheduler.cli.errors import NotFound, UsageError
+from bcs_scheduler.cli.kinds.selection import queries_of
 from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 from bcs_scheduler.cli.options import connection_options, examples, list_options, pass_session
 from bcs_scheduler.cli.output.sorting import natural
@@ -50,6 +52,7 @@ def _taskgroups(session: Session, namespace: str | None) -> list[Json]:
     return [
         {
             "namespace": group["namespace"],
+            "application": group["application"],
             "taskgroup": group["id"],
             "status": group["status"],
             "host": group["hostname"],
@@ -173,15 +176,10 @@ ORDERS: dict[str, Callable[[Json], Any]] = {
 }
 
 
-class KindChoice(click.Choice):  # type: ignore[type-arg]  # generic only since click 8.2
-    """One of some kinds, by name or alias."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(kind_of(str(value)), param, ctx)
-
-
-@click.command(epilog=examples("bcs top", "bcs top taskgroups --sort memory", "bcs top applications -A -w"))
-@click.argument("kind", type=KindChoice(tuple(KINDS)), default="agents")
+@click.command(
+    epilog=examples("bcs top", "bcs top taskgroups --sort memory", "bcs top pod web-0", "bcs top applications -A -w")
+)
+@click.argument("words", nargs=-1, metavar="[KIND [NAME]... | KIND/NAME...]", shell_complete=kinds_and_names)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Show all namespaces.")
 @click.option(
     "--sort", "order", type=click.Choice(tuple(ORDERS)), default="cpu", show_default=True, help="Order of the lines."
@@ -190,17 +188,21 @@ class KindChoice(click.Choice):  # type: ignore[type-arg]  # generic only since 
 @list_options
 @connection_options
 @pass_session
-def top(session: Session, /, kind: str, everywhere: bool, order: str, watch: bool, **listed: Any) -> None:
-    """Show used and allocated resources of agents, applications, taskgroups or namespaces.
+def top(session: Session, /, words: tuple[str, ...], everywhere: bool, order: str, watch: bool, **listed: Any) -> None:
+    """Show used and allocated resources of agents, applications, taskgroups or namespaces, of all or by name.
+
+    KIND is agents (nodes), the default, applications, taskgroups (pods) or namespaces. For taskgroups, NAME may be an
+    application.
 
     CPU is in cores, as an average over a second or more; memory and disk are in MiB. `-` is an unknown number, `≥` a
     sum with unknown parts. Usage of agents includes other frameworks.
     """
     shape = chosen_shape(**listed)
+    kind, names = _wanted(session, words)
     everything = everywhere or kind in ("agents", "namespaces")
 
     def look() -> list[Json]:
-        found = KINDS[kind][0](session, None if everything else session.namespace)
+        found = _named(kind, names, KINDS[kind][0](session, None if everything else session.namespace))
         ordered = sorted(found, key=lambda item: (ORDERS[order](item), [natural(part) for part in _name(item)]))
         return sorted_by(shape, ordered, KINDS[kind][1])
 
@@ -211,6 +213,37 @@ def top(session: Session, /, kind: str, everywhere: bool, order: str, watch: boo
     _print(session, found, shape, kind=kind)
     if shape.form.is_table:
         _print_problems(session, found)
+
+
+def _wanted(session: Session, words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """(kind, names) of the words. Raises UsageError."""
+    queries = queries_of(session, words or ("agents",))
+    kind, names = queries[0]
+    if len(queries) > 1 or kind not in KINDS:
+        raise UsageError(f"top shows one of {', '.join(KINDS)}, not {' and '.join(query.kind for query in queries)}")
+    return kind, names
+
+
+def _named(kind: str, names: Sequence[str], found: list[Json]) -> list[Json]:
+    """The items with these names; no names = all. Raises NotFound."""
+    known = [{str(item[key]) for key in NAMED_BY[kind] if key in item} | _short(item) for item in found]
+    for name in names:
+        if not any(name in each for each in known):
+            raise NotFound(f"there is no {kind.removesuffix('s')} {name}, or it does not run")
+    return [item for item, own in zip(found, known, strict=True) if not names or own.intersection(names)]
+
+
+NAMED_BY = {
+    "agents": ("agent", "ip"),
+    "applications": ("application",),
+    "namespaces": ("namespace",),
+    "taskgroups": ("taskgroup", "application"),
+}
+"""Keys of items with their names."""
+
+
+def _short(item: Json) -> set[str]:
+    return {taskgroup_name(item["taskgroup"])} if "taskgroup" in item else set()
 
 
 def _print(session: Session, found: list[Json], shape: Shape, *, kind: str) -> None:
