@@ -109,7 +109,7 @@ class Service:
         store = store_of(self._settings.store)
         self._server.bind()
         log_access(self._settings)  # after `bind`: a failed start logs only its reason
-        warn_of_readable_files(self._settings.store)
+        warn_of_readable_files(self._settings)
         url = self._settings.api.advertise or self._server.url
         if self._settings.alarms.url:
             self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)
@@ -295,7 +295,9 @@ def publisher_factory(settings: Settings, url: str, metrics: Metrics) -> Publish
         return None
     from bcs_scheduler.publishing.publisher import Publisher  # with the library for ZooKeeper
 
-    target = parse_target(settings.services.publish)
+    target, services = parse_target(settings.services.publish), settings.services
+    if services.user:
+        target = target._replace(user=services.user, password=services.password())
     return lambda epoch, records: Publisher(target, epoch, url, records, metrics.published)
 
 

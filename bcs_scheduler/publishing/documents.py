@@ -1,5 +1,7 @@
 """The documents that components of the original read in ZooKeeper (docs/original.md#endpoints, #zookeeper-tree).
 
+Each document has a mark, which these components ignore: nodes without this mark belong to another program.
+
 These components know no readiness, so an endpoint here holds the members that should get traffic: ready members and, as
 in the original, unreachable ones, since these may still serve requests.
 """
@@ -13,8 +15,25 @@ import msgspec
 
 from store.records import Endpoint, Member, Service
 
+OWNER = "bcs-scheduler"
 NO_TIME = "0001-01-01T00:00:00Z"
 _encoder = msgspec.json.Encoder(order="deterministic")
+
+
+class _Marked(msgspec.Struct, rename="camel"):
+    published_by: str = ""
+
+
+NAMESPACE = _encoder.encode(_Marked(OWNER))
+"""Data of the node of a namespace, which readers do not look at."""
+
+
+def is_ours(data: bytes) -> bool:
+    """True if a scheduler of this program has written the data."""
+    try:
+        return msgspec.json.decode(data, type=_Marked).published_by == OWNER
+    except msgspec.MsgspecError:
+        return False
 
 
 def service(record: Service) -> bytes:
@@ -36,14 +55,17 @@ def service(record: Service) -> bytes:
         "clusterIP": list(record.cluster_ip),
         "ports": ports,
     }
-    return _encoder.encode({"apiVersion": "v4", "kind": "service", "metadata": _metadata(record), "spec": spec})
+    return _encoder.encode({**_head(record), "spec": spec})
 
 
 def endpoint(record: Endpoint) -> bytes:
     """`kind` is `service`, as the original has it (docs/original.md#endpoints), because its readers expect that."""
     members = [_member(record.namespace, member) for member in record.members if _published(member)]
-    document = {"apiVersion": "v4", "kind": "service", "metadata": _metadata(record), "eps": members or None}
-    return _encoder.encode(document)
+    return _encoder.encode({**_head(record), "eps": members or None})
+
+
+def _head(record: Service | Endpoint) -> dict[str, Any]:
+    return {"apiVersion": "v4", "kind": "service", "metadata": _metadata(record), "publishedBy": OWNER}
 
 
 def _published(member: Member) -> bool:

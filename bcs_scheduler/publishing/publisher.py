@@ -2,7 +2,8 @@
 
 `changed` is called when a change has become durable. The call only notes the key, so no caller waits for that
 ZooKeeper, and the number of notes is bounded by the number of services. A thread writes the differences. The thread
-begins with a full comparison, which also removes nodes without a record. The comparison is repeated every RESYNC
+begins with a full comparison, which also removes our nodes without a record; nodes of other programs stay as they are
+(docs/decisions/0106-nodes-of-other-programs.md). The comparison is repeated every RESYNC
 seconds, after every failure of the connection, and when a node was not as it should have been. A node that cannot be
 written is skipped and tried again later; the other nodes are written meanwhile.
 """
@@ -12,11 +13,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 import structlog
 from kazoo.exceptions import (
     BadArgumentsError,
+    BadVersionError,
     InvalidACLError,
     KazooException,
     MarshallingError,
@@ -33,11 +36,23 @@ from bcs_scheduler.publishing import documents
 from bcs_scheduler.publishing.retry_queue import RetryQueue
 from bcs_scheduler.publishing.status import Status
 from bcs_scheduler.publishing.target import Target
-from bcs_scheduler.publishing.tree import KINDS, Claim, Deposed, FenceGone, TooLarge, Tree, Write, batches, parent_of
+from bcs_scheduler.publishing.tree import (
+    KINDS,
+    Claim,
+    Deposed,
+    FenceGone,
+    Foreign,
+    Node,
+    TooLarge,
+    Tree,
+    Write,
+    batches,
+    parent_of,
+)
 from store import threads
 from store.base import StoreUnavailable
 from store.records import Endpoint, Record, Service
-from store.zookeeper.session import Session
+from store.zookeeper.session import Login, Session
 
 log = structlog.get_logger(__name__)
 
@@ -47,10 +62,11 @@ applies when such a change has just been found."""
 SESSION_TIMEOUT, CONNECT_TIMEOUT = 10.0, 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts after a failure: doubled each time up to the longest."""
-DRIFT = (NoNodeError, NodeExistsError)
+DRIFT = (BadVersionError, NoNodeError, NodeExistsError)
 ABOUT_NODES = (
     *DRIFT,
     BadArgumentsError,
+    Foreign,
     InvalidACLError,
     MarshallingError,
     NoAuthError,
@@ -76,14 +92,14 @@ class Publisher:
         counted: Counted = lambda kind, done, nodes: None,
     ) -> None:
         """`url`: of this scheduler, told to those who look at the node `publisher`."""
-        self._target, self._claimed, self._counted = target, Claim(epoch, url), counted
+        self.target, self._claimed, self._counted = target, Claim(epoch, url), counted
         self._durable: dict[tuple[str, str], Record] = {(r.kind, r.key): r for r in records if r.kind in KINDS}
         self._dirty: set[tuple[str, str]] = set()
         self._condition = threading.Condition()
         """Guards the two above, and `_stopping`."""
         self._stopping = False
-        self._published: dict[str, bytes] = {}
-        """Data of every node as it was written or read last, by path; the thread's own."""
+        self._published: dict[str, Node] = {}
+        """Each of our nodes as it was written or read last, by path; the thread's own."""
         self._retry_queue = RetryQueue()
         self._drifted = False
         """Something was found that is not as it was written."""
@@ -116,7 +132,8 @@ class Publisher:
             self._condition.notify_all()
 
     def status(self) -> Status:
-        return Status(self._online and not self._problem, len(self._dirty), self._problem, self._since)
+        online = self._online and not self._problem
+        return Status(online, len(self._dirty), self._problem, self._since, self._retry_queue.skipped())
 
     # --- the thread -------------------------------------------------------------------------------------------
 
@@ -127,6 +144,8 @@ class Publisher:
             except Deposed as deposed:
                 self._fail(str(deposed))
                 return
+            except NoAuthError:
+                self._rest(f"ZooKeeper refuses access to {self.target.root}: see services.user in the settings")
             except (KazooException, KazooTimeoutError, FenceGone, StoreUnavailable, msgspec.MsgspecError) as error:
                 self._rest(str(error) or type(error).__name__)
             except Exception as error:
@@ -139,14 +158,17 @@ class Publisher:
 
     def _session(self) -> None:
         """Publishes until it is stopped or something fails."""
-        session = Session(self._target.hosts, SESSION_TIMEOUT, self._state_changed)
+        login = Login(self.target.user, self.target.password) if self.target.user else None
+        session = Session(self.target.hosts, SESSION_TIMEOUT, self._state_changed, login)
         try:
             session.start(CONNECT_TIMEOUT)
-            tree = Tree(session, self._target.root)
+            tree = Tree(session, self.target.root, protected=login is not None)
             tree.claim(self._claimed)
             while not self._stopping:
                 self._drifted = False
                 self._synchronise(tree)
+                if not self._synchronised:
+                    tree.protect(list(self._published))
                 self._well()
                 self._follow(tree, time.monotonic() + (DRIFT_RESYNC if self._drifted else RESYNC))
         finally:
@@ -157,7 +179,7 @@ class Publisher:
         """Called by kazoo. While there is nothing to write, only this tells that the connection has gone."""
         self._online = state == KazooState.CONNECTED
         if not self._online and not self._problem:
-            self._problem, self._since = f"no connection to ZooKeeper at {self._target.hosts}", time.monotonic()
+            self._problem, self._since = f"no connection to ZooKeeper at {self.target.hosts}", time.monotonic()
         elif self._online and self._synchronised:
             self._problem = ""
 
@@ -185,7 +207,7 @@ class Publisher:
         if not self._problem:
             self._since = time.monotonic()
         if words != self._problem:
-            log.warning("services are not published", zookeeper=self._target.hosts, reason=words)
+            log.warning("services are not published", zookeeper=self.target.hosts, reason=words)
         self._problem = words
         self._counted("", "failed", 1)
 
@@ -199,7 +221,7 @@ class Publisher:
 
     def _well(self) -> None:
         if self._problem:
-            log.info("services are published", zookeeper=self._target.hosts, root=self._target.root)
+            log.info("services are published", zookeeper=self.target.hosts, root=self.target.root)
         self._problem, self._synchronised, self._pause = "", True, FIRST_PAUSE
 
     # --- ZooKeeper --------------------------------------------------------------------------------------------
@@ -209,7 +231,9 @@ class Publisher:
         with self._condition:
             self._dirty.clear()
             keys = set(self._durable)
-        self._published = tree.read([_node(self._target.root, key) for key in keys])
+        self._published, foreign = tree.read([_node(self.target.root, key) for key in keys])
+        for write in self._differences(sorted(keys & {self._key(path) for path in foreign})):
+            self._skip(write, str(Foreign()))
         keys |= {self._key(path) for path in self._published}
         self._write(tree, self._differences(sorted(keys)))
 
@@ -217,13 +241,13 @@ class Publisher:
         """The writes that are needed for these keys, without those whose retry time has not come."""
         now, found = time.monotonic(), []
         for key in keys:
-            path = _node(self._target.root, key)
+            path = _node(self.target.root, key)
             with self._condition:
                 record = self._durable.get(key)
             wanted, known = _encoded(record), self._published.get(path)
-            write = Write(path, wanted, known is not None)
-            if wanted == known:
-                self._overcome(path)
+            write = Write(path, wanted, None if known is None else known.version)
+            if wanted == (None if known is None else known.data):
+                self._overcome(write)
             elif not self._retry_queue.waits(write, now):
                 found.append(write)
         return found
@@ -235,26 +259,26 @@ class Publisher:
         others = [write for write in writes if not self._retry_queue.is_suspect(write.path)]
         for batch in batches(others):
             try:
-                self._attempt(tree.write, batch, batch)
+                self._attempt(partial(tree.write, batch), batch)
             except ABOUT_NODES as error:
                 self._drifted |= isinstance(error, DRIFT)
                 suspect = batch + suspect
         for write in suspect:
             try:
-                self._attempt(tree.force, write, [write])
+                self._attempt(partial(tree.force, write), [write])
             except ABOUT_NODES as error:
                 self._skip(write, str(error) or type(error).__name__)
         self._prune(tree, writes)
 
-    def _attempt(self, call: Callable[..., None], argument: object, batch: Sequence[Write]) -> None:
+    def _attempt(self, call: Callable[[], Sequence[Write]], batch: Sequence[Write]) -> None:
         """Notes the written nodes, or that the connection has been lost during their write."""
         try:
-            call(argument)
+            made = call()
         except (KazooException, KazooTimeoutError) as error:
             if not isinstance(error, ABOUT_NODES) and self._retry_queue.lost(batch):
                 self._skip(batch[0], f"the connection ends during the write: {type(error).__name__}")
             raise
-        for write in batch:
+        for write in made:
             self._note(write)
 
     def _skip(self, write: Write, reason: str) -> None:
@@ -262,9 +286,9 @@ class Publisher:
             log.warning("node not published", node=write.path, reason=reason)
         self._counted(self._key(write.path)[0], "skipped", 1)
 
-    def _overcome(self, path: str) -> None:
-        if self._retry_queue.succeeded(path):
-            log.info("node published again", node=path)
+    def _overcome(self, write: Write) -> None:
+        if self._retry_queue.succeeded(write.path) and write.data is not None:
+            log.info("node published again", node=write.path)
 
     def _prune(self, tree: Tree, writes: Sequence[Write]) -> None:
         """Removes the nodes of namespaces that have lost their last one."""
@@ -275,17 +299,17 @@ class Publisher:
 
     def _note(self, write: Write) -> None:
         kind = self._key(write.path)[0]
-        self._overcome(write.path)
+        self._overcome(write)
         if write.data is None:
             self._published.pop(write.path, None)
             self._counted(kind, "deleted", 1)
         else:
-            self._published[write.path] = write.data
+            self._published[write.path] = Node(write.data, 0 if write.version is None else write.version + 1)
             self._counted(kind, "written", 1)
 
     def _key(self, path: str) -> tuple[str, str]:
         """Of the record that a node shows."""
-        kind, _, key = path.removeprefix(f"{self._target.root}/").partition("/")
+        kind, _, key = path.removeprefix(f"{self.target.root}/").partition("/")
         return kind, key
 
 

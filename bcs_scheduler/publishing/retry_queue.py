@@ -60,6 +60,10 @@ class RetryQueue:
         self._again.forget(path)
         return self._failed.pop(path, None) is not None
 
+    def skipped(self) -> dict[str, str]:
+        """Reasons of the nodes that could not be written, by path. Any thread."""
+        return {path: failure.reason for path, failure in self._failed.copy().items()}
+
     def due(self, now: float) -> list[str]:
         return [path for path in self._again if (due := self._again.time_of(path)) is not None and due <= now]
 

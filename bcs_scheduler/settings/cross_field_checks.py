@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bcs_scheduler.net.addresses import parse_address
 from bcs_scheduler.security.proxies import read_networks
-from bcs_scheduler.settings.sections import ApiSettings, MesosSettings, Settings, StoreSettings
+from bcs_scheduler.settings.sections import ApiSettings, MesosSettings, ServiceSettings, Settings, StoreSettings
 
 Broken = tuple[str, str]
 """The setting to be named, and why it cannot stay as it is."""
@@ -16,6 +16,7 @@ def broken_rules(settings: Settings) -> Iterator[Broken]:
     """In the order in which they are to be told; reads the files of passwords, too. Raises ConfigError for those."""
     yield from _mesos(settings.mesos)
     yield from _store(settings.store)
+    yield from _services(settings.services)
     yield from _api(settings.api)
     if settings.scheduler.policy_file and settings.scheduler.policy == "simple":
         yield "scheduler.policy_file", 'is only read with scheduler.policy = "session" or "hierarchical"'
@@ -40,14 +41,25 @@ def _mesos(mesos: MesosSettings) -> Iterator[Broken]:
 
 
 def _store(store: StoreSettings) -> Iterator[Broken]:
-    if bool(store.user) != bool(store.password_file):
-        yield "store.user", "must be set together with store.password_file"
+    yield from _login("store", store)
     if store.user and not store.url.startswith("zk://"):
         yield "store.user", "is only valid with ZooKeeper (zk://...)"
-    if ":" in store.user:
-        yield "store.user", "must not contain ':'"
-    if store.password_file and not store.password():
-        yield "store.password_file", f"{store.password_file} is empty"
+
+
+def _services(services: ServiceSettings) -> Iterator[Broken]:
+    yield from _login("services", services)
+    if services.user and "@" in services.publish:
+        yield "services.user", "services.publish has a user already"
+
+
+def _login(section: str, login: StoreSettings | ServiceSettings) -> Iterator[Broken]:
+    """Of ZooKeeper's scheme digest."""
+    if bool(login.user) != bool(login.password_file):
+        yield f"{section}.user", f"must be set together with {section}.password_file"
+    if ":" in login.user:
+        yield f"{section}.user", "must not contain ':'"
+    if login.password_file and not login.password():
+        yield f"{section}.password_file", f"{login.password_file} is empty"
 
 
 def _api(api: ApiSettings) -> Iterator[Broken]:

@@ -308,6 +308,12 @@ class HealthSettings(Section, frozen=True, kw_only=True):
 
 class ServiceSettings(Section, frozen=True, kw_only=True):
     publish: Annotated[str, Help("zk:// URL to publish services and endpoints at; empty = none.")] = ""
+    user: Annotated[str, Help("User of the scheduler in that ZooKeeper; empty = no login.")] = ""
+    password_file: Annotated[str, Help("File with the password of services.user.")] = ""
+
+    def password(self) -> str:
+        """Of `user`, empty without `password_file`. Raises ConfigError if it cannot be read."""
+        return _text_of("services.password_file", self.password_file) if self.password_file else ""
 
 
 class WebhookSettings(Section, frozen=True, kw_only=True):

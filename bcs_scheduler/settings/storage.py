@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from bcs_scheduler.settings.sections import ConfigError, StoreSettings
+from bcs_scheduler.settings.sections import ConfigError, Settings, StoreSettings
 from store.base import Store
 from store.encoding.seal import UNSEALED, Sealer, read_keys
 from store.factory import open_store
@@ -51,8 +51,9 @@ def warn_of_clear_secrets(settings: StoreSettings) -> None:
         log.warning("secrets are stored in clear: set store.secret_key_file", store=settings.url)
 
 
-def warn_of_readable_files(settings: StoreSettings) -> None:
+def warn_of_readable_files(settings: Settings) -> None:
     """One line in the log for each file with keys or passwords that other users can read."""
-    for path in filter(None, (settings.secret_key_file, settings.password_file)):
+    store, services = settings.store, settings.services
+    for path in filter(None, (store.secret_key_file, store.password_file, services.password_file)):
         if Path(path).stat().st_mode & READABLE_BY_OTHERS:
             log.warning("file with secrets is readable by other users", file=path)

@@ -13,9 +13,10 @@ from uuid import uuid4
 import msgspec
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
-from kazoo.security import OPEN_ACL_UNSAFE, make_acl
+from kazoo.exceptions import NoAuthError, NoNodeError
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
+from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.publishing import publisher as publishing
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import Target
@@ -91,13 +92,16 @@ def begin(zookeeper: ZooKeeperServer, nodes: Nodes) -> Iterator[Begin]:
     made: list[Publisher] = []
 
     def begin(
-        epoch: int, *records: Record, hosts: str = zookeeper.hosts, counts: Counter[tuple[str, str]] | None = None
+        epoch: int,
+        *records: Record,
+        counts: Counter[tuple[str, str]] | None = None,
+        login: tuple[str, str] = ("", ""),
     ) -> Publisher:
         def counted(kind: str, done: str, count: int) -> None:
             if counts is not None:
                 counts[kind, done] += count
 
-        made.append(Publisher(Target(hosts, nodes.root), epoch, f"http://s{epoch}", records, counted))
+        made.append(Publisher(Target(zookeeper.hosts, nodes.root, *login), epoch, f"http://s{epoch}", records, counted))
         made[-1].start()
         return made[-1]
 
@@ -125,6 +129,7 @@ def test_nodes_are_what_readers_of_the_original_expect(begin: Begin, nodes: Node
         "apiVersion": "v4",
         "kind": "service",
         "metadata": head,
+        "publishedBy": "bcs-scheduler",
         "eps": [
             {
                 "networkMode": "BRIDGE",
@@ -236,19 +241,97 @@ def test_many_services_go_in_few_transactions(begin: Begin, nodes: Nodes) -> Non
     assert len(nodes.names("/service/sandbox")) == 462
 
 
-def test_what_others_put_below_a_service_goes_with_it(begin: Begin, nodes: Nodes) -> None:
-    other = msgspec.structs.replace(SERVICE, namespace="lab", name="other")
+FOREIGN = b'{"apiVersion":"v4","kind":"service","metadata":{"name":"x","namespace":"sandbox"},"eps":null}'
+LOGIN = ("bcs", "right")
+
+
+def test_nodes_of_other_programs_stay_as_they_are(begin: Begin, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree that the original made: its nodes are published beside, also by the next leader, and a name that one of
+    them has is told and free for us when the node is gone."""
+    monkeypatch.setattr(publishing, "RESYNC", 0.2)
+    make = nodes.client.create
+    made = ["/endpoint/sandbox/hello-svc", "/service/old/one", "/service/old/two/below", "/endpoint/lab/mine/notes"]
+    for path in made:
+        make(nodes.root + path, FOREIGN, makepath=True)
+    make(f"{nodes.root}/service/empty", b"")
+    other = msgspec.structs.replace(SERVICE, namespace="old", name="ours")
+    mine = Endpoint(namespace="lab", name="mine")
+    for epoch in (1, 2):
+        publisher = begin(epoch, SERVICE, other, endpoint(member(0)), mine)
+        well(publisher)
+        skipped = publisher.status().skipped
+        held = {f"{nodes.root}/endpoint/sandbox/hello-svc", f"{nodes.root}/endpoint/lab/mine"}
+        assert set(skipped) == held and set(skipped.values()) == {"another program has written this node"}
+        assert nodes.names("/service") == ["empty", "old", "sandbox"]
+        assert nodes.names("/service/old") == ["one", "ours", "two"]
+    publisher.changed("service", "old/ours", None)
+    publisher.changed("service", "sandbox/hello-svc", None)
+    wait_for(lambda: nodes.names("/service/old") == ["one", "two"], 30, what="the end of our node")
+    wait_for(lambda: nodes.names("/service") == ["empty", "old"], 30, what="the end of our namespace")
+    for path in made:
+        assert (nodes.client.get(nodes.root + path)[0], nodes.changes(path)) == (FOREIGN, 0)
+    nodes.client.delete(f"{nodes.root}/endpoint/sandbox/hello-svc")
+    wait_for(
+        lambda: len((nodes.read("/endpoint/sandbox/hello-svc") or {}).get("eps", ())) == 1, 90, what="our endpoint"
+    )
+    publisher.changed("endpoint", "sandbox/hello-svc", None)
+    wait_for(lambda: nodes.names("/endpoint/sandbox") == [], 30, what="the end of our endpoint")
+
+
+def test_what_another_program_has_written_over_ours_is_kept(begin: Begin, nodes: Nodes) -> None:
     publisher = begin(1, SERVICE, endpoint(member(0)))
     well(publisher)
-    nodes.client.create(f"{nodes.root}/endpoint/sandbox/hello-svc/notes/of/somebody", b"x", makepath=True)
-    publisher.changed("service", "lab/other", other)
+    for kind in ("service", "endpoint"):
+        nodes.client.set(f"{nodes.root}/{kind}/sandbox/hello-svc", FOREIGN)
+    publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(1), version=2))
     publisher.changed("service", "sandbox/hello-svc", None)
+    wait_for(lambda: len(publisher.status().skipped) == 2, 30, what="both nodes that are not ours any more")
+    assert [nodes.client.get(f"{nodes.root}/{kind}/sandbox/hello-svc")[0] for kind in ("service", "endpoint")] == [
+        FOREIGN,
+        FOREIGN,
+    ]
+
+
+def test_what_others_put_below_ours_keeps_it(begin: Begin, nodes: Nodes) -> None:
+    publisher = begin(1, SERVICE, endpoint(member(0)))
+    well(publisher)
+    nodes.client.create(f"{nodes.root}/endpoint/sandbox/hello-svc/notes", b"x")
     publisher.changed("endpoint", "sandbox/hello-svc", None)
-    wait_for(lambda: nodes.names("/endpoint") == [], 30, what="nothing of a service that is gone")
-    wait_for(lambda: nodes.names("/service") == ["lab"], 30, what="the other service alone")
-    nodes.client.create(f"{nodes.root}/service/strange/one/below", b"x", makepath=True)
-    well(begin(2, other))
-    assert nodes.names("/service") == ["lab"]
+    path = f"{nodes.root}/endpoint/sandbox/hello-svc"
+    wait_for(lambda: publisher.status().skipped, 30, what="the node that cannot be deleted")
+    assert publisher.status().skipped == {path: "another program has nodes below this node"}
+    assert nodes.names("/endpoint/sandbox/hello-svc") == ["notes"]
+
+
+def test_a_tree_behind_a_login(begin: Begin, nodes: Nodes) -> None:
+    """The original's tree lets only its user write."""
+    owned = [make_digest_acl(*LOGIN, all=True), make_acl("world", "anyone", read=True)]
+    nodes.client.create(nodes.root, b"", acl=owned)
+    stranger = begin(1, SERVICE)
+    wait_for(lambda: "refuses access" in stranger.status().problem, 30, what="the refusal")
+    (check,) = readiness.publishing(SimpleNamespace(publishing=stranger.status))  # type: ignore[arg-type]
+    assert check.ok and "refuses access" in check.message
+    stranger.stop()
+    well(begin(1, SERVICE, endpoint(member(0)), login=LOGIN))
+    only_the_user_changes(nodes, "", "/service", "/endpoint")
+
+
+def test_nodes_from_before_the_login_are_protected_too(begin: Begin, nodes: Nodes) -> None:
+    well(begin(1, SERVICE, endpoint(member(0))))
+    well(begin(2, SERVICE, endpoint(member(0)), login=LOGIN))
+    only_the_user_changes(nodes)
+
+
+def only_the_user_changes(nodes: Nodes, *more: str) -> None:
+    """Everybody can read our nodes."""
+    kinds = ("service", "endpoint")
+    ours = ["/publisher", *(f"/{kind}/sandbox" for kind in kinds), *(f"/{kind}/sandbox/hello-svc" for kind in kinds)]
+    for path in (*ours, *more):
+        assert nodes.client.get(nodes.root + path)
+        with pytest.raises(NoAuthError):
+            nodes.client.set(nodes.root + path, b"mine")
+        with pytest.raises(NoAuthError):
+            nodes.client.create(f"{nodes.root}{path}/below", b"mine")
 
 
 def test_a_node_that_cannot_be_written_holds_up_no_other(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,16 +29,40 @@ from store.records import Application, Endpoint, Member, Service
         ("zk://a:2181,b:2182", Target("a:2181,b:2182", "/blueking")),
         ("zk://a", Target("a:2181", "/blueking")),
         ("zk://[::1]:2181/x/y/", Target("[::1]:2181", "/x/y")),
+        ("zk://bcs:pass:word@a,b/x", Target("a:2181,b:2181", "/x", "bcs", "pass:word")),
     ],
 )
 def test_targets(url: str, target: Target) -> None:
     assert parse_target(url) == target
+    assert "word" not in repr(parse_target(url))
 
 
-@pytest.mark.parametrize("url", ["http://a", "zk://", "zk://a:x", "zk://a/b c", "zk://a/../b", "zk://a//b", "zk://a:0"])
+WRONG = ("http://a", "zk://", "zk://a:x", "zk://a/b c", "zk://a/../b", "zk://a//b", "zk://a:0", "zk://u@a", "zk://:p@a")
+
+
+@pytest.mark.parametrize("url", [*WRONG, "zk://u:secret@a:x", "zk://u:secret@a/b c", "http://u:secret@a"])
 def test_what_is_no_target_stops_the_start(url: str) -> None:
-    with pytest.raises(ConfigError, match="--services-publish"):
+    with pytest.raises(ConfigError, match="--services-publish") as refused:
         load_settings(None, {}, {"services.publish": url})
+    assert "secret" not in str(refused.value)
+
+
+def test_the_password_of_the_login_is_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("right\n")
+    given = {"services.publish": "zk://a", "services.user": "bcs", "services.password_file": str(file)}
+    make = publisher_factory(load_settings(None, {}, given), "http://a", Metrics())
+    assert make is not None
+    made = make(1, [])
+    assert isinstance(made, Publisher) and made.target == Target("a:2181", "/blueking", "bcs", "right")
+    for wrong, message in (
+        ({"services.password_file": ""}, "services.user.*must be set together"),
+        ({"services.user": "a:b"}, "services.user.*':'"),
+        ({"services.publish": "zk://x:y@a"}, "services.user.*has a user already"),
+        ({"services.password_file": str(tmp_path / "none")}, "services.password_file: cannot read"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            load_settings(None, {}, {**given, **wrong})
 
 
 def test_nothing_is_published_unless_asked_for() -> None:
@@ -82,8 +107,8 @@ def test_only_services_and_endpoints_wait() -> None:
 
 
 def test_batches_keep_below_what_zookeeper_takes() -> None:
-    big = [Write(f"/s/{n}", b"x" * 200_000, False) for n in range(5)]
-    small = [Write(f"/s/{n}", None, True) for n in range(250)]
+    big = [Write(f"/s/{n}", b"x" * 200_000, None) for n in range(5)]
+    small = [Write(f"/s/{n}", None, 0) for n in range(250)]
     assert [len(batch) for batch in batches(big)] == [2, 2, 1]
     assert [len(batch) for batch in batches(small)] == [100, 100, 50]
     assert [write for batch in batches(big + small) for write in batch] == big + small
@@ -91,7 +116,7 @@ def test_batches_keep_below_what_zookeeper_takes() -> None:
 
 def test_what_has_failed_waits_the_longer_the_more_often() -> None:
     held = retry_queue.RetryQueue()
-    write = Write("/s/a", b"x", True)
+    write = Write("/s/a", b"x", 0)
     now = 100.0
     pauses: list[float] = []
     for _ in range(8):
@@ -110,20 +135,28 @@ def test_what_has_failed_waits_the_longer_the_more_often() -> None:
 
 def test_a_node_is_blamed_for_a_lost_connection_when_it_was_alone_often_enough() -> None:
     held = retry_queue.RetryQueue()
-    pair = [Write("/s/a", b"x", True), Write("/s/b", b"y", True)]
+    pair = [Write("/s/a", b"x", 0), Write("/s/b", b"y", 0)]
     assert not any(held.lost(pair) for _ in range(5))
     assert held.lost(pair[:1])
     held.succeeded("/s/a")
     assert [held.lost(pair[:1]) for _ in range(retry_queue.LOSSES)] == [False] * (retry_queue.LOSSES - 1) + [True]
 
 
-@pytest.mark.parametrize(
-    ("trouble", "age", "ok"),
-    [("", 1000.0, True), ("no connection", 1.0, True), ("no connection", readiness.UNPUBLISHED + 1, False)],
-)
-def test_readiness_bears_short_troubles(trouble: str, age: float, ok: bool) -> None:
+def test_who_wrote_a_node_is_in_the_node() -> None:
+    ours = (documents.service(Service(namespace="a", name="b")), documents.endpoint(Endpoint(namespace="a", name="b")))
+    assert all(map(documents.is_ours, (*ours, documents.NAMESPACE)))
+    foreign = (b"", b"text", b"[]", b"{}", b'{"kind":"service"}', b'{"publishedBy":"other"}', b'{"publishedBy":7}')
+    assert not any(map(documents.is_ours, foreign))
+
+
+@pytest.mark.parametrize("skipped", [{}, {"/b/service/x/y": "another program has written this node", "/b/z": "large"}])
+@pytest.mark.parametrize("trouble", ["", "no connection"])
+def test_readiness_names_troubles_and_bears_them(trouble: str, skipped: dict[str, str]) -> None:
+    """Another scheduler could not publish either, and this one serves everything else."""
     assert readiness.publishing(None) == []
-    status = Status(not trouble, 0, trouble, time.monotonic() - age)
+    status = Status(not trouble, 0, trouble, time.monotonic() - 1000, skipped)
     (check,) = readiness.publishing(SimpleNamespace(publishing=lambda: status))  # type: ignore[arg-type]
-    assert (check.name, check.ok, trouble in check.message) == ("publishing", ok, True)
+    assert (check.name, check.ok, trouble in check.message) == ("publishing", True, True)
+    if skipped and not trouble:
+        assert "without /b/service/x/y (another program has written this node), and 1 more" in check.message
     assert readiness.publishing(SimpleNamespace(publishing=lambda: None)) == []  # type: ignore[arg-type]

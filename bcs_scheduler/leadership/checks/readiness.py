@@ -11,9 +11,6 @@ from store.base import Store
 from transactions.rules.taskgroups.losses import words_of_unknown
 from transactions.text import duration
 
-UNPUBLISHED = 30.0
-"""Seconds for which services may not be published before this process calls itself not ready."""
-
 
 def store(store: Store, problem: str, term: Term | None, quarantined: int) -> Check:
     """Checks the store. `problem`: why the store cannot be used, empty if it can. `term` None: the process does not
@@ -74,8 +71,12 @@ def publishing(term: Term | None) -> list[Check]:
     status = term.publishing() if term is not None else None
     if status is None:
         return []
-    if not status.problem:
-        return [Check("publishing", True, "services are published")]
-    # The publisher handles short problems itself: it writes the waiting records when they are over.
-    seconds = time.monotonic() - status.since
-    return [Check("publishing", seconds < UNPUBLISHED, f"for {duration(seconds)}: {status.problem}")]
+    if status.problem:
+        # Another scheduler could not publish either, and this one serves everything else.
+        return [Check("publishing", True, f"for {duration(time.monotonic() - status.since)}: {status.problem}")]
+    words = "services are published"
+    if status.skipped:
+        path, why = min(status.skipped.items())
+        more = f", and {len(status.skipped) - 1} more" if len(status.skipped) > 1 else ""
+        words += f", without {path} ({why}){more}"
+    return [Check("publishing", True, words)]
