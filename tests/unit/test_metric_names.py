@@ -112,12 +112,15 @@ def test_the_dashboard_names_metrics_that_exist() -> None:
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
 
 
-def test_the_operators_guide_names_metrics_that_exist() -> None:
-    guide = (ROOT / "docs" / "operations.md").read_text()
-    section = guide.partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    table = re.findall(r"^\| `(\w+)(?:\{[^`]*\})?`", section, re.MULTILINE)
+def test_the_tables_of_the_documents_name_metrics_that_exist() -> None:
     histograms = {name.removesuffix("_bucket") for name in known_names() if name.endswith("_bucket")}
-    assert len(table) > 20
-    assert set(table) - known_names() - histograms == set()
-    assert len(table) == len(set(table))
-    assert names_in([guide]) - known_names() - histograms == set()
+    found: list[str] = []
+    for page, title, least in (("operations.md", "Metrics", 20), ("policies.md", "Metrics of policies", 10)):
+        guide = (ROOT / "docs" / page).read_text()
+        section = guide.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| (`.+?`) \| ", section, re.MULTILINE)
+        assert len(rows) > least
+        found += [name for row in rows for name in re.findall(r"`(\w+)(?:\{[^`]*\})?`", row)]
+        assert names_in([guide]) - known_names() - histograms == set()
+    assert set(found) - known_names() - histograms == set()
+    assert len(found) == len(set(found))
