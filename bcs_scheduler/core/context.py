@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TypeVar
 
 from bcs_scheduler.core.event_log import EventRecorder
@@ -21,11 +22,11 @@ from offers.model import Demand, Occupant
 from offers.planned import PlannedCensus
 from store.base import RecordTooLarge, RecordUnencodable
 from store.reasons import REASONS, EventReason, Level
-from store.records import TaskGroup
-from store.state import State
+from store.records import Record, TaskGroup
+from store.state import State, Watcher
 from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
 from transactions import transitions
-from transactions.base import Context, Failure, Ids, Slot
+from transactions.base import Context, Failure, Ids, Refused, Slot
 from transactions.engine.engine import Engine
 from transactions.kinds.registry import kind_of
 from transactions.resources import occupancy
@@ -67,9 +68,6 @@ class TurnContext:
         self.engine = Engine(options.transactions)
         self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
         self.queues = QueueAccounts(state, self.engine, options)
-        self.quotas = Quotas(state, options.traits.overhead)
-        self.priorities = PriorityBounds(state, options.max_priority)
-        self.open_commands = OpenCommands(state, options.command_open, options.command_open_total)
         self.run_times = RunTimes()
         """Running times of taskgroups that have ended in this term."""
         self.now = 0.0
@@ -92,6 +90,9 @@ class TurnContext:
         """Ids of commands whose messages are still being written."""
         self.changed: list[tuple[str, str]] = []
         """(kind, key) of every change of this turn that the engine has not seen yet."""
+        self.unsound: dict[str, tuple[str, Exception] | None] = {}
+        """Names of the parts (bcs_scheduler.core.parts) whose data may be wrong, until they are made anew. With a step
+        and its error as long as the error is not reported."""
         self.context = Context(
             state=state,
             uow=self.uow,
@@ -107,6 +108,11 @@ class TurnContext:
             attempt=self.attempt,
             each_change=self.each_change,
             checkpoint=self.checkpoint,
+        )
+        self.quotas = Quotas(self.context, partial(self.watch, "quotas"))
+        self.priorities = PriorityBounds(state, options.max_priority, partial(self.watch, "priorities"))
+        self.open_commands = OpenCommands(
+            self.context, partial(self.watch, "opencommands"), options.command_open, options.command_open_total
         )
 
     @property
@@ -253,6 +259,30 @@ class TurnContext:
             words = f"failed for {counted(len(failed), 'object')}; the first {ERRORS_AT_ONCE} errors are reported"
             self.record_event("core", failed[0][0], "InternalError", words, "error")
         return failed
+
+    def watch(self, part: str, kinds: Iterable[str], follow: Watcher) -> None:
+        """Like `State.watch`, for the part of this name. An error does not reach the change that is followed, because
+        the change would be left half done; the data of the part are wrong after it."""
+
+        def guarded(key: str, before: Record | None, after: Record | None) -> None:
+            try:
+                follow(key, before, after)
+            except Exception as error:
+                self.suspect(part, "follow", error)
+
+        self.state.watch(kinds, guarded)
+
+    def suspect(self, part: str, step: str, error: Exception) -> None:
+        """Notes that the data of the part may be wrong. The error is reported when the part is made anew."""
+        self._raise_if_strict(error)
+        self.unsound[part] = step, error
+
+    def require(self, *parts: str) -> None:
+        """Raises Refused (unavailable) if the data of one of these parts may be wrong."""
+        for part in parts:
+            if part in self.unsound:
+                words = f"this part of the scheduler has failed and is being made anew: {part} (the log has the error)"
+                raise Refused("unavailable", f"{words}; nothing was changed, try again")
 
     def _raise_if_strict(self, error: Exception) -> None:
         if self.options.strict and not isinstance(error, UNFIT):

@@ -4,8 +4,9 @@ A part keeps data that it has derived from the records. An unexpected error in a
 the last cut and is reported. The data of the part may then be wrong, so it is dropped and derived again from the
 records, as at the begin of a term. A part that fails again rests, longer each time; all other parts continue.
 
-Other parts ask a part through hooks: its gate, and functions that follow the state. An error there is reported when the
-part is called next, and until the part is made anew its gate lets no slot pass.
+Other parts ask a part through hooks: its gate, and functions that follow the state (`TurnContext.watch`). After an
+error there the part is made anew before it is called next. Until then its gate lets no slot pass, and requests that
+need its data are refused (`TurnContext.require`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import NoReturn, TypeVar
 
 from bcs_scheduler.core.context import ERRORS_AT_ONCE, Change, TurnContext
 from bcs_scheduler.core.controllers.controller import Controller
@@ -29,7 +30,6 @@ FORGIVEN = 300.0
 RESTS = Failure("resting", "the part rests", "the part rests")
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 
 def _nothing(changed: Sequence[Change]) -> None:
@@ -58,10 +58,6 @@ class Part:
         self._failed_at = -inf
         self._rests_until: float | None = None
         """Unix seconds until which no step is begun; None: the part does not rest."""
-        self._wrong = False
-        """The data may be wrong: it is derived again before the next step."""
-        self._unreported: tuple[str, Exception] | None = None
-        """A question and its error, to be reported when the part is called next."""
         self._held_back: dict[str, None] = {}
         """Ids of the transactions that the gate has held back because the data may be wrong."""
 
@@ -74,25 +70,33 @@ class Part:
     def call(self, step: str, work: Callable[[], T]) -> T | Failure:
         """Runs a step as units of its own and returns its result. `step`: in logs and metrics. A failure: the step has
         failed, or the part rests (`resting`)."""
-        self._report_late()
-        if self._rests_until is not None:
-            if self._turn.now < self._rests_until:
-                return RESTS
-            self._rests_until = None
-        if self._wrong and (failure := self._remake()) is not None:
-            return failure
-        return self._try(step, work)
+        failure = self.mend()
+        return failure if failure is not None else self._try(step, work)
+
+    def mend(self) -> Failure | None:
+        """Reports errors of questions and hooks, and makes the part anew if its data may be wrong. Returns a failure if
+        the part rests or has failed again, else None."""
+        if self._resting:
+            return RESTS
+        self._rests_until = None
+        unsound = self._turn.unsound
+        if (unreported := unsound.get(self.name)) is not None:
+            unsound[self.name] = None
+            failure = self._try(unreported[0], partial(_raise, unreported[1]))
+            if self._resting:
+                return failure
+        return self._remake() if self.name in unsound else None
 
     def notice(self, changed: Sequence[Change]) -> None:
         """Passes on changed records. A part that rests gets them one by one, so that one object delays no other."""
-        if not self._resting:
+        if not self._resting or self._notice is _nothing:
             self.call("notice", partial(self._notice, changed))
             return
         failures = 0
         for kind, key in changed:
             work = partial(self._notice, [(kind, key)])
             if isinstance(self._turn.attempt("core", f"{self.name}.notice {kind} {key}", work), Failure):
-                self._wrong = True
+                self._turn.unsound.setdefault(self.name, None)
                 failures += 1
             if failures >= ERRORS_AT_ONCE:
                 return
@@ -116,54 +120,31 @@ class Part:
         try:
             return question()
         except Exception as error:
-            if self._turn.options.strict:
-                raise
-            self._unreported = name, error
+            self._turn.suspect(self.name, name, error)
             return otherwise
-
-    def follower(self, name: str, follow: Callable[P, None]) -> Callable[P, None]:
-        """Returns a function that calls `follow`, which another part calls for its changes. After an error the data is
-        wrong."""
-
-        def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
-            try:
-                follow(*args, **kwargs)
-            except Exception as error:
-                if self._turn.options.strict:
-                    raise
-                self._unreported, self._wrong = (name, error), True
-
-        return guarded
 
     def admitted(self, gate: Gate, transaction: Transaction, step: Step) -> Step:
         """The step as the gate of this part lets it pass. No slot passes while the data may be wrong, or if the gate
         fails: the operation waits, and is looked at again when the part has been made anew."""
         if not step.slots:
             return step
-        if not self._wrong:
+        if self.name not in self._turn.unsound:
             point = self._turn.uow.savepoint()
             try:
                 return gate.admitted(transaction, step)
             except Exception as error:
-                if self._turn.options.strict:
-                    raise
+                self._turn.suspect(self.name, "admitted", error)
                 self._turn.uow.undo(point)
-                self._unreported, self._wrong = ("admitted", error), True
         self._held_back[transaction.id] = None
         return step._replace(slots=(), missing=(FAILED[self.name], *step.missing))
 
     # --- errors -----------------------------------------------------------------------------------------------
 
-    def _report_late(self) -> None:
-        unreported, self._unreported = self._unreported, None
-        if unreported is not None:
-            self._try(unreported[0], partial(_raise, unreported[1]))
-
     def _remake(self) -> Failure | None:
         failure = self._try("recover", self._derive)
         if failure is not None:
             return failure
-        self._wrong = False
+        self._turn.unsound.pop(self.name, None)
         held_back, self._held_back = self._held_back, {}
         self._turn.engine.queue_steps(held_back)
         return None
@@ -186,7 +167,7 @@ class Part:
         now = self._turn.now
         self._failures = self._failures + 1 if now < self._failed_at + FORGIVEN else 1
         self._failed_at = now
-        self._wrong = True
+        self._turn.unsound[self.name] = None
         failures = self._failures
         if step != "recover" and self._remake() is None and failures == 1:
             return

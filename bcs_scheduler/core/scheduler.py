@@ -127,12 +127,11 @@ class Core:
         kind of object."""
         gates = ((guard, guard), (self.unknown_tasks,) * 2, (interrupted, interrupted), (managed, managed.gate))
         self.turn_context.context.gates = tuple(GuardedGate(self._part_of(owner), gate) for owner, gate in gates)
-        self.state.watch(("taskgroup",), self._part_of(guard).follower("follow", guard.follow))
         self._engine, self._offers = self._placing_parts()
         self._sender = ControllerPart(self.turn_context, self._message_sender)
         self._endpoints = ControllerPart(self.turn_context, self._services, lambda: self._services.busy)
         self.parts: tuple[Part, ...] = (
-            self._engine, self._offers, *self._controllers, self._sender, self._endpoints,
+            *self._bounds(), self._engine, self._offers, *self._controllers, self._sender, self._endpoints,
         )  # fmt: skip
         """Everything that derives data from the records, in the order in which the parts notice changes."""
         self._sliced_requests = SlicedRequests(self.turn_context)
@@ -180,6 +179,16 @@ class Core:
             Part(turn, "offers", derive, offers.notice, offers.next_timer, lambda: offers.busy),
         )
 
+    def _bounds(self) -> Sequence[Part]:
+        """Sums that bound requests."""
+        turn = self.turn_context
+        return (
+            Part(turn, "quotas", turn.quotas.recover),
+            Part(turn, "priorities", turn.priorities.recover),
+            Part(turn, "opencommands", turn.open_commands.recover),
+            Part(turn, "requestqueue", self._request_handler.queue.recover),
+        )
+
     def _part_of(self, controller: object) -> Part:
         return next(one for one in self._controllers if one.controller is controller)
 
@@ -219,6 +228,9 @@ class Core:
 
     def _one(self, event: inputs.Input, now: float) -> None:
         self.turn_context.start(now, event.cause)
+        if self.turn_context.unsound:
+            for part in self.parts:
+                part.mend()
         self._attempt(event, partial(self._handle, event))
 
     def _attempt(self, event: inputs.Input, work: Callable[[], None]) -> None:

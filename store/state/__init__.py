@@ -6,3 +6,5 @@ from store.state.census import Census as Census
 from store.state.state import TABLES as TABLES
 from store.state.state import Key as Key
 from store.state.state import State as State
+from store.state.state import Watch as Watch
+from store.state.state import Watcher as Watcher

@@ -53,6 +53,10 @@ from store.state.reader import TABLES as TABLES
 from store.state.readiness import Readiness, is_plain, is_unhealthy
 
 Key = str
+Watcher = Callable[[Key, Record | None, Record | None], None]
+"""Takes the key of a changed record, the record before and after; None: there was none, or is none any more."""
+Watch = Callable[[Iterable[str], Watcher], None]
+"""Calls a watcher for every change of these kinds."""
 _EMPTY: dict[str, TaskGroup] = {}
 _NO_MESSAGES: dict[str, Message] = {}
 _NO_TRANSACTIONS: dict[str, Transaction] = {}
@@ -118,7 +122,7 @@ class State:
         self.census = Census(self._groups_of, self._versions)
         self.indexes = Indexes()
         self.readiness = Readiness()
-        self._watchers: dict[str, tuple[Callable[[Key, Record | None, Record | None], None], ...]] = {}
+        self._watchers: dict[str, tuple[Watcher, ...]] = {}
         for record in records:
             self.apply(record.kind, record.key, record)
 
@@ -282,9 +286,9 @@ class State:
         for watcher in self._watchers.get(kind, ()):
             watcher(key, before, record)
 
-    def watch(self, kinds: Iterable[str], watcher: Callable[[Key, Record | None, Record | None], None]) -> None:
+    def watch(self, kinds: Iterable[str], watcher: Watcher) -> None:
         """Calls the watcher with (key, before, after) for every change of these kinds, undone ones included, for sums
-        that are kept elsewhere."""
+        that are kept elsewhere. An error of the watcher leaves the change half done."""
         for kind in kinds:
             self._watchers[kind] = (*self._watchers.get(kind, ()), watcher)
 

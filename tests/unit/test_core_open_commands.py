@@ -10,7 +10,7 @@ import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.open_commands import OpenCommands, size_of
+from bcs_scheduler.core.requests.open_commands import size_of
 from store.records import Command, Message, MessageResult
 from store.state import State
 from tests.unit.lab import Lab, running, version
@@ -150,7 +150,8 @@ def test_a_new_leader_counts_what_it_finds() -> None:
     second = tell(lab)
     answer(lab, second.data["commandID"], 3000)
     records = [*lab.core.state.records(), *ended(1, at=lab.now)]
-    assert OpenCommands(State(records), 1, 1).total == 4 == lab.core.turn_context.open_commands.total
+    assert Lab(records=records, now=lab.now).core.turn_context.open_commands.total == 4
+    assert lab.core.turn_context.open_commands.total == 4
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -179,8 +180,7 @@ def test_the_sums_are_those_of_the_records(seed: int) -> None:
 
 
 def test_what_was_undone_does_not_count() -> None:
-    state = State([])
-    sums = OpenCommands(state, 10, 10)
+    sums = Lab().core.turn_context.open_commands
     command = Command(
         id="c", type="signal", namespace="n", application="a", targets=1, created_at=1.0, deadline=2.0, keep_until=2.0
     )

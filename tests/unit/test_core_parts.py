@@ -11,19 +11,22 @@ import pkgutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
 import pytest
 
 from bcs_scheduler.core import controllers, parts
-from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY
+from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, TurnContext
+from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.parts import LONGEST_REST, ControllerPart, GuardedGate, Part
 from offers.agents import ListedAgent
-from store.records import ConfigMap, Service, Transaction
+from offers.policy.session.configuration.document import default_policy
+from store.records import ConfigMap, Namespace, Queue, Quota, Service, Transaction
 from store.state.validation import validate
 from tests.unit.lab import START, Lab, version
 from transactions.base import Failure, Step
@@ -35,6 +38,7 @@ ALWAYS = 10**9
 SHORT_REST = 8.0
 """Longest rest of parts in these tests, in seconds."""
 AGENTS = ("agent-1", "agent-2")
+PLAIN = CoreOptions()
 
 
 class Broken(Exception):
@@ -76,9 +80,9 @@ class Faults:
 class Bench(Lab):
     """A lab in which errors are no failures of the test, with all effects of its life."""
 
-    def __init__(self, records: Any = (), now: float = START) -> None:
+    def __init__(self, records: Any = (), now: float = START, options: CoreOptions = PLAIN) -> None:
         self.seen: list[effects.Effect] = []
-        super().__init__(CoreOptions(), records, now)
+        super().__init__(options, records, now)
 
     def turn(self, *batch: Any) -> list[effects.Effect]:
         self.seen += super().turn(*batch)
@@ -124,9 +128,9 @@ class Bench(Lab):
         assert not reply.error, reply.message
 
 
-def begun() -> Bench:
+def begun(options: CoreOptions = PLAIN) -> Bench:
     """Two applications run, one is being launched, one is being ended; a service selects all of them."""
-    lab = Bench()
+    lab = Bench(options=options)
     service = Service(namespace="default", name="all", selector={"tier": "all"})
     assert not lab.ask(requests.PutService(token=1, service=service)).error
     for name in ("web", "leaving"):
@@ -229,6 +233,10 @@ def test_a_part_that_fails_again_and_again_rests_and_the_others_go_on(
     faults.begin(step, ALWAYS, late=False)
     if step[1] == "recover":
         lab = lab_of(lab)
+    if step in (("quotas", "recover"), ("priorities", "recover")):
+        the_bounds_cannot_be_checked(lab, step[0])
+        faults.left = 0
+        lab.wait(SHORT_REST)
     go_on(lab)
     turns = len(lab.wait(3 * SHORT_REST))
     assert 1 <= faults.failed <= 20, "some errors at first, then longer and longer rests"
@@ -243,6 +251,15 @@ def test_a_part_that_fails_again_and_again_rests_and_the_others_go_on(
     faults.left = 0
     lab.wait(2 * SHORT_REST)
     finish(lab)
+
+
+def the_bounds_cannot_be_checked(lab: Bench, part: str) -> None:
+    """Nothing grows, and everything else can be asked for."""
+    wanted = msgspec.structs.replace(version(1), application="other")
+    refused = lab.ask(requests.CreateApplication(token=7, version=wanted))
+    assert refused.error == "unavailable" and f"made anew: {part}" in refused.message
+    assert "default/other" not in lab.core.state.applications
+    assert not lab.ask(requests.SetAgent(token=7, agent="agent-7", force=True, disabled=True)).error
 
 
 def test_one_object_that_a_part_cannot_take_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,21 +354,90 @@ def go_on_without_other(lab: Bench) -> None:
     lab.reach(lambda: lab.live("other") == 1)
 
 
-def test_an_error_while_a_change_is_followed_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The guard against large losses follows each change of a taskgroup, undone ones included."""
-    faults = Faults(monkeypatch)
-    lab = begun()
-    guard = lab.core._controllers[0].controller
+Registration = tuple[str, tuple[str, ...]]
+"""A part, and kinds of records that one of its functions follows."""
+SESSIONS = CoreOptions(policy=default_policy(), session_period=0.1)
+BOUNDED = Namespace(name="default", quota=Quota(cpus=1_000_000, taskgroups=1000, objects=1000))
+
+
+class Followers:
+    """The functions that follow records. One of them can fail, before or after its work."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.known: list[Registration] = []
+        self.broken: Registration | None = None
+        self.left = 0
+        self.late = False
+        honest = TurnContext.watch
+
+        def watch(turn: TurnContext, part: str, kinds: Iterable[str], follow: Callable[..., None]) -> None:
+            self.known.append((part, tuple(kinds)))
+            honest(turn, part, tuple(kinds), partial(self._follow, self.known[-1], follow))
+
+        patch.setattr(TurnContext, "watch", watch)
+
+    def _follow(self, registration: Registration, follow: Callable[..., None], *change: Any) -> None:
+        broken = registration == self.broken and self.left > 0
+        if not broken or self.late:
+            follow(*change)
+        if broken:
+            self.left -= 1
+            raise Broken
+
+
+def registrations() -> list[Registration]:
+    with pytest.MonkeyPatch.context() as patch:
+        followers = Followers(patch)
+        Bench(options=SESSIONS)
+        return followers.known
+
+
+def insist(lab: Bench, command: requests.Request) -> None:
+    """A request may be refused while a part cannot check it, and is accepted when the part has been made anew."""
+    reply = lab.ask(command)
+    assert reply.error in ("", "unavailable"), reply.message
+    assert not reply.error or not lab.ask(command).error
+
+
+def sums(lab: Bench) -> tuple[Any, ...]:
+    turn = lab.core.turn_context
+    turn.quotas._settle()
+    commands, queue, guard = turn.open_commands, lab.core._request_handler.queue, lab.core._controllers[0].controller
+    assert isinstance(guard, LossGuard)
+    return turn.quotas._sums, turn.quotas._parts, commands.total, commands._sums, queue._size, guard.live
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["before its work", "after its work"])
+@pytest.mark.parametrize(
+    "registration", registrations(), ids=lambda one: f"{one[0]}-{'-'.join(one[1])}" if isinstance(one, tuple) else ""
+)
+def test_an_error_while_a_change_is_followed_ends_nothing(
+    registration: Registration, late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also undone changes are followed, and no change is left half done."""
+    faults, followers = Faults(monkeypatch), Followers(monkeypatch)
+    lab = begun(SESSIONS)
+    lab.reach(lambda: lab.live("coming") == 1)
+    assert not lab.ask(requests.PutNamespace(token=1, namespace=BOUNDED)).error
     faults.called.clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(type(guard), "_lose", lambda self, group: 1 / 0)
-        group = next(iter(lab.core.state.groups_of("default/web").values()))
-        lab.report(group, "LOST")
-    lab.turn()
-    assert faults.called["lossguard", "recover"] == 1
+    followers.broken, followers.left, followers.late = registration, 1, late
+    insist(lab, requests.PutQueue(token=2, queue=Queue(name="second")))
+    insist(lab, requests.PutNamespace(token=2, namespace=msgspec.structs.replace(BOUNDED, labels={"a": "b"})))
+    insist(lab, requests.PutConfigMap(token=2, config_map=ConfigMap(namespace="default", name="c")))
+    command = requests.CreateCommand(
+        token=2, namespace="default", name="web", type="signal", body={"signal": 1}, timeout=60.0, reserve=1000.0
+    )
+    insist(lab, command)
+    wanted = msgspec.structs.replace(version(1, labels={"tier": "all"}), application="other")
+    insist(lab, requests.CreateApplication(token=2, version=wanted))
+    lab.reach(lambda: lab.live("other") == 1)
+    assert not followers.left, "the function was called"
+    assert not lab.core.turn_context.unsound
+    part = registration[0]
+    assert faults.called[part, "recover"] == 1
     lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
-    assert [one.key for one in lines] == ["lossguard.follow"]
-    go_on(lab)
+    assert [one.key for one in lines] == [f"{part}.follow"]
+    assert sums(lab) == sums(Bench(lab.records(), lab.now + 1.0, SESSIONS))
     finish(lab)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.core.term_start import MOST_GAPS, is_from_gap, mark_of, with_gap
 from store.records import Event, Framework, IdGap, OrphanedTask, Record, TaskGroup
 from store.state import State
+from store.state.unit_of_work import UnitOfWork
 from tests.unit.lab import START, Lab, running
 from transactions.rules.taskgroups.losses import UNDECIDED
 from transactions.rules.taskgroups.task_states import TaskState
@@ -63,9 +66,9 @@ def decide(lab: Lab, decision: Decision, *applications: str, adopted: bool = Fal
     return dict(reply.data)
 
 
-def on_an_empty_store(tasks: int = 8) -> Lab:
+def on_an_empty_store(tasks: int = 8, options: CoreOptions = OPTIONS) -> Lab:
     """A leader on an empty store has learned of running tasks, and Mesos has named all."""
-    lab = Lab(OPTIONS, empty_store(), START + 60)
+    lab = Lab(options, empty_store(), START + 60)
     lab.turn(*[answer(task_of(OLD + n, n)) for n in range(tasks)])
     assert everything_ended(lab, 2 * QUIET) == []
     return lab
@@ -142,6 +145,27 @@ def test_tasks_that_an_operator_ends_are_killed_at_once_and_by_the_next_leader()
     assert len(successor.ended()) == 8
     successor.turn(*[answer(task_of(OLD + n, n), TaskState.KILLED) for n in range(8)])
     assert not halted(successor) and successor.core.state.orphaned_tasks == {}
+
+
+@pytest.mark.parametrize("decision", ["adopt", "end"])
+def test_a_decision_that_fails_for_one_taskgroup_is_carried_out_for_the_others(
+    decision: Decision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = on_an_empty_store(options=CoreOptions(agent_forget=200.0))
+    honest = UnitOfWork.put
+
+    def put(uow: UnitOfWork, record: Any) -> Any:
+        if isinstance(record, OrphanedTask) and task_of(OLD, 0) in record.tasks:
+            raise RuntimeError
+        return honest(uow, record)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(UnitOfWork, "put", put)
+        assert decide(lab, decision) == {"decision": decision, "taskgroups": 7, "halted": True}
+        lab.wait(1.0)
+    assert len(lab.core.state.orphaned_tasks) == 7
+    assert decide(lab, decision) == {"decision": decision, "taskgroups": 1, "halted": False}
+    assert len(lab.core.state.orphaned_tasks) == 8
 
 
 def test_the_halt_outlives_its_leader() -> None:

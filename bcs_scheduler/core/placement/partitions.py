@@ -38,7 +38,7 @@ def placing_of(turn: TurnContext) -> PlacementPass:
     def covers(number: int) -> Covers:
         return lambda role: number_of(role) == number
 
-    snapshots = Snapshots(turn.state, turn.pool) if any(part.kind != "simple" for part in parts) else None
+    snapshots = Snapshots(turn) if any(part.kind != "simple" for part in parts) else None
     passes = [_pass(turn, part, launcher, covers(number), snapshots) for number, part in enumerate(parts)]
     policies: list[Policy | None] = [one if isinstance(one, SessionPass) else None for one in passes]
     turn.placer.policy_of, turn.placer.has_policy = (lambda role: policies[number_of(role)]), any(policies)

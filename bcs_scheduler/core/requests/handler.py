@@ -17,7 +17,7 @@ from bcs_scheduler.core.controllers.workloads.health import Health
 from bcs_scheduler.core.interface import plans, requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.whatif import request as what_if
-from bcs_scheduler.core.requests import queue
+from bcs_scheduler.core.requests import priority_bounds, queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
     commands,
@@ -37,6 +37,7 @@ from transactions import base
 from transactions.base import Refused
 from transactions.kinds import delete, launch, reschedule, scale, update
 from transactions.resources import resource_request
+from transactions.rules.quota_usage import STORED
 
 Data = dict[str, Any]
 
@@ -60,6 +61,10 @@ MODULES: tuple[Module, ...] = (
     extensions,
     what_if,
 )
+
+
+BOUNDED = frozenset({*priority_bounds.KINDS, *STORED})
+"""Kinds of records that quotas or greatest priorities bound."""
 
 
 class RequestHandler:
@@ -118,7 +123,12 @@ class RequestHandler:
 
     def _bounded(self, work: Callable[[], Data]) -> Data:
         """Does the work within the quotas and the greatest priorities of namespaces. Raises Refused."""
-        return self._turn.quotas.check_after(partial(self._turn.priorities.check_after, work))
+        turn = self._turn
+        point = turn.uow.savepoint()
+        data = turn.quotas.check_after(partial(turn.priorities.check_after, work))
+        if turn.unsound and any(kind in BOUNDED for kind, _ in turn.uow.before(point)):
+            turn.require("quotas", "priorities")
+        return data
 
     def _work(self, command: requests.Request) -> Data:
         managed.refuse_unmanaged(self._turn, command)

@@ -16,8 +16,8 @@ from collections import Counter
 import msgspec
 
 from store.records import Command, Message, Record
-from store.state import State
-from transactions.base import Refused
+from store.state import Watch
+from transactions.base import Context, Refused
 
 
 class _Weight:
@@ -44,17 +44,24 @@ class _Weight:
 class OpenCommands:
     """Bounds for the size of open commands in the store. `of_namespace`, `total`: bounds in kB."""
 
-    def __init__(self, state: State, of_namespace: int, total: int) -> None:
+    def __init__(self, context: Context, watch: Watch, of_namespace: int, total: int) -> None:
+        """`watch`: as `State.watch`. The sums are there after `recover`."""
+        self._context = context
         self._bounds = of_namespace, total
         self._weights: dict[str, _Weight] = {}
         self._sums: Counter[str] = Counter()
         self._total = 0
-        for command in state.commands.values():
-            self._command_changed(command.id, None, command)
-        for message in state.messages.values():
-            self._message_changed(message.id, None, message)
-        state.watch(("command",), self._command_changed)
-        state.watch(("message",), self._message_changed)
+        watch(("command",), self._command_changed)
+        watch(("message",), self._message_changed)
+
+    def recover(self) -> None:
+        """Drops the sums and works them out from the records; messages that are not written yet do not count."""
+        self._weights.clear()
+        self._sums.clear()
+        self._total = 0
+        commands, messages, each = self._context.state.commands, self._context.state.messages, self._context.each_change
+        each([("command", key) for key in commands], lambda _, key: self._command_changed(key, None, commands[key]))
+        each([("message", key) for key in messages], lambda _, key: self._message_changed(key, None, messages[key]))
 
     @property
     def total(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 from store.advice import AdviceCode, advise
 from store.ids import ObjectKey, object_key, part_key
 from store.records import DEFAULT_QUEUE, Application, Deployment, ManagedTask, PodGroup, Record, Revision, Version
-from store.state import State
+from store.state import State, Watch
 from transactions.base import Refused
 from transactions.rules import priority_limits
 
@@ -26,13 +26,17 @@ PATH = "$.spec.template.spec"
 class PriorityBounds:
     """Follows the records that the present request writes."""
 
-    def __init__(self, state: State, default: int) -> None:
-        """`default`: the greatest priority of namespaces that have none of their own."""
+    def __init__(self, state: State, default: int, watch: Watch) -> None:
+        """`default`: the greatest priority of namespaces that have none of their own. `watch`: as `State.watch`."""
         self._state = state
         self._default = default
         self._before: dict[tuple[str, str], Record | None] | None = None
         """Records before the first change by the present request; None: there is no request."""
-        state.watch(KINDS, self._changed)
+        watch(KINDS, self._changed)
+
+    def recover(self) -> None:
+        """Forgets the present request."""
+        self._before = None
 
     def check_after(self, work: Callable[[], Data]) -> Data:
         """Does the work. Raises Refused (invalid) if it has written work with more priority than its namespace allows,

@@ -56,10 +56,19 @@ class RequestQueue:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._size = sum(map(_size, turn.state.transactions.values()))
+        self._size = 0
+        """Bytes of the requests that wait; those of the records after `recover`."""
         self._superseded: set[str] = set()
         """Ids of the transactions that the present request has superseded."""
-        turn.state.watch(("transaction",), self._changed)
+        turn.watch("requestqueue", ("transaction",), self._changed)
+
+    def recover(self) -> None:
+        """Counts the requests that wait."""
+        self._size = 0
+        self._superseded.clear()
+        transactions = self._turn.state.transactions
+        self._turn.each("transaction", transactions, lambda key: self._changed(key, None, transactions[key]))
+        self._superseded.clear()
 
     def naming(self, request: Queueable, run: Run) -> Data:
         """Carries out the request with `run`, and adds `superseded`: the transactions that the request has superseded,
@@ -73,6 +82,7 @@ class RequestQueue:
         request. A queued request is checked at once with `tried`, which carries it out as if it superseded the running
         operation; these changes are undone. Raises Refused."""
         turn, target = self._turn, target_of(request)
+        turn.require("requestqueue")
         waiting = list(turn.state.queued_of(target.kind, target.key).values())
         if not waiting and not busy(turn, target):
             return run(msgspec.structs.replace(request, on_conflict="fail"))

@@ -14,8 +14,8 @@ from typing import TypeVar
 
 from store.ids import custom_namespace_of, namespace_of, object_key, owner_of
 from store.records import Application, Deployment, Namespace, Quota, Record
-from store.state import State
-from transactions.base import Overhead, Refused
+from store.state import Watch
+from transactions.base import Context, Refused
 from transactions.rules import quota_usage
 from transactions.rules.quota_usage import NOTHING, QuotaUsage
 
@@ -28,21 +28,26 @@ UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "taskgroups": "", "objects"
 class Quotas:
     """The sums of one state, of the namespaces that have a quota."""
 
-    def __init__(self, state: State, overhead: Overhead) -> None:
-        """`overhead`: of a taskgroup of the cluster manager; it counts."""
-        self._state = state
-        self._overhead = overhead
+    def __init__(self, context: Context, watch: Watch) -> None:
+        """`watch`: as `State.watch`. The sums are there after `recover`."""
+        self._context, self._state = context, context.state
         self._stale: set[Owner] = set()
         """Owners in bounded namespaces that have changed since the sums were worked out."""
         self._parts: dict[str, dict[Owner, QuotaUsage]] = {}
         """Quota usage of each owner, by namespace; only namespaces that have a quota."""
         self._sums: dict[str, QuotaUsage] = {}
-        for key, namespace in state.namespaces.items():
-            self._namespace_changed(key, None, namespace)
-        state.watch(("application", "deployment"), self._owner_changed)
-        state.watch(("version", "revision"), self._definition_changed)
-        state.watch(quota_usage.STORED, self._object_changed)
-        state.watch(("namespace",), self._namespace_changed)
+        watch(("application", "deployment"), self._owner_changed)
+        watch(("version", "revision"), self._definition_changed)
+        watch(quota_usage.STORED, self._object_changed)
+        watch(("namespace",), self._namespace_changed)
+
+    def recover(self) -> None:
+        """Drops the sums and works them out from the records."""
+        for known in (self._stale, self._parts, self._sums):
+            known.clear()
+        namespaces = self._state.namespaces
+        found = [("namespace", key) for key in namespaces]
+        self._context.each_change(found, lambda _, key: self._namespace_changed(key, None, namespaces[key]))
 
     def check_after(self, work: Callable[[], T]) -> T:
         """Does the work. Raises Refused (quota_exceeded) if the usage of a namespace is then above its quota and has
@@ -79,12 +84,13 @@ class Quotas:
     def _settle(self) -> dict[str, QuotaUsage]:
         """Brings the sums up to date. Returns the former values of the changed sums, by namespace."""
         before: dict[str, QuotaUsage] = {}
-        for owner in self._stale:
-            namespace = _namespace(*owner)
+
+        def settle(kind: str, key: str) -> None:
+            namespace, owner = _namespace(kind, key), (kind, key)
             parts = self._parts.get(namespace)
             if parts is None:
-                continue
-            was, now = parts.get(owner, NOTHING), self._look(owner)
+                return
+            was, now = parts.get(owner, NOTHING), self._look(kind, key)
             if was != now:
                 total = self._sums.get(namespace, NOTHING)
                 before.setdefault(namespace, total)
@@ -93,21 +99,23 @@ class Quotas:
                 parts.pop(owner, None)
             else:
                 parts[owner] = now
+
+        self._context.each_change(self._stale, settle)
         self._stale.clear()
         return before
 
-    def _look(self, owner: Owner) -> QuotaUsage:
-        kind, key = owner
+    def _look(self, kind: str, key: str) -> QuotaUsage:
         if kind in quota_usage.STORED:
             record = self._state.get(kind, key)
             return quota_usage.of_object(record) if record is not None else NOTHING
+        overhead = self._context.overhead
         if kind == "application":
             application = self._state.applications.get(key)
             if application is None:
                 return NOTHING
-            return quota_usage.of_application(self._state, application, self._overhead)
+            return quota_usage.of_application(self._state, application, overhead)
         deployment = self._state.deployments.get(key)
-        return quota_usage.of_deployment(self._state, deployment, self._overhead) if deployment is not None else NOTHING
+        return quota_usage.of_deployment(self._state, deployment, overhead) if deployment is not None else NOTHING
 
     def _namespace_changed(self, key: str, _before: Record | None, after: Record | None) -> None:
         """The sums of a namespace are worked out when it gets its first bound, and kept for as long as it has one."""
@@ -120,7 +128,13 @@ class Quotas:
         elif key not in self._parts:
             kinds = ("application", "deployment", *quota_usage.STORED)
             owners = [(kind, owner) for kind in kinds for owner in self._state.indexes.keys_in(kind, key)]
-            found = {owner: wanted for owner in owners if (wanted := self._look(owner)) != NOTHING}
+            found: dict[Owner, QuotaUsage] = {}
+
+            def add(kind: str, owner: str) -> None:
+                if (wanted := self._look(kind, owner)) != NOTHING:
+                    found[kind, owner] = wanted
+
+            self._context.each_change(owners, add)
             self._parts[key] = found
             self._sums[key] = reduce(QuotaUsage.plus, found.values(), NOTHING)
 

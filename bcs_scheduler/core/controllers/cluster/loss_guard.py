@@ -63,6 +63,7 @@ class LossGuard:
         self._agents: Counter[str] = Counter()
         """Number of recent losses by agent."""
         self._changed = False
+        turn.watch("lossguard", ("taskgroup",), self._follow)
 
     @property
     def live(self) -> int:
@@ -145,9 +146,8 @@ class LossGuard:
         """Taskgroups that have not ended, and lost ones."""
         return self._live + self._ended
 
-    def follow(self, key: str, before: Record | None, after: Record | None) -> None:
-        """Called for each change of a taskgroup, undone ones included (State.watch). None: there was no record, or
-        there is none any more."""
+    def _follow(self, key: str, before: Record | None, after: Record | None) -> None:
+        """Called for each change of a taskgroup, undone ones included."""
         was = before if isinstance(before, TaskGroup) else None
         now = after if isinstance(after, TaskGroup) else None
         self._live += (now is not None and not now.ended) - (was is not None and not was.ended)

@@ -14,6 +14,7 @@ each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -196,26 +197,10 @@ class UnknownTasks:
         self, request: DecideUnknown, undecided: list[str], adopted: list[str], data: dict[str, Any]
     ) -> Iterator[None]:
         turn = self._turn
-        for key in undecided:
-            found = self._held.get(key)
-            if found is not None and key not in turn.state.orphaned_tasks:
-                self._drop(key)
-                turn.uow.put(
-                    OrphanedTask(
-                        id=key,
-                        agent_id=found.agent_id,
-                        tasks=tuple(sorted(found.tasks)),
-                        since=turn.now,
-                        adopted=request.decision == "adopt",
-                    )
-                )
-                turn.checkpoint()
-                yield
-        for key in adopted:
-            record = turn.state.orphaned_tasks.get(key)
-            if record is not None and record.adopted:
-                turn.uow.put(msgspec.structs.replace(record, adopted=False, since=turn.now))
-                turn.checkpoint()
+        decide = partial(self._decide, adopted=request.decision == "adopt")
+        for work, keys in ((decide, undecided), (self._end_adopted, adopted)):
+            for key in keys:
+                data["taskgroups"] -= len(turn.each("taskgroup", (key,), work))
                 yield
         words = "adopted: they stay" if request.decision == "adopt" else "ended"
         self._record("UnknownTasksDecided", f"{counted(data['taskgroups'], 'unknown taskgroup')} {words}")
@@ -225,6 +210,21 @@ class UnknownTasks:
             self._look_again()
         data["halted"] = turn.state.framework.unknown is not None
         yield
+
+    def _decide(self, key: str, *, adopted: bool) -> None:
+        turn, found = self._turn, self._held.get(key)
+        if found is None or key in turn.state.orphaned_tasks:
+            return
+        tasks = tuple(sorted(found.tasks))
+        turn.uow.put(OrphanedTask(id=key, agent_id=found.agent_id, tasks=tasks, since=turn.now, adopted=adopted))
+        turn.checkpoint()
+        self._drop(key)
+
+    def _end_adopted(self, key: str) -> None:
+        record = self._turn.state.orphaned_tasks.get(key)
+        if record is not None and record.adopted:
+            self._turn.uow.put(msgspec.structs.replace(record, adopted=False, since=self._turn.now))
+            self._turn.checkpoint()
 
     def _chosen(self, taskgroups: Sequence[str] | dict[str, Any], request: DecideUnknown) -> list[str]:
         wanted = set(request.applications)
@@ -276,8 +276,9 @@ class UnknownTasks:
         turn.each("taskgroup", list(self._held), self._end)
 
     def _end(self, key: str) -> None:
-        turn, found = self._turn, self._drop(key)
+        turn, found = self._turn, self._held[key]
         if not self._is_unknown(key):
+            self._drop(key)
             return
         tasks = sorted(found.tasks)
         self._orphaned_tasks.stray(key, found.agent_id, tasks)
@@ -286,6 +287,7 @@ class UnknownTasks:
         if found.executor:
             self._orphaned_tasks.shut_down(key, found.agent_id)
         turn.checkpoint()
+        self._drop(key)
 
     def _record(self, reason: EventReason, words: str) -> None:
         self._turn.record_event("framework", self._turn.state.framework.id, reason, words)

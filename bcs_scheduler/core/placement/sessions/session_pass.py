@@ -67,7 +67,7 @@ class SessionPass(PlacementPass):
             demand, (planned for planned, _ in self._launcher.placements())
         )
         self._policy = policy
-        self._snapshots = snapshots or Snapshots(turn.state, turn.pool)
+        self._snapshots = snapshots or Snapshots(turn)
         self._set_aside = SetAside()
         self._hung: list[PluginFault] = []
         """Calls that did not return, and that no event names yet: a dry run records none."""

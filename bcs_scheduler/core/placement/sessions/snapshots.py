@@ -6,15 +6,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.sessions.pending import Planned
 from bcs_scheduler.core.placement.sessions.role import Changes, Moving, RoleSnapshot, SessionInput
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
-from offers.leased.pool import OfferPool
 from offers.model import Demand
 from offers.policy.session.model import Nomination
 from store.ids import owner_of
 from store.records import Namespace, Record, TaskGroup
-from store.state import State
 from transactions.base import Slot
 
 BY_ITSELF = frozenset({"Failed", "Error", "Finish", "Killed"})
@@ -33,15 +32,15 @@ class Promises(NamedTuple):
 class Snapshots:
     """Keeps a snapshot for each role in which sessions have been held."""
 
-    def __init__(self, state: State, pool: OfferPool) -> None:
-        self._state, self._pool = state, pool
+    def __init__(self, turn: TurnContext) -> None:
+        self._state, self._pool = turn.state, turn.pool
         self._roles: dict[str, RoleSnapshot] = {}
-        self._touched = pool.follow()
-        state.watch(("taskgroup",), self._group_changed)
-        state.watch(("application",), self._application_changed)
-        state.watch(("version",), self._version_changed)
-        state.watch(("namespace",), self._namespace_changed)
-        state.watch(("queue",), self._queue_changed)
+        self._touched = turn.pool.follow()
+        turn.watch("offers", ("taskgroup",), self._group_changed)
+        turn.watch("offers", ("application",), self._application_changed)
+        turn.watch("offers", ("version",), self._version_changed)
+        turn.watch("offers", ("namespace",), self._namespace_changed)
+        turn.watch("offers", ("queue",), self._queue_changed)
 
     def take(
         self,

@@ -278,6 +278,7 @@ def _command(
     size = len(msgspec.json.encode(body))
     if size > COMMAND_BYTES:
         raise Refused("invalid", f"the {kind} has {size} bytes, of {COMMAND_BYTES} allowed")
+    turn.require("opencommands")
     turn.open_commands.check_bounds(owner[1])
     deadline = turn.now + timeout + turn.options.answer_timeout
     return turn.uow.put(
