@@ -89,7 +89,7 @@ def offences(sentence: str) -> Iterator[str]:
 
 def of_document(name: str) -> list[str]:
     found = []
-    text = (ROOT / name).read_text(encoding="utf-8").partition("\n## Former names\n")[0]
+    text = (ROOT / name).read_text(encoding="utf-8")
     for number, block in blocks(text):
         for sentence in sentences(block):
             wrong = list(offences(sentence))
