@@ -141,6 +141,11 @@ def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return _suggest(incomplete, ctx, names)
 
 
+def forwarded_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """As `target_names`; after KIND/, as of a service, names in the form KIND/NAME."""
+    return owner_names(ctx, param, incomplete) if "/" in incomplete else target_names(ctx, param, incomplete)
+
+
 def transaction_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Short names, with the operations of the transactions; ids if the beginning of an id is given."""
     session = session_of(ctx)
