@@ -80,6 +80,8 @@ class TurnContext:
         """Unix seconds since which demands have been waiting, by id; also of some that do not wait any more."""
         self._attempts = 0
         """Number of `attempt`s in progress, one inside the other."""
+        self.object_errors = 0
+        """Number of errors of single objects in `each_change` in this term."""
         self.units: list[Unit] = []
         self.rebalancings = 0
         """Number of moves begun in this term to rebalance the cluster: a plan made before one of another rebalancing is
@@ -255,6 +257,7 @@ class TurnContext:
                 failed.append((kind, key))
                 if len(failed) <= ERRORS_AT_ONCE:
                     self._report(kind, key, error)
+        self.object_errors += len(failed)
         if len(failed) > ERRORS_AT_ONCE:
             words = f"failed for {counted(len(failed), 'object')}; the first {ERRORS_AT_ONCE} errors are reported"
             self.record_event("core", failed[0][0], "InternalError", words, "error")

@@ -2,7 +2,9 @@
 
 A part keeps data that it has derived from the records. An unexpected error in a step of a part undoes the changes since
 the last cut and is reported. The data of the part may then be wrong, so it is dropped and derived again from the
-records, as at the begin of a term. A part that fails again rests, longer each time; all other parts continue.
+records, as at the begin of a term. A part that fails again rests, longer each time; all other parts continue. After an
+error in the work for one object (`TurnContext.each`), the part continues with the others and is made anew a little
+later.
 
 Other parts ask a part through hooks: its gate, and functions that follow the state (`TurnContext.watch`). After an
 error there the part is made anew before it is called next. Until then its gate lets no slot pass, and requests that
@@ -16,7 +18,7 @@ from functools import partial
 from math import inf
 from typing import NoReturn, TypeVar
 
-from bcs_scheduler.core.context import ERRORS_AT_ONCE, Change, TurnContext
+from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, Change, TurnContext
 from bcs_scheduler.core.controllers.controller import Controller
 from bcs_scheduler.core.interface.leased import Decline
 from store.records import Transaction
@@ -27,6 +29,9 @@ FIRST_REST, LONGEST_REST = 1.0, 60.0
 """Seconds that a part rests after its second error, and at most; each rest is twice as long as the one before."""
 FORGIVEN = 300.0
 """Seconds without an error after which the next one is the first again."""
+LONGEST_RETRY = 64 * RETRY
+"""Greatest number of seconds from an error of one object until the part is made anew. Each time is twice as long as the
+one before: an object that no code can handle costs ever less."""
 RESTS = Failure("resting", "the part rests", "the part rests")
 
 T = TypeVar("T")
@@ -58,6 +63,11 @@ class Part:
         self._failed_at = -inf
         self._rests_until: float | None = None
         """Unix seconds until which no step is begun; None: the part does not rest."""
+        self._object_failed_at = -inf
+        self._retry = RETRY
+        """Seconds from the next error of one object until the part is made anew."""
+        self._retry_at: float | None = None
+        """Unix seconds at which the part is made anew because of an error of one object; None: there was none."""
         self._held_back: dict[str, None] = {}
         """Ids of the transactions that the gate has held back because the data may be wrong."""
 
@@ -85,6 +95,8 @@ class Part:
             failure = self._try(unreported[0], partial(_raise, unreported[1]))
             if self._resting:
                 return failure
+        if self._retry_at is not None and self._turn.now >= self._retry_at:
+            unsound[self.name] = None
         return self._remake() if self.name in unsound else None
 
     def notice(self, changed: Sequence[Change]) -> None:
@@ -141,6 +153,7 @@ class Part:
     # --- errors -----------------------------------------------------------------------------------------------
 
     def _remake(self) -> Failure | None:
+        self._retry_at = None
         failure = self._try("recover", self._derive)
         if failure is not None:
             return failure
@@ -151,8 +164,10 @@ class Part:
 
     def _try(self, step: str, work: Callable[[], T]) -> T | Failure:
         turn = self._turn
-        taken = len(turn.pool.taken)
+        taken, errors = len(turn.pool.taken), turn.object_errors
         result = turn.attempt("core", f"{self.name}.{step}", work)
+        if turn.object_errors != errors:
+            self._object_failed()
         if not isinstance(result, Failure):
             return result
         # The calls that would have used these offers are undone. Their room would be lost without an answer.
@@ -162,6 +177,14 @@ class Part:
         turn.cut()
         self._failed(step)
         return result
+
+    def _object_failed(self) -> None:
+        now = self._turn.now
+        if self._retry_at is None:
+            is_first = now >= self._object_failed_at + 2 * LONGEST_RETRY
+            self._retry = RETRY if is_first else min(2 * self._retry, LONGEST_RETRY)
+            self._retry_at = now + self._retry
+        self._object_failed_at = now
 
     def _failed(self, step: str) -> None:
         now = self._turn.now

@@ -21,9 +21,10 @@ from bcs_scheduler.core import controllers, parts
 from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
+from bcs_scheduler.core.controllers.workloads.services import Services
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.parts import LONGEST_REST, ControllerPart, GuardedGate, Part
+from bcs_scheduler.core.parts import LONGEST_REST, LONGEST_RETRY, ControllerPart, GuardedGate, Part
 from offers.agents import ListedAgent
 from offers.policy.session.configuration.document import default_policy
 from store.records import ConfigMap, Namespace, Queue, Quota, Service, Transaction
@@ -496,6 +497,35 @@ def test_one_object_that_cannot_be_read_holds_up_no_other(kind: str, begin: bool
     lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
     assert lines, "the object was met"
     assert {one.kind for one in lines} <= {kind, "core", "agent", "application", "taskgroup"}
+
+
+def test_a_part_is_made_anew_a_while_after_an_error_of_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its data about the object may be wrong. An error that comes again costs ever less."""
+    faults = Faults(monkeypatch)
+    lab = begun()
+    lab.reach(lambda: lab.live("coming") == 1)
+    lab.launch("other", 1)
+    honest, failed = Services._taskgroup, Counter[float]()
+
+    def broken(self: Services, key: str) -> None:
+        if ".other." in key:
+            failed[lab.now] += 1
+            raise Broken
+        honest(self, key)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Services, "_taskgroup", broken)
+        lab.reach(lambda: lab.live("other") == 1)
+        faults.called.clear()
+        assert lab.members() == 3
+        failed.clear()
+        lab.wait(2000.0)
+        assert 4 <= len(failed) <= 10
+        assert 4 <= faults.called["services", "recover"] <= len(failed)
+        assert lab.members() == 3, "the others stay"
+    lab.wait(LONGEST_RETRY)
+    assert lab.members() == 4
+    finish(lab)
 
 
 def test_work_for_each_object_undoes_one_alone_and_reports_a_few() -> None:
