@@ -33,18 +33,42 @@ OLD = ROOT / "tests" / "golden" / "old_texts" / "journal.txt"
 CHANGED = re.compile(r"The [\w ]+ was (created|changed|deleted)\.")
 
 
+EVIDENT: frozenset[EventReason] = frozenset({
+    "TransactionStarted", "TransactionFinished", "TaskGroupRunning", "TaskGroupFailed", "TaskGroupHealthy",
+    "TaskGroupUnhealthy", "ApplicationPending", "ApplicationFinished", "ApplicationDeleted",
+    "ManagedApplicationChanged",
+    "DeploymentScaled", "DeploymentDeleting", "DeploymentDeleted", "LimitsChanging", "UpdateStarted", "StepEnded",
+    "UpdatePaused", "UpdateResumed", "UpdateWentBack", "UpdateFinished", "DaemonsetAgentsChanged",
+    "DaemonsetUpdating", "DaemonsetDeleted", "QueueStarted", "CustomKindRegistered", "CustomKindDeleted", "AgentJoined",
+    "AgentLeft", "AgentTainted", "DrainStarted", "DrainFinished", "DrainCancelled",
+    "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved", "ReplacementsResumed", "UnknownTasksDecided",
+})  # fmt: skip
+"""Reasons whose names say all that their meanings say."""
+
+
 def rows() -> list[str]:
     """The lines of the table in docs/api.md, as they follow from the code: a line for each kind of objects, and the
-    reasons of this kind below. The plain changes of objects share a row."""
+    reasons of this kind below. The plain changes of objects share a row, and evident reasons of a kind do."""
     plain = [reason for reason, meaning in REASONS.items() if meaning.event and CHANGED.fullmatch(meaning.text)]
-    kinds: dict[str, list[str]] = {}
+    kinds: dict[str, list[EventReason]] = {}
     for reason, meaning in REASONS.items():
         if meaning.event and reason not in plain:
             kind = ", ".join(f"`{kind}`" for kind in meaning.kinds) or "any"
-            kinds.setdefault(kind, [f"| **{kind}** | |"]).append(f"| `{reason}` | {meaning.text} |")
-    names = ", ".join(f"`{reason}`" for reason in plain)
-    each = [row for group in kinds.values() for row in group]
-    return [*each, "| **the one of the name** | |", f"| {names} | The object was created, changed or deleted. |"]
+            kinds.setdefault(kind, []).append(reason)
+    lines = []
+    for kind, reasons in kinds.items():
+        lines += [f"| **{kind}** | |", *(f"| `{one}` | {REASONS[one].text} |" for one in reasons if one not in EVIDENT)]
+        if evident := [one for one in reasons if one in EVIDENT]:
+            lines.append(f"| {listed(evident)} | as the name says |")
+    return [
+        *lines,
+        "| **the one of the name** | |",
+        f"| {listed(plain)} | The object was created, changed or deleted. |",
+    ]
+
+
+def listed(reasons: list[EventReason]) -> str:
+    return ", ".join(f"`{reason}`" for reason in reasons)
 
 
 def test_the_documentation_lists_all_reasons_with_their_meanings() -> None:

@@ -136,6 +136,11 @@ def story(session: Session, words: tuple[str, ...], since: float | None, limit: 
     The causes are requests of users, reports of the cluster manager, decisions of the policy, and changes of leader.
     The events of a workload include those of the agents of its taskgroups: joined, left, cordoned, drained.
     KIND is deployment, daemonset, application, taskgroup, transaction, service, podgroup, agent or queue.
+
+    JSON and YAML have {object, gap, truncated, causes}. gap: {first, last}, the numbers of events that are no longer
+    kept, or null (also with --since). truncated: --limit left out older events. A cause has {type, cause, time,
+    transactions: [{id, operation, status}], events}; its type is request, report, health, policy, leader, connection
+    or scheduler.
     """
     from bcs_scheduler.cli.kinds.workloads.story.causes import lines_of
     from bcs_scheduler.cli.kinds.workloads.story.reading import KINDS, read_story

@@ -33,7 +33,7 @@ AGENT_NAMES = ("id", "key", "hostname", "ip")
 
 
 def read_story(session: Session, kind: str, name: str, since: float | None, limit: int) -> Json:
-    """The story in the form of `-o json` (docs/api.md, Events). `kind`: a value of KINDS. `since`: seconds until now,
+    """The story in the form of `-o json` (`bcs story --help`). `kind`: a value of KINDS. `since`: seconds until now,
     None = all events. Raises NotFound if no event of the object is kept."""
     namespace: str | None = None if kind in WITHOUT_NAMESPACE else session.namespace
     if kind == "taskgroup":
