@@ -232,6 +232,53 @@ def test_a_group_gives_its_members_no_class_that_the_namespace_may_not_use() -> 
     assert lab.ask(requests.CreateApplication(version=member)).error == "invalid"
 
 
+USUAL = PriorityClass(name="usual", value=3, global_default=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_group_and_documents_may_name_the_default_class(kind: str) -> None:
+    lab = bounded()
+    lab.ask(policies.PutPriorityClass(priority_class=USUAL))
+    group = PodGroup(namespace="default", name="gang", min_member=1, priority_class="usual")
+    assert not lab.ask(policies.PutPodGroup(pod_group=group)).error
+    member = version(1, annotations={GROUP_ANNOTATION: "gang"})
+    for wanted in (member, classed("usual")):
+        reply = lab.ask(msgspec.structs.replace(creations(wanted)[kind], dry_run=True))
+        assert not reply.error, reply.message
+    forged = version(1, priority=4, priority_class="usual", priority_from="document")
+    assert lab.ask(creations(forged)[kind]).error == "invalid"
+    lab.ask(policies.PutPriorityClass(priority_class=msgspec.structs.replace(USUAL, global_default=False)))
+    assert "priority class usual has priority 3" in lab.ask(creations(classed("usual"))[kind]).message
+
+
+def test_the_refusal_of_a_member_names_the_class_of_its_group_and_not_the_default_class() -> None:
+    lab = bounded(priority_classes=("online",))
+    lab.ask(policies.PutPriorityClass(priority_class=USUAL))
+    group = PodGroup(namespace="default", name="gang", min_member=1, priority_class="online")
+    assert not lab.ask(policies.PutPodGroup(pod_group=group)).error
+    give(lab)
+    member = requests.CreateApplication(version=version(1, annotations={GROUP_ANNOTATION: "gang"}))
+    reply = lab.ask(member)
+    assert reply.message.startswith(
+        "priority class online of pod group gang has priority 100; the greatest priority of"
+    )
+    assert [problem.path for problem in reply.problems] == [f'$.metadata.annotations["{GROUP_ANNOTATION}"]']
+    lab.ask(policies.DeletePriorityClass(name="online"))
+    reply = lab.ask(member)
+    assert reply.error == "invalid" and reply.message == "priority class online of pod group gang does not exist"
+
+
+def test_the_refusal_of_a_critical_class_names_its_cause() -> None:
+    lab = bounded()
+    critical = "system-node-critical"
+    lab.ask(policies.PutPriorityClass(priority_class=PriorityClass(name=critical, value=-1)))
+    group = PodGroup(namespace="default", name="gang", min_member=1, priority_class=critical)
+    for request in (requests.CreateApplication(version=classed(critical)), policies.PutPodGroup(pod_group=group)):
+        reply = lab.ask(request)
+        assert "is only for namespaces that name it; namespace default does not" in reply.message
+        assert f"bcs set namespace default --priority-class {critical}" in reply.message
+
+
 def test_tasks_of_managers_are_bounded() -> None:
     lab = bounded()
     owner = ManagedApplication(namespace="default", name="job", manager="m")

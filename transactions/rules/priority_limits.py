@@ -39,8 +39,8 @@ def allows(state: StateReader, version: Version, default: int) -> bool:
     """True if new work of the namespace may have the priority of this version."""
     record = state.namespaces.get(version.namespace)
     named = record is not None and version.priority_class in record.priority_classes
-    by_default = state.priority_classes.get(version.priority_class) if version.priority_from == "default" else None
-    if named or (by_default is not None and by_default.global_default and by_default.value >= version.priority):
+    found = state.priority_classes.get(version.priority_class) if version.priority_from != "document" else None
+    if named or (found is not None and found.global_default and found.value >= version.priority):
         return True
     if version.priority_class in CRITICAL_CLASSES:
         return False

@@ -13,7 +13,18 @@ from typing import Any
 
 from store.advice import AdviceCode, advise
 from store.ids import ObjectKey, object_key, part_key
-from store.records import DEFAULT_QUEUE, Application, Deployment, ManagedTask, PodGroup, Record, Revision, Version
+from store.records import (
+    CRITICAL_CLASSES,
+    DEFAULT_QUEUE,
+    GROUP_ANNOTATION,
+    Application,
+    Deployment,
+    ManagedTask,
+    PodGroup,
+    Record,
+    Revision,
+    Version,
+)
 from store.state import State, Watch
 from transactions.base import Refused
 from transactions.rules import priority_limits
@@ -21,6 +32,8 @@ from transactions.rules import priority_limits
 Data = dict[str, Any]
 KINDS = ("application", "deployment", "version", "revision", "managedtask", "podgroup")
 PATH = "$.spec.template.spec"
+GROUP_PATH = f'$.metadata.annotations["{GROUP_ANNOTATION}"]'
+"""Path of the name of the pod group in documents of workloads."""
 
 
 class PriorityBounds:
@@ -91,15 +104,28 @@ class PriorityBounds:
             return
         space, most = version.namespace, priority_limits.greatest(self._state, version.namespace, self._default)
         priority, where = str(version.priority), self._bounding_queue(space, most)
-        if version.priority_class:
-            what = f"priority class {version.priority_class} has priority {priority}"
-            helps = advise("allow_class", name=space, priority_class=version.priority_class)
+        name = version.priority_class
+        if name:
+            group = self._group_with(version)
+            what = f"priority class {name}{f' of pod group {group.name}' if group is not None else ''}"
+            path = path if group is None else GROUP_PATH
+            helps = advise("allow_class", name=space, priority_class=name)
+            if name in CRITICAL_CLASSES:
+                protects = "protects work from evictions and is only for namespaces that name it"
+                raise Refused("invalid", f"{what} {protects}; namespace {space} does not; {helps}", path)
+            what = f"{what} has priority {priority}"
         else:
             what = f"priority {priority} is too great"
             code: AdviceCode = "raise_priority_of_queue" if where else "raise_priority"
             helps = advise(code, name=where or space, priority=priority)
         owner = f"queue {where}" if where else f"namespace {space}"
         raise Refused("invalid", f"{what}; the greatest priority of {owner} is {most}; {helps}", path)
+
+    def _group_with(self, version: Version) -> PodGroup | None:
+        """The pod group that gives the version its class; None: the document has the class, or it is the default."""
+        name = version.annotations.get(GROUP_ANNOTATION, "")
+        group = self._state.pod_groups.get(object_key(version.namespace, name)) if name else None
+        return group if group is not None and group.priority_class == version.priority_class else None
 
     def _bounding_queue(self, namespace: str, most: int) -> str:
         """Name of the queue whose greatest priority counts, and not that of the namespace; empty: there is none."""

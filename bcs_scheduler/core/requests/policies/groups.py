@@ -10,13 +10,13 @@ from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.groups import partitions_of
 from bcs_scheduler.core.requests.concurrency import revised
+from bcs_scheduler.core.requests.priority_bounds import GROUP_PATH
 from store.ids import object_key
 from store.reasons import EventReason
 from store.records import DEFAULT_QUEUE, GROUP_ANNOTATION, PodGroup, Version
 from transactions.base import Refused
 from transactions.text import counted
 
-PATH = f'$.metadata.annotations["{GROUP_ANNOTATION}"]'
 NAMED = 3
 """Number of applications that a message names, the first ones."""
 
@@ -32,7 +32,7 @@ def group_of(turn: TurnContext, version: Version) -> PodGroup | None:
         return None
     found = turn.state.pod_groups.get(object_key(version.namespace, name))
     if found is None:
-        raise Refused("invalid", f"pod group {name} does not exist in namespace {version.namespace}", PATH)
+        raise Refused("invalid", f"pod group {name} does not exist in namespace {version.namespace}", GROUP_PATH)
     own, role = version.application, version.role or turn.options.transactions.role
     decided = partitions_of(turn, found.key, beside=own)
     mine = turn.options.part_of(role)
@@ -40,7 +40,7 @@ def group_of(turn: TurnContext, version: Version) -> PodGroup | None:
     if other is not None:
         words = f"{_shown(mine)} decides about role {role}, and {_shown(decided[other])} about {other}"
         words = f"{words}, which is in the pod group {name}, too: the group could never start together"
-        raise Refused("invalid", words, ROLE if version.role else PATH)
+        raise Refused("invalid", words, ROLE if version.role else GROUP_PATH)
     return found
 
 

@@ -15,6 +15,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.requests.concurrency import revised
 from bcs_scheduler.core.requests.policies import groups
+from bcs_scheduler.core.requests.priority_bounds import GROUP_PATH
 from store.advice import advise
 from store.reasons import EventReason
 from store.records import Deployment, PriorityClass, Version
@@ -37,8 +38,11 @@ def resolved(turn: TurnContext, version: Version, before: Version | None = None)
         if found is None:
             raise Refused("invalid", f"priority class {version.priority_class} does not exist", PATH)
         return _with_class(version, found, "class")
-    of_group = state.priority_classes.get(group.priority_class) if group is not None else None
-    if of_group is not None:
+    if group is not None and group.priority_class:
+        of_group = state.priority_classes.get(group.priority_class)
+        if of_group is None:
+            words = f"priority class {group.priority_class} of pod group {group.name} does not exist"
+            raise Refused("invalid", words, GROUP_PATH)
         return _with_class(version, of_group, "class")
     if before is not None and before.priority_from in ("", "default"):
         return msgspec.structs.replace(
