@@ -9,16 +9,19 @@ import click
 
 from bcs_scheduler.cli.client.lookup import OWNERS
 from bcs_scheduler.cli.commands.completing import owner_names
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def joined(words: Sequence[str]) -> str:
-    """One name from the words of one. Raises UsageError (of click) for several names."""
+    """One name from the words of one. Raises UsageError (of click) for several names, and for a kind of others."""
     if len(words) == 1:
         return words[0]
     if len(words) == 2 and words[0].lower() in OWNERS and "/" not in words[1]:
         return f"{words[0]}/{words[1]}"
+    if len(words) == 2 and (instead := instead_of_kind(words[0])):
+        raise click.UsageError(instead)
     raise click.UsageError(f"give one [KIND/]NAME, not {len(words)} words" if words else "give a [KIND/]NAME")
 
 

@@ -26,6 +26,7 @@ RUN: Mapping[tuple[str, ...], str] = {
     ): "`-e NAME=VALUE` sets a variable; `bcs create configmap NAME --from-env-file FILE` stores all of a file",
 }
 """The way here, by the names of an option of `docker run` or `kubectl run`."""
+JOB: Mapping[tuple[str, ...], str] = {("--from",): "a timer of systemd, or CI, starts jobs at fixed times"}
 LOGIN = "`bcs examples registry-login.json` prints documents with the login of a registry"
 CERTIFICATE = "`bcs create secret NAME --from-file tls.crt=FILE --from-file tls.key=FILE` stores a certificate"
 SECRET: Mapping[tuple[str, ...], str] = {

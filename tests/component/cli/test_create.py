@@ -129,6 +129,8 @@ def test_options_before_the_kind_are_refused(gateway: CoreGateway, bcs: Any, tmp
 def test_kinds_and_types_that_are_not_made_here_name_the_way(bcs: Any) -> None:
     for words, way in (
         (("cronjob", "x", "--image", "y"), "a timer of systemd"),
+        (("job", "x", "--from=cronjob/y"), "a timer of systemd"),
+        (("job", "x", "--image=a", "--image=b"), "one image"),
         (("ds", "x"), "bcs examples daemonset.json"),
         (("pod", "x"), "bcs run IMAGE"),
         (("queue", "x"), "bcs queue create"),

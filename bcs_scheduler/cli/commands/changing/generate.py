@@ -11,6 +11,7 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import application_names
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.habits import options as habits
 from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
@@ -93,11 +94,19 @@ def template_options(command: Command) -> Command:
     return command
 
 
+def _one_image(ctx: click.Context, param: click.Parameter, images: tuple[str, ...]) -> str:
+    """Raises BadParameter."""
+    if len(images) > 1:
+        raise click.BadParameter("one image is given; a document may have several containers")
+    return images[0] if images else ""
+
+
 def program_options(command: Command) -> Command:
     """Options for the image and the program of one container."""
     image = click.option(
         "--image",
-        default="",
+        multiple=True,
+        callback=_one_image,
         metavar="IMAGE",
         help="Container image. Without an image the command runs as a process.",
     )
@@ -158,6 +167,7 @@ def application(session: Session, /, name: str, dry_run: bool, wait: bool, **des
 )
 @name_argument
 @program_options
+@habits.answered(habits.JOB)
 @_creating
 def job(session: Session, /, name: str, dry_run: bool, wait: bool, **described: Any) -> None:
     """Create job NAME: an application whose program runs once, as `bcs run --restart Never` does."""

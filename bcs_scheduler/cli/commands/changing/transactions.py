@@ -19,6 +19,7 @@ from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.completing import conditions, owner_names, taskgroup_names, transaction_names
 from bcs_scheduler.cli.crashes import shell_code
 from bcs_scheduler.cli.errors import NotFound, UsageError
+from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.registry import OPERATIONS, name_of
 from bcs_scheduler.cli.kinds.selection import chosen
 from bcs_scheduler.cli.options import (
@@ -157,6 +158,8 @@ def _named(session: Session, words: tuple[str, ...]) -> list[tuple[str, str]]:
     head = words[0].lower()
     if len(words) > 1 and (head in OWNERS or head in TASKGROUP_WORDS) and not any("/" in word for word in words):
         words = tuple(f"{head}/{name}" for name in words[1:])
+    elif len(words) > 1 and (instead := instead_of_kind(head)):
+        raise UsageError(instead)
     found = []
     for word in words:
         head, slash, name = word.partition("/")
