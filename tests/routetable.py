@@ -101,7 +101,7 @@ def _commands(rows: list[Mapped]) -> str:
 
 
 def _path(route: str) -> str:
-    return route.partition(" ")[2].replace("/namespaces/{ns}/", "NS/")
+    return re.sub("^/namespaces/{ns}/", "NS/", route.partition(" ")[2])
 
 
 def _methods(routes: list[str]) -> str:
