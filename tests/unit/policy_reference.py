@@ -452,18 +452,15 @@ class Reference:
 
     def _preemptable(self, claim: Key, candidates: list[Key]) -> list[Key]:
         own = self.jobs[claim[0]].priority
-        surplus = self._surplus(candidates)
-        return [
-            key
-            for key in candidates
-            if key in surplus and self.jobs[key[0]].priority < own and not self.tasks[key].critical
-        ]
+        return self._surplus(
+            [key for key in candidates if self.jobs[key[0]].priority < own and not self.tasks[key].critical]
+        )
 
     def _reclaimable(self, claim: Key, candidates: list[Key]) -> list[Key]:
-        surplus = self._surplus(candidates)
+        """What only counts comes last: a task that may not leave uses up nothing that its queue can lose."""
         tally = {name: self.of_queue(name) for name in self.deserved}
         above = []
-        for key in candidates:
+        for key in self._surplus([key for key in candidates if not self.tasks[key].critical]):
             queue = self.jobs[key[0]].queue
             request = self.request(self.tasks[key])
             kept = all(tally[queue][d] - amount >= self.least(queue, d) for d, amount in request.items())
@@ -471,4 +468,4 @@ class Reference:
                 above.append(key)
                 for d, amount in request.items():
                     tally[queue][d] -= amount
-        return [key for key in candidates if key in surplus and key in above and not self.tasks[key].critical]
+        return above

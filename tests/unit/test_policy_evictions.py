@@ -116,3 +116,47 @@ def test_waiting_gangs_do_not_multiply_the_walk_over_running_tasks(monkeypatch: 
         decide(crowded(gangs, 60), EVERYTHING)
     assert looks[200] < 2500
     assert looks[200] < 2 * looks[25] + 600
+
+
+UNIT = (("cpus", 1000),)
+
+
+@pytest.mark.parametrize("seed", range(share(100)))
+def test_an_entitled_queue_gets_its_share_if_enough_tasks_may_leave(seed: int) -> None:
+    """Tasks at the minimum of a gang, or critical ones, use up nothing that their queue can lose: the others leave."""
+    chance = random.Random(seed)
+    size = chance.randint(4, 12)
+    agents = [Agent(f"a{number}", (("cpus", 1000 * size),)) for number in range(2)]
+    places = [agent.name for agent in agents for _ in range(size)]
+    chance.shuffle(places)
+    jobs: list[Job] = []
+    legal = 0
+    while places:
+        taken, places = places[:2], places[2:]
+        kind = chance.choice(("plain", "gang", "critical"))
+        legal += len(taken) if kind == "plain" else 0
+        tasks = tuple(
+            Task(f"t{n}", Template(UNIT), Status.RUNNING, agent=place, critical=kind == "critical")
+            for n, place in enumerate(taken)
+        )
+        least = 2 if kind == "gang" else 1
+        jobs.append(Job(f"run{len(jobs)}", "q1", tasks, min_available=least, created=float(len(jobs))))
+    wanted = tuple(Task(f"w{n}", Template(UNIT), Status.PENDING) for n in range(2 * size))
+    jobs.append(Job("wants", "q2", wanted, created=100.0))
+    decisions = decide(Snapshot(agents, [Queue("q1"), Queue("q2")], jobs), EVERYTHING)
+    assert len(decisions.evictions) == min(legal, size)
+
+
+def test_a_gang_at_its_minimum_keeps_no_queue_from_its_share() -> None:
+    agents = [Agent("a1", (("cpus", 8000),))]
+    plain = Job("plain", "q1", tuple(Task(f"t{n}", Template(UNIT), Status.RUNNING, agent="a1") for n in range(4)))
+    gang = Job(
+        "gang",
+        "q1",
+        tuple(Task(f"t{n}", Template(UNIT), Status.RUNNING, agent="a1") for n in range(4)),
+        min_available=4,
+        created=1.0,
+    )
+    wants = Job("wants", "q2", tuple(Task(f"t{n}", Template(UNIT), Status.PENDING) for n in range(4)), created=2.0)
+    decisions = decide(Snapshot(agents, [Queue("q1"), Queue("q2")], [plain, gang, wants]), EVERYTHING)
+    assert [(one.job, one.beneficiary) for one in decisions.evictions] == [("plain", "wants")] * 4

@@ -3,13 +3,14 @@
 Orders: the keys in tier and list order, so the first difference decides. Predicates, ready and pipelined: all must
 agree. Overused: one suffices. Valid: the first objection. Victims of `preempt`: those on which all plug-ins of the
 first tier with an opinion agree, even if the opinion is that there are none. Victims of `reclaim`: those on which all
-plug-ins of all tiers agree.
+plug-ins of all tiers agree. Plug-ins that judge a candidate by itself come before those that count, in both cases.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from offers.policy.session.model import Job
 from offers.policy.session.plugins import conformance, gang, priority
 from offers.policy.session.plugins.interface import (
     Claim,
+    Counts,
     Feasibility,
     Functions,
     Scorer,
@@ -51,13 +53,13 @@ class Composition:
         self._valid = [f.job_valid for f in every if f.job_valid]
         self.on_allocate = [f.on_allocate for f in every if f.on_allocate]
         self.on_deallocate = [f.on_deallocate for f in every if f.on_deallocate]
-        self._preemptable = next(
-            (found for tier in tiers if (found := [f.preemptable for f in tier if f.preemptable])), []
-        )
-        self._reclaimable = [f.reclaimable for f in every if f.reclaimable]
-        self._evictable = [f.evictable for f in every if f.evictable]
+        first = next((found for tier in tiers if (found := [f for f in tier if f.preemptable])), [])
+        preemptable = [(f.counts, f.preemptable) for f in first if f.preemptable]
+        reclaimable = [(f.counts, f.reclaimable) for f in every if f.reclaimable]
+        evictable = [(Counts.NOTHING, f.evictable) for f in every if f.evictable]
+        self._preemptable, self._reclaimable = (_in_order(found, evictable) for found in (preemptable, reclaimable))
         ours = (priority.preemptable, gang.surplus, conformance.not_critical)
-        self.victims_by_priority = all(function in ours for function in self._preemptable)
+        self.victims_by_priority = all(function in ours for _, function in preemptable)
         """True if the victims for a task depend only on the priority of its job."""
         self.victims_by_queue = all(f.reclaims_by_queue or f.reclaimable in ours for f in every if f.reclaimable)
         """True if the victims for a task of another queue depend only on its need and queue."""
@@ -145,16 +147,11 @@ class Composition:
 
     def preempt_victims(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
         """Returns the tasks that may be evicted for a task of the same queue."""
-        return self._leaving(claim, _agreed(self._preemptable, claim, candidates))
+        return _agreed(self._preemptable, claim, candidates)
 
     def reclaim_victims(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
         """Returns the tasks that may be evicted for a task of another queue."""
-        return self._leaving(claim, _agreed(self._reclaimable, claim, candidates))
-
-    def _leaving(self, claim: Claim, victims: list[Victim]) -> list[Victim]:
-        for function in self._evictable:
-            victims = function(claim, victims)
-        return victims
+        return _agreed(self._reclaimable, claim, candidates)
 
     # --- figures ----------------------------------------------------------------------------------------------
 
@@ -163,12 +160,17 @@ class Composition:
         return next((f.deserved() for f in self._every if f.deserved), {})
 
 
+def _in_order(named: list[tuple[Counts, Victims]], evictable: list[tuple[Counts, Victims]]) -> list[Victims]:
+    """The functions that count less first; none if no plug-in of the tiers names victims."""
+    return [function for _, function in sorted([*evictable, *named], key=itemgetter(0))] if named else []
+
+
 def _agreed(functions: Sequence[Victims], claim: Claim, candidates: list[Victim]) -> list[Victim]:
     """The candidates that every function names, in the order of the candidates; none if there is no function."""
-    if not functions or not candidates:
+    if not functions:
         return []
-    found = functions[0](claim, candidates)
-    for function in functions[1:]:
-        also = {(victim.job.number, victim.position) for victim in function(claim, candidates)}
-        found = [victim for victim in found if (victim.job.number, victim.position) in also]
-    return found
+    for function in functions:
+        if not candidates:
+            break
+        candidates = function(claim, candidates)
+    return candidates

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from offers.policy.amounts import ExactRatios
-from offers.policy.session.plugins.interface import Argument, Claim, Functions, Victim
+from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Victim
 from offers.policy.session.state.jobs import JobState
 
 if TYPE_CHECKING:
@@ -59,4 +59,4 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
                 victims.append(victim)
         return victims
 
-    return Functions(job_order=job_order, preemptable=preemptable)
+    return Functions(job_order=job_order, preemptable=preemptable, counts=Counts.SHARES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from offers.policy.session.plugins.interface import Argument, Claim, Functions, Verdict, Victim
+from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Verdict, Victim
 from offers.policy.session.state.jobs import JobState
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
         missing=lambda job: job.min_available - job.ready,
         preemptable=surplus,
         reclaimable=surplus,
+        counts=Counts.JOBS,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -80,7 +81,20 @@ class Scorer(NamedTuple):
 
 
 Victims = Callable[[Claim, list[Victim]], list[Victim]]
-"""Names the candidates, in their order, that may be evicted for a task."""
+"""Names the candidates, in their order, that may be evicted for a task. The candidates are those that the functions
+before have named."""
+
+
+class Counts(IntEnum):
+    """The counts that functions about victims keep. Those that count less come first: a candidate that another function
+    refuses must not use up a part of a count, or nothing is evicted although one legal victim would help."""
+
+    NOTHING = 0
+    """Each candidate is judged by itself."""
+    JOBS = 1
+    """The candidates of each job, such as the tasks above its minimum."""
+    SHARES = 2
+    """The amounts that jobs or queues would still have."""
 
 
 class Verdict(NamedTuple):
@@ -108,8 +122,10 @@ class Functions:
     preemptable: Victims | None = None  # enablePreemptable
     reclaimable: Victims | None = None  # enableReclaimable
     evictable: Victims | None = None
-    """Names those of the victims, in their order, that may leave now. Unlike the two before, it is called after the
-    tiers, with any of their results."""
+    """Names those of the candidates, in their order, that may leave now. Unlike the two before, it holds in every
+    tier."""
+    counts: Counts = Counts.NOTHING
+    """The counts that `preemptable` and `reclaimable` keep over the candidates before."""
     reclaims_by_queue: bool = False
     """`reclaimable` depends on the queue and the need of the claim only, not on its job."""
     overused: Callable[[QueueState], bool] | None = None

@@ -14,7 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from offers.policy.amounts import ExactRatios
-from offers.policy.session.plugins.interface import Argument, Claim, Functions, Victim
+from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Victim
 from offers.policy.session.plugins.support.waterfilling import Share, fill
 from offers.policy.session.state.jobs import QueueState
 from offers.policy.session.state.templates import Need
@@ -50,6 +50,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:
         allocatable=lambda queue, need: shares().strict_room(queue, need) > 0,
         reclaimable=lambda claim, candidates: shares().reclaimable(claim, candidates),
         reclaims_by_queue=True,
+        counts=Counts.SHARES,
         deserved=lambda: {
             name: dict(zip(session.snapshot.dimensions, row, strict=True)) for name, row in shares().deserved.items()
         },
