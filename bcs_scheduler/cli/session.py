@@ -189,7 +189,8 @@ class Session:
         self.err.print(error.message)
         for problem in error.problems:
             line = f"{problem.path}: {problem.message}" if problem.path else problem.message
-            if line != error.message and (len(error.problems) > 1 or _has_own_path(problem)):
+            told = problem.message in error.message and problem.path in error.message
+            if not told and (len(error.problems) > 1 or _has_own_path(problem)):
                 self.err.print(f"  {line}")
         if error.hint:
             self.err.print(error.hint)

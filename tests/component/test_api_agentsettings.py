@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.routes.cluster.agent_settings import UNLISTED
+from bcs_scheduler.cli.main import run
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.interface.requests import CreateApplication, SetAgent
@@ -295,3 +296,26 @@ def test_agents_show_why_a_drain_is_blocked(gateway: CoreGateway, api: Api, drai
     gateway.core.turn_context.uow.put(AgentSetting(agent="10.0.0.1", disabled=True, drain=drain))
     shown = {agent["key"]: agent["drain_message"] for agent in api.data("/agents")}
     assert shown == {"10.0.0.1": message, "10.0.0.2": ""}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("cordon",),
+        ("uncordon",),
+        ("drain", "--no-wait"),
+        ("taint", "node", "gpu=yes:NoSchedule"),
+        ("set", "agent", "--attribute", "a=b"),
+        ("set", "agent", "--reset"),
+    ],
+)
+def test_each_refusal_is_printed_once(api: Api, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
+    at = 2 if words[0] in ("taint", "set") else 1
+    for names in (("agnt-9",), ("agnt-9", "agnt-8")):
+        if words[0] == "taint" and len(names) > 1:
+            continue
+        assert run([*words[:at], *names, *words[at:], "--server", api.url]) == 3
+        printed = [line for line in capsys.readouterr().err.splitlines() if "agnt" in line]
+        assert len(printed) == len(names), printed
+        for line, name in zip(printed, names, strict=True):
+            assert f"agent {name}" in line

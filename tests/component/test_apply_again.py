@@ -14,7 +14,10 @@ from structlog.testing import capture_logs
 from bcs_scheduler.cli.documents.document import KINDS
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, OPERATIONS
 from bcs_scheduler.cli.main import run
+from bcs_scheduler.core.interface.managed import AddManagedApplication
+from bcs_scheduler.core.interface.requests import CreateCommand
 from bcs_scheduler.wire.redaction import HIDDEN
+from store.records import ManagedApplication
 from tests.component.apiserver import Api
 from tests.unit.api_support import CoreGateway, document
 from tests.unit.deployment_support import deployment
@@ -112,6 +115,13 @@ class Bcs:
         captured = self._capsys.readouterr()
         assert found == code, captured.out + captured.err
         return captured.out
+
+    def refused(self, *arguments: str) -> str:
+        """What stands on standard error."""
+        found = run(arguments)
+        captured = self._capsys.readouterr()
+        assert found == 2, captured.out + captured.err
+        return captured.err
 
     def file(self, text: Any, form: str = "yaml") -> str:
         path = self._folder / f"saved.{form}"
@@ -289,3 +299,33 @@ def test_expressions_name_fields_of_documents_and_of_answers(bcs: Bcs, gateway: 
     path = "{.Name} {.metadata.name} {.spec.instance} {.status.RunningInstances} {.RunningInstances}"
     assert bcs("get", "applications", "web", "-o", f"jsonpath={path}").strip() == "web web 2 2 2"
     assert json.loads(bcs("get", "applications", "-o", "json"))[0]["spec"]["instance"] == 2
+
+
+MADE_BY_OTHERS = sorted(COLUMNS.keys() - DOCUMENT_KINDS.keys() - {"cluster", "servers", "definition"})
+"""A definition is a document; there is one cluster, and servers have no objects."""
+OF_ONE = ("versions", "commands", "messages")
+"""Kinds that are printed for one application."""
+
+
+@pytest.mark.parametrize("kind", MADE_BY_OTHERS)
+def test_objects_that_cannot_be_applied_are_refused_once(bcs: Bcs, gateway: CoreGateway, kind: str) -> None:
+    created(bcs, gateway, "applications")
+    created(bcs, gateway, "services")
+    gateway.feed(
+        CreateCommand(token=98, namespace="shop", name="web", type="command", body={"command": ["true"]}),
+        AddManagedApplication(token=99, application=ManagedApplication(namespace="shop", name="job", manager="m")),
+    )
+    gateway.offer(1, cpus=64, mem=65536)
+    name = ("web",) if kind in OF_ONE else ()
+    objects = yaml.safe_load(bcs("get", kind, *name, "-o", "yaml"))
+    assert objects, kind
+    listed = objects if isinstance(objects, list) else [objects]
+    said = bcs.refused("apply", "-f", bcs.file(json.dumps(listed * 3), "json"))
+    (line,) = said.splitlines()
+    number = f"{3 * len(listed)} {'managed applications' if kind == 'managed' else kind} cannot be applied: "
+    assert number in line, line
+
+
+def test_objects_without_a_kind_are_counted(bcs: Bcs) -> None:
+    said = bcs.refused("apply", "-f", bcs.file([{"metadata": {"name": "web"}}] * 50))
+    assert said.count("kind: is missing in 50 objects") == 1 and len(said.splitlines()) == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -19,6 +21,34 @@ from bcs_scheduler.wire.normal import complete
 from bcs_scheduler.wire.yamltext import BadYaml, documents_of
 
 SUFFIXES = (".json", ".yaml", ".yml")
+
+PRINTED = {
+    "taskgroups": ({"ID", "AppID", "InstanceID"}, "applications, deployments and daemonsets make them"),
+    "tasks": ({"ID", "AppId", "Hostame"}, "applications, deployments and daemonsets make them"),
+    "versions": (
+        {"ID", "PodObjectMeta", "Instances"},
+        "updates make them; `bcs get definition NAME` prints a document",
+    ),
+    "transactions": ({"transactionID", "objectKind"}, "requests and the scheduler make them"),
+    "events": ({"id", "time", "reason", "cause"}, "the scheduler records them"),
+    "agents": (
+        {"id", "key", "cputotal"},
+        "they register with Mesos; `bcs cordon`, `bcs taint` and `bcs set agent` change their settings",
+    ),
+    "offers": ({"id", "agent_id", "resources"}, "Mesos makes them"),
+    "messages": ({"Id", "TaskGroupId", "CreateTime"}, "each is sent once"),
+    "commands": (
+        {"id", "createTime", "targets"},
+        "each is carried out once; `bcs examples` lists a document of kind Command",
+    ),
+}
+"""Objects that `bcs get` prints and that cannot be applied, by kind: the fields by which they are known, and who makes
+them."""
+MADE_KINDS = {
+    "endpoint": ("endpoints", "services make them"),
+    "ManagedApplication": ("managed applications", "application managers make them"),
+}
+"""The same for objects that are known by their kind."""
 
 
 class Loaded(NamedTuple):
@@ -47,7 +77,7 @@ def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: boo
     for file in files:
         with _noted(problems):
             bodies += bodies_of(file)
-    for source, body in _objects(bodies, left_out):
+    for source, body in _appliable(bodies, left_out, problems):
         with _noted(problems):
             reason = _made_by_others(body)
             if reason:
@@ -55,6 +85,47 @@ def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: boo
             else:
                 documents.append(checked(source, body, namespace, namespace_given))
     return Loaded(documents, problems, left_out)
+
+
+def _appliable(
+    bodies: Iterable[tuple[str, Any]], left_out: list[str], problems: list[UsageError]
+) -> Iterator[tuple[str, Any]]:
+    """The objects, without those that cannot be applied or have no kind: there is one problem for all of a file."""
+    found = list(_objects(bodies, left_out))
+    printed = Counter[tuple[str, str, str]]()
+    without = Counter[str]()
+    for source, body in found:
+        file = _file_of(source)
+        if made := _made_by_the_scheduler(body):
+            printed[file, *made] += 1
+        elif isinstance(body, dict) and "kind" not in body:
+            without[file] += 1
+    problems += [
+        UsageError(f"{file}: {number} {kind if number > 1 else kind.removesuffix('s')} cannot be applied: {why}")
+        for (file, kind, why), number in printed.items()
+    ]
+    problems += [
+        UsageError(f"{file}: kind: is missing in {number} objects; known: {', '.join(KINDS)}")
+        for file, number in without.items()
+        if number > 1
+    ]
+    for source, body in found:
+        lacks = isinstance(body, dict) and "kind" not in body and without[_file_of(source)] > 1
+        if not lacks and not _made_by_the_scheduler(body):
+            yield source, body
+
+
+def _file_of(source: str) -> str:
+    return re.sub(r" \([^()]* \d+\)$", "", source)
+
+
+def _made_by_the_scheduler(body: Any) -> tuple[str, str] | None:
+    """Kind and reason of an object that `bcs get` prints and that cannot be applied; None for all others."""
+    if not isinstance(body, dict):
+        return None
+    if body.get("kind") in MADE_KINDS and "metadata" in body:
+        return MADE_KINDS[body["kind"]]
+    return next(((kind, why) for kind, (keys, why) in PRINTED.items() if keys <= body.keys()), None)
 
 
 def _objects(bodies: Iterable[tuple[str, Any]], left_out: list[str]) -> Iterator[tuple[str, Any]]:
