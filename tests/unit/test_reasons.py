@@ -34,14 +34,14 @@ CHANGED = re.compile(r"The [\w ]+ was (created|changed|deleted)\.")
 
 
 EVIDENT: frozenset[EventReason] = frozenset({
-    "TransactionStarted", "TransactionFinished", "TaskGroupRunning", "TaskGroupFailed", "TaskGroupHealthy",
-    "TaskGroupUnhealthy", "ApplicationPending", "ApplicationFinished", "ApplicationDeleted",
-    "ManagedApplicationChanged",
-    "DeploymentScaled", "DeploymentDeleting", "DeploymentDeleted", "LimitsChanging", "UpdateStarted", "StepEnded",
-    "UpdatePaused", "UpdateResumed", "UpdateWentBack", "UpdateFinished", "DaemonsetAgentsChanged",
-    "DaemonsetUpdating", "DaemonsetDeleted", "QueueStarted", "CustomKindRegistered", "CustomKindDeleted", "AgentJoined",
-    "AgentLeft", "AgentTainted", "DrainStarted", "DrainFinished", "DrainCancelled",
-    "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved", "ReplacementsResumed", "UnknownTasksDecided",
+    "TransactionQueued", "TransactionStarted", "TransactionFinished", "TaskGroupRunning", "TaskGroupFailed",
+    "TaskGroupHealthy", "TaskGroupUnhealthy", "ApplicationPending", "ApplicationFinished", "ApplicationDeleted",
+    "ManagedApplicationChanged", "DeploymentAdopted", "DeploymentScaled", "DeploymentDeleting", "DeploymentDeleted",
+    "LimitsChanging", "UpdateStarted", "StepEnded", "UpdatePaused", "UpdateResumed", "UpdateWentBack", "UpdateFinished",
+    "DaemonsetAgentsChanged", "DaemonsetRestarted", "DaemonsetUpdating", "DaemonsetDeleted", "QueueStarted",
+    "CustomKindRegistered", "CustomKindDeleted", "AgentJoined", "AgentLeft", "AgentTainted", "DrainStarted",
+    "DrainFinished", "DrainCancelled", "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved",
+    "ReplacementsResumed", "UnknownTasksDecided",
 })  # fmt: skip
 """Reasons whose names say all that their meanings say."""
 
