@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.observability.metrics import Metrics
@@ -20,6 +21,7 @@ from bcs_scheduler.publishing.tree import Write, batches
 from bcs_scheduler.service import publisher_factory
 from bcs_scheduler.settings.config import load_settings
 from bcs_scheduler.settings.sections import ConfigError
+from bcs_scheduler.settings.storage import warn_of_readable_files
 from store.records import Application, Endpoint, Member, Service
 
 
@@ -51,8 +53,14 @@ def test_the_password_of_the_login_is_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("right\n")
     given = {"services.publish": "zk://a", "services.user": "bcs", "services.password_file": str(file)}
-    make = publisher_factory(load_settings(None, {}, given), "http://a", Metrics())
+    settings = load_settings(None, {}, given)
+    make = publisher_factory(settings, "http://a", Metrics())
     assert make is not None
+    for mode, warned in ((0o644, [str(file)]), (0o600, [])):
+        file.chmod(mode)
+        with capture_logs() as said:
+            warn_of_readable_files(settings)
+        assert [line["file"] for line in said] == warned
     made = make(1, [])
     assert isinstance(made, Publisher) and made.target == Target("a:2181", "/blueking", "bcs", "right")
     for wrong, message in (
