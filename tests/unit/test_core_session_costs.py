@@ -26,7 +26,7 @@ Step = Callable[[World, int], tuple[inputs.Input, ...]]
 
 @pytest.fixture(scope="module")
 def worlds() -> Iterator[Worlds]:
-    options = CoreOptions(strict=True, offer_hold=1e6, policy=POLICY, session_period=0.0)
+    options = CoreOptions(strict=True, offer_hold=1e6, policy=POLICY, session_period=0.0, max_priority=9)
     pair = (World(SMALL, options=options), World(LARGE, options=options))
     for world in pair:
         for number in range(2):  # the first session of a term reads everything
