@@ -13,7 +13,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.kinds import deployment_checks
 from store.encoding.sizes import SMALLEST_LIMIT
 from store.records import Strategy, Transaction
-from tests.unit.lab import version
+from tests.unit.lab import Lab, version
 from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed, named, wish
 from transactions.base import Context, Options, Step
 from transactions.kinds import delete
@@ -318,3 +318,45 @@ def test_an_error_about_one_deployment_is_told_and_does_not_end_its_update(monke
     lab.wait(11)
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision) == ("Running", 2)
+
+
+@pytest.mark.parametrize("order", ["CreateFirst", "DeleteFirst"])
+@pytest.mark.parametrize(
+    ("instances", "surge", "unavailable"), [(8, 2, 1), (8, 1, 2), (7, 2, 2), (5, 0, 2), (5, 2, 0), (3, 3, 3), (1, 1, 0)]
+)
+def test_the_plan_of_an_update_says_of_how_many_steps_it_shows_the_first(
+    instances: int, surge: int, unavailable: int, order: Any
+) -> None:
+    strategy = Strategy(max_surge=surge, max_unavailable=unavailable, order=order)
+    lab = RollingLab()
+    lab.deploy(instances, strategy=strategy)
+    lab.run()
+    planned = lab.renew(instances, dry=True, **NEW).data
+    assert lab.deployment.revision == 1
+    assert not lab.renew(instances, **NEW).error
+    steps = 0
+    while lab.deployment.updating:
+        steps = max(steps, lab.deployment.step)
+        lab.once()
+    least = planned.get("steps", 1)
+    assert planned.get("replaced", instances) == instances
+    if surge and unavailable:
+        assert least == steps
+    else:  # one step may have one half only
+        assert least <= steps <= least + 1
+
+
+@pytest.mark.parametrize(("instances", "bound", "steps"), [(8, 2, 4), (8, 3, 3), (2, 2, 0)])
+def test_the_plan_of_an_update_of_an_application_says_so_too(instances: int, bound: int, steps: int) -> None:
+    lab = Lab()
+    lab.offer(cpus=16_000)
+    lab.create(instances)
+    lab.run()
+    changed = requests.UpdateApplication(
+        version=version(instances, **NEW), max_unavailable=bound, dry_run=True, token=1
+    )
+    lab.turn(changed)
+    found = [*lab.sent(effects.Reply), *(one for one in lab.wait(5.0) if isinstance(one, effects.Reply))]
+    data = found[0].data
+    assert len(data["end"]) == bound
+    assert (data.get("steps", 0), data.get("replaced", 0)) == (steps, instances if steps else 0)

@@ -172,6 +172,13 @@ def step_sizes(deployment: Deployment) -> tuple[float, float]:
     return strategy.max_surge or strategy.max_unavailable, strategy.max_unavailable or strategy.max_surge
 
 
+def least_steps(deployment: Deployment, old: int) -> int:
+    """Returns the least number of steps of an update that replaces this number of old taskgroups. With unequal numbers
+    of new and old taskgroups for a step, the slower half decides."""
+    added, removed = step_sizes(deployment)
+    return max(math.ceil(deployment.instances / added), math.ceil(old / removed))
+
+
 def disruption_budget(state: State, application: Application) -> float:
     """Number of ready taskgroups that may be ended now, by the bounds of the update that the application takes part in;
     infinity without an update."""

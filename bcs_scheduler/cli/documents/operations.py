@@ -121,6 +121,9 @@ def _plan(data: Any) -> Iterable[str]:
         yield f"- taskgroup {taskgroup_name(str(taskgroup))} of other work is evicted to make room"
     if hidden := plan.get("evictHidden"):
         yield f"- {counted(hidden, 'taskgroup')} of other namespaces evicted to make room"
+    if plan.get("steps"):
+        replaced = counted(plan["replaced"], "taskgroup")
+        yield f"  this is the first of at least {plan['steps']} steps; the whole update replaces {replaced}"
     part = plan.get("partition")
     if part:
         yield f"  the policy {part['policy']} decides about the roles {', '.join(part['roles'])}"

@@ -89,6 +89,8 @@ def test_dry_run_prints_the_plan_and_waits_for_nothing(server: StandIn, bcs: Any
         "end": ["0.web.x.y.1700000000000000000"],
         "unplaced": 1,
         "message": "1 of 1 agent: not enough cpus",
+        "steps": 4,
+        "replaced": 8,
     }
     server.on("GET", f"{APPS}/web", MISSING)
     server.on("POST", APPS, ok(plan))
@@ -97,6 +99,7 @@ def test_dry_run_prints_the_plan_and_waits_for_nothing(server: StandIn, bcs: Any
         "application/web created (dry run)",
         "  + taskgroup 0 on agent1 ports 31000",
         "  - taskgroup web-0",
+        "    this is the first of at least 4 steps; the whole update replaces 8 taskgroups",
         "  ! 1 taskgroup cannot be placed: 1 of 1 agent: not enough cpus",
     ]
     assert server.requests("POST")[0].query == {"dryRun": "true"}

@@ -60,7 +60,9 @@ class PlannedNumber(msgspec.Struct, frozen=True, kw_only=True):
 class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The effect of one document. `reason`: code of a refusal. `end`: ids of taskgroups that are ended. `unplaced`:
     taskgroups that would stay pending, and `message` says why. `reasons`: agents by the test that they fail.
-    `instances`: the change of the number of taskgroups; left out if the number stays.
+    `instances`: the change of the number of taskgroups; left out if the number stays. `steps`: an update takes at least
+    this number of steps, of which `place` and `end` are the first one, and has `replaced` so many taskgroups at its
+    end; left out if it takes one step.
     `partition`: the policy that decides; left out if all roles have one policy."""
 
     kind: str
@@ -71,6 +73,8 @@ class PlannedDocument(msgspec.Struct, kw_only=True, omit_defaults=True):
     end: list[str] = []
     unplaced: int = 0
     instances: PlannedNumber | None = None
+    steps: int = 0
+    replaced: int = 0
     reason: str = ""
     message: str = ""
     reasons: dict[str, int] = {}
@@ -289,6 +293,7 @@ def _fill(entry: PlannedDocument, answer: dict[str, Any]) -> None:
         entry.outcome = "unchanged"
     entry.place = [PlannedPlace(**place) for place in answer["place"]]
     entry.end, entry.unplaced = answer["end"], answer["unplaced"]
+    entry.steps, entry.replaced = answer.get("steps", 0), answer.get("replaced", 0)
     if "instances" in answer:
         number = answer["instances"]
         entry.instances = PlannedNumber(from_=number["from"], to=number["to"])

@@ -73,8 +73,7 @@ def _is_separate(document: Document) -> bool:
 
 def _report(session: Session, document: Document, found: Json) -> None:
     plan = {key: found.get(key) or empty for key, empty in _PLAN.items()}
-    if found.get("instances"):
-        plan["instances"] = found["instances"]
+    plan |= {key: found[key] for key in ("instances", "steps", "replaced") if found.get(key)}
     kind = "application" if document.kind == "process" else document.kind
     report(session, kind, document.name, OUTCOMES[found["outcome"]], Accepted("", plan), dry_run=True)
 

@@ -17,7 +17,7 @@ from transactions import explain, groups, injection
 from transactions.base import Slot
 from transactions.kinds.registry import kind_of
 from transactions.resources import resource_request
-from transactions.rules import gangs
+from transactions.rules import gangs, rolling
 
 Data = dict[str, Any]
 Names = Collection[tuple[str, str]]
@@ -111,8 +111,29 @@ def look(turn: TurnContext, transaction: Transaction, before: Names = ()) -> Pla
         "maxUnavailable": kind.max_unavailable(transaction),
         "reasons": {},
         "message": explain.waiting(missing) if missing else "",
+        **_steps(turn, transaction),
     }
     return PlannedAnswer(data, demands)
+
+
+def _steps(turn: TurnContext, transaction: Transaction) -> Data:
+    """The part of an answer about an update that takes more than one step: the least number of its `steps`, and the
+    number of taskgroups that it has `replaced` at its end. Empty for everything else."""
+    state, kind = turn.state, kind_of(turn.state, transaction)
+    application = state.applications.get(transaction.application_key)
+    deployment = state.deployments.get(application.deployment_key) if application is not None else None
+    if deployment is not None and deployment.successor:
+        _, shrinking = rolling.sides(deployment)
+        replaced = sum(len(state.groups_of(key)) for key in shrinking)
+        steps = rolling.least_steps(deployment, replaced)
+    else:
+        most = kind.max_unavailable(transaction)
+        older = sum(
+            kind.replaces(transaction, group) for group in state.groups_of(transaction.application_key).values()
+        )
+        replaced = min(older, kind.progress(state, transaction).remaining)
+        steps = -(-replaced // most) if most else 0
+    return {"steps": steps, "replaced": replaced} if steps > 1 else {}
 
 
 def conclude(data: Data, wanted: int, found: MatchResult[Slot]) -> None:

@@ -47,6 +47,7 @@ export function plan(found, beneficiary) {
     line(counted(end.length, "taskgroup is ended", "taskgroups are ended"), some(end.map(called))),
     evict.length ? h("li", { class: "warned" }, evicted(evict, beneficiary)) : null,
     line(counted(found.unplaced ?? 0, `taskgroup finds no place${now}`, `taskgroups find no place${now}`), ""),
+    found.steps ? line(`This is the first of at least ${found.steps} steps; the whole update replaces ${counted(found.replaced, "taskgroup", "taskgroups")}`) : null,
   ];
   return [h("h3", {}, "Plan"), h("ul", {}, lines), found.message ? h("p", { class: "quiet" }, found.message) : null].filter(Boolean);
 }
