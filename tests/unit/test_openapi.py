@@ -84,3 +84,11 @@ def test_operations_can_be_told_apart_and_are_described() -> None:
         assert any(status.startswith(("2", "3")) for status in operation["responses"])
         parameters = [(parameter["in"], parameter["name"]) for parameter in operation["parameters"]]
         assert len(set(parameters)) == len(parameters)
+
+
+def test_the_data_of_a_deletion_without_an_object_may_be_null() -> None:
+    found = [one for one in described() if any(each["name"] == "mustExist" for each in one["parameters"])]
+    assert len(found) > 10
+    for operation in found:
+        data = operation["responses"]["200"]["content"]["application/json"]["schema"]["properties"]["data"]
+        assert data == {} or {"type": "null"} in data["anyOf"], operation["operationId"]

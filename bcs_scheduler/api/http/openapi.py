@@ -11,7 +11,7 @@ import msgspec
 from bcs_scheduler.api.access import OPEN, required_access, role_text
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import TABLE, Reasons
-from bcs_scheduler.api.http.operation import LIMIT, Operation, Param
+from bcs_scheduler.api.http.operation import LIMIT, MUST_EXIST, Operation, Param
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE as EVENT_STREAM
 
 REF = "#/components/schemas/{name}"
@@ -77,18 +77,19 @@ _LAST_EVENT_ID = {
     "description": "Id of the last frame that the caller has received: the stream resumes after this frame.",
     "schema": {"type": "string"},
 }
+_WARNING = {
+    "type": "object",
+    "required": ["path", "message", "hint"],
+    "properties": {
+        "path": {"type": "string", "description": "JSON path of the field, or `?name` of a query parameter."},
+        "message": {"type": "string"},
+        "hint": {"type": "string", "description": "Advice for the correction; may be empty."},
+    },
+}
 _WARNINGS = {
     "type": "array",
-    "description": "Parts of the document that have no effect, or another effect than in the original; absent if none.",
-    "items": {
-        "type": "object",
-        "required": ["path", "message", "hint"],
-        "properties": {
-            "path": {"type": "string", "description": "JSON path of the field."},
-            "message": {"type": "string"},
-            "hint": {"type": "string", "description": "Advice for the correction; may be empty."},
-        },
-    },
+    "description": "Parts of the request that have no effect, or another effect than in the original; absent if none.",
+    "items": {"$ref": REF.format(name="Warning")},
 }
 _FAILURE = {
     "type": "object",
@@ -140,7 +141,7 @@ def document(declared: tuple[Operation, ...], version: str) -> bytes:
             "tags": [{"name": name, "description": meaning} for name, meaning in TAGS.items()],
             "paths": paths,
             "components": {
-                "schemas": {**components, "Failure": _FAILURE},
+                "schemas": {**components, "Failure": _FAILURE, "Warning": _WARNING},
                 "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             },
         }
@@ -231,13 +232,12 @@ def _envelope(data: Any, operation: Operation, *, paged: bool) -> dict[str, Any]
         "result": {"const": True},
         "code": {"const": 0},
         "message": {"const": "success"},
-        "data": data,
+        "data": {"anyOf": [data, {"type": "null"}]} if data and MUST_EXIST in operation.query else data,
     }
     if paged:
         properties["continue"] = {
             "type": "string",
             "description": "Value of `continue` for the next page; absent on the last page.",
         }
-    if operation.body is not None:
-        properties["warnings"] = _WARNINGS
+    properties["warnings"] = _WARNINGS
     return {"type": "object", "required": ["result", "code", "message", "data"], "properties": properties}
