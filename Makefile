@@ -37,7 +37,7 @@ export TOOLS_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/bcs-scheduler
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready tools debian demo test test-full check coverage release-check deb image soak haproxy chromium engine mmdebstrap spectral lint format bench executor proto mesos clean
+.PHONY: help venv ready tools debian demo test test-full check coverage release-check deb image soak haproxy chromium engine mmdebstrap spectral newest lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -70,7 +70,7 @@ $(DEV_READY): setup.cfg pyproject.toml
 
 # All that lint and tests need. `make -j2 ready` installs packages of Python and compiles the tests, and installs
 # packages of Debian and of npm, at the same time.
-ready: $(COMPILED) tools $(ARCHIVE)
+ready: $(COMPILED) tools newest $(ARCHIVE)
 
 tools: debian
 	@$(MAKE) --no-print-directory mesos haproxy chromium engine mmdebstrap spectral
@@ -184,6 +184,10 @@ engine:
 mmdebstrap:
 	@test -x /usr/bin/mmdebstrap || { apt-get update -qq && apt-get install -y -qq --no-install-recommends mmdebstrap >/dev/null; } || { \
 		echo "mmdebstrap is missing and can be installed by root only. As root, once: make mmdebstrap" >&2; exit 1; }
+
+# The newest versions of the dependencies, for tests of what users see in terminals. The tests do it too.
+newest: $(DEV_READY)
+	@$(BIN)/python -m tests.integration.newest
 
 # Spectral, which checks OpenAPI documents, for the integration tests. It needs Node; its scripts of installation report
 # to its makers only, and are not run.

@@ -1,13 +1,13 @@
 """Every command block of README.md and docs/ is executed as it stands, or is known for a reason why it cannot be.
 
 Two terminals play the README from a folder like that of the source: one runs `bcs-scheduler dev`, the other one types
-everything else.
+everything else. They have 80 columns, and in turn 140; commands that only read are shown in both widths. Their
+environment has the newest versions of the dependencies. The layout on the screen of each command is checked.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.commandblocks import ROOT, Block, collected, options
-from tests.integration.devprocess import PORTS, claim_ports
+from tests.commandblocks import Block, collected, options
+from tests.integration.desk import Desk, named, started
 from tests.integration.typing_terminal import TypingTerminal
+from tests.screens import faults, tables
 
 pytestmark = pytest.mark.slow
 
@@ -98,8 +99,14 @@ TABLE: dict[str, Excluded | Executed] = {
 }
 ENDS = re.compile(r"# exit code (\d)")
 WIDE, NARROW = 140, 80
-TABLE_OF = re.compile(r"bcs (get|top|rollout history)\b(?!.*-o )")
-"""Commands that print a table, which fits any width."""
+TABLE_OF = re.compile(r"bcs (get|top|rollout history|queue list)\b(?!.* -o [^w])(?!.*\|)")
+"""Commands that print a table."""
+WHOLE, UNBOUNDED = re.compile(r" -o wide\b"), 1000
+"""Lines of such tables may be longer than those of the terminal, as with kubectl. Columns that are enough for each."""
+READS = re.compile(
+    r"bcs (get|top|describe|explain|story|events|diff|rollout (history|status)|queue list)\b[^|>&]*(#|$)"
+)
+"""Commands that change nothing, so that they can be repeated in a terminal of another width."""
 PLACEHOLDERS = ("1700000000123456789", "10.0.0.4")
 """Time in ids of examples, which no object has, and address of an agent, which the embedded cluster has not."""
 DONE, NOT_FOUND = 0, 1405202
@@ -160,42 +167,6 @@ def help_of(program: str, words: tuple[str, ...]) -> str:
 # --- two terminals ------------------------------------------------------------------------------------------------
 
 
-class Desk:
-    """A folder like that of the source, and what runs there."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "source"
-        self.folder.mkdir()
-        for path in ROOT.iterdir():
-            if path.name not in (".venv", "data", ".git", "build", "dist"):
-                (self.folder / path.name).symlink_to(path)
-        self._virtual_environment(Path(sys.prefix))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BCS_", "COLUMNS", "LINES"))}
-        kept.pop("VIRTUAL_ENV", None)
-        kept["PATH"] = os.pathsep.join(
-            path for path in kept["PATH"].split(os.pathsep) if not Path(path, "bcs").exists()
-        )
-        home = folder / "home"
-        home.mkdir()
-        first, self._claim = claim_ports()
-        self.environment = {**kept, "HOME": str(home), "BCS_DEV_PORTS": f"{first}-{first + PORTS - 1}"}
-        self.first, self.second = (TypingTerminal(self.folder, self.environment, WIDE) for _ in range(2))
-
-    def _virtual_environment(self, real: Path) -> None:
-        """A finished one, so that `make venv` has nothing to do: what it installs is what the tests run with."""
-        made = self.folder / ".venv"
-        made.mkdir()
-        for path in real.iterdir():
-            if path.name != ".ready":
-                (made / path.name).symlink_to(path)
-        (made / ".ready").touch()
-
-    def close(self) -> None:
-        self.first.close()
-        self.second.close()
-        self._claim.close()
-
-
 @pytest.fixture
 def empty_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """For an example that needs all room of the cluster."""
@@ -206,30 +177,13 @@ def empty_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         desk.close()
 
 
-@pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    desk = Desk(tmp_path_factory.mktemp("terminals"))
+@pytest.fixture(scope="module", params=[NARROW, pytest.param(WIDE, marks=pytest.mark.rotating)])
+def desk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Desk]:
+    desk = Desk(tmp_path_factory.mktemp("terminals"), request.param)
     try:
         yield desk
     finally:
         desk.close()
-
-
-def named(name: str) -> Block:
-    return next(block for block in collected() if block.name == name)
-
-
-def started(desk: Desk) -> str:
-    """The address of `bcs-scheduler dev` in the first terminal; the second one knows it."""
-    for name in ("README.md: make venv &&", "README.md: bcs-scheduler dev"):
-        for line in named(name).commands:
-            desk.first.type(line)
-    shown = desk.first.until("to start without objects.")
-    url = re.search(r"^api (http://\S+)$", shown, re.MULTILINE)
-    assert url is not None
-    if url[1] != "http://127.0.0.1:8080":  # the usual port is taken on this machine: as `bcs-scheduler dev` says
-        assert desk.second.run(f"export BCS_SERVER={url[1]}")[0] == 0
-    return url[1]
 
 
 def test_gangs_groups_and_priority_classes(empty_desk: Desk) -> None:
@@ -268,6 +222,18 @@ def test_the_demo_works_and_the_other_targets_exist(desk: Desk) -> None:
     assert subprocess.run(["make", "-n", *targets], **command).returncode == 0
 
 
+def checked(terminal: TypingTerminal, line: str) -> None:
+    """The layout on the screen is in order, and a command for tables shows one."""
+    screen = terminal.screen(UNBOUNDED if WHOLE.search(line) else 0)
+    assert faults(screen) == [], line
+    if TABLE_OF.match(line):
+        assert any(tables(screen.lines)), (line, screen.lines)
+        assert screen.colours_of("Running") <= {"green"}, line
+    if line.startswith("bcs diff"):
+        signs = {(text[0], colours[0]) for text, colours in zip(screen.lines, screen.colours, strict=True) if text}
+        assert {("-", "red"), ("+", "green")} <= signs, (line, screen.lines)
+
+
 def type_line(terminal: TypingTerminal, line: str, block: Block) -> None:
     """The line ends as its block promises."""
     if re.match(r"bcs logs [^#]* -f\b", line):
@@ -281,10 +247,14 @@ def type_line(terminal: TypingTerminal, line: str, block: Block) -> None:
     expected = int(said[1]) if said else 1 if line.startswith("bcs diff") else 0
     assert code == expected, (block.file, line, shown)
     assert "Traceback" not in shown, (line, shown)
-    if TABLE_OF.match(line):
-        assert max(map(len, shown.splitlines()[1:])) <= WIDE, (line, shown)
-        _, narrow = terminal.run(f"stty cols {NARROW}; {line.partition('#')[0]}; stty cols {WIDE}")
-        assert max(map(len, narrow.splitlines()[1:])) <= NARROW, (line, narrow)
+    checked(terminal, line)
+    if READS.match(line):
+        usual = terminal.columns
+        for other in {NARROW, WIDE} - {usual}:
+            terminal.resize(other)
+            assert terminal.run(line)[0] == expected, line
+            checked(terminal, line)
+            terminal.resize(usual)
     if line.startswith("curl") and block.file == "README.md":
         assert "\nweb v1 taskgroup 0 on " in shown, shown
     elif line.startswith("curl"):

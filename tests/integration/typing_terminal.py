@@ -16,11 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from tests.screens import Shown, shown
 from tests.waiting import wait_for
 
 T = TypeVar("T")
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
 PROMPT = re.compile(r"<ready (\d+)>")
+RAW_PROMPT = re.compile(rb"(\(\S+\) )?" + PROMPT.pattern.encode())
+"""With the name of the environment that `activate` puts before it."""
 
 
 def _in_terminal() -> None:
@@ -35,6 +38,7 @@ class TypingTerminal:
 
     def __init__(self, folder: Path, environment: dict[str, str], columns: int) -> None:
         self._ours, theirs = pty.openpty()
+        self.columns = columns
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
         self._process = subprocess.Popen(
             ["bash", "--norc", "--noprofile", "-i"],
@@ -47,12 +51,12 @@ class TypingTerminal:
             preexec_fn=_in_terminal,
         )
         os.close(theirs)
-        self._shown = ""
+        self._shown, self._raw = "", b""
         self._prompt(60)
 
     def type(self, line: str) -> None:
         """Types a line, and does not wait for what it does."""
-        self._shown = ""
+        self._shown, self._raw = "", b""
         os.write(self._ours, f"{line}\n".encode())
 
     def run(self, line: str, seconds: float = 180) -> tuple[int, str]:
@@ -63,6 +67,17 @@ class TypingTerminal:
     def ended(self, seconds: float = 180) -> tuple[int, str]:
         """Exit code and output of the line that was typed last, when the shell shows its prompt again."""
         return self._prompt(seconds)
+
+    def resize(self, columns: int) -> None:
+        """By a command: a shell that waits at its prompt would show the prompt once more."""
+        assert self.run(f"stty cols {columns}")[0] == 0
+        self.columns = columns
+
+    def screen(self, columns: int = 0) -> Shown:
+        """What the line that was typed last shows on an empty screen, without the line itself and the prompt.
+        `columns`: those of a screen of another width; 0 = of this terminal."""
+        _, _, output = self._raw.partition(b"\r\n")
+        return shown(RAW_PROMPT.split(output)[0], columns or self.columns)
 
     def until(self, text: str, seconds: float = 120) -> str:
         """What is shown up to this text."""
@@ -95,5 +110,7 @@ class TypingTerminal:
             left = deadline - time.monotonic()
             assert left > 0, f"waited {seconds} s in vain for {what}:\n{self._shown[-3000:]}"
             if select.select([self._ours], [], [], left)[0]:
-                self._shown += CONTROL.sub("", os.read(self._ours, 65536).decode(errors="replace"))
+                received = os.read(self._ours, 65536)
+                self._raw += received
+                self._shown += CONTROL.sub("", received.decode(errors="replace"))
         return found
