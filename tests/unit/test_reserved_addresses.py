@@ -18,6 +18,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.wire.problems import Problems
+from offers.rules.constraints import found_anywhere
 from store.records import Version
 from store.records.definition import ReservedAddress
 from tests.unit.api_support import CoreGateway, make_offer
@@ -62,7 +63,13 @@ def test_a_document_becomes_addresses_by_taskgroup_and_a_limit() -> None:
     version = version_of(lobby())
     assert version.egress_limit == 200
     assert version.reserved == (
-        ReservedAddress(index=0, addresses=("10.20.0.11",), attribute="InnerIP", patterns=("10.10.1.4", "10.10.1.5")),
+        # As in the original, a word is found anywhere in the value, and a glob is compared with the whole value.
+        ReservedAddress(
+            index=0,
+            addresses=("10.20.0.11",),
+            attribute="InnerIP",
+            patterns=(found_anywhere("10.10.1.4"), found_anywhere("10.10.1.5")),
+        ),
         ReservedAddress(index=1, addresses=("10.20.0.12",), attribute="hostname", patterns=("rack7-*",)),
     )
     assert version_of(json.loads(version.raw)) == version
