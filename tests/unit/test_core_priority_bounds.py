@@ -9,6 +9,7 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, managed, plans, policies, requests
 from bcs_scheduler.core.options import CoreOptions
+from offers.policy.hierarchy import partition_of
 from store.records import (
     GROUP_ANNOTATION,
     Daemonset,
@@ -22,6 +23,7 @@ from store.records import (
     Version,
 )
 from tests.unit.lab import Lab, version
+from tests.unit.policy_options import POLICIES
 
 ONLINE = PriorityClass(name="online", value=100)
 
@@ -122,6 +124,32 @@ def test_the_lesser_of_namespace_and_queue_counts_and_the_settings_without_both(
     lab = Lab(CoreOptions(strict=True), max_priority=9)
     assert not tried(lab, requests.CreateApplication(version=numbered(9)))
     assert lab.ask(requests.CreateApplication(version=numbered(10))).error == "invalid"
+
+
+_FENCED: dict[str, Any] = {
+    "queues": [{"name": "team", "properties": {"priority.policy": "fence", "priority.offset": 100}}],
+    "placementrules": [{"name": "tag", "value": "namespace"}],
+}
+TREES = {**POLICIES, "fenced": {"hierarchy": partition_of(_FENCED, ("cpus", "mem"))}}
+
+
+@pytest.mark.parametrize("queue", ["", "team"])
+@pytest.mark.parametrize("policy", TREES)
+def test_the_bound_holds_under_every_policy_and_in_every_queue(policy: str, queue: str) -> None:
+    """A tree of queues has no bounds of its own (docs/decisions/0094-greatest-priorities.md)."""
+    lab = Lab(CoreOptions(strict=True, session_period=0.1, **TREES[policy]), max_priority=0)
+    if policy != "fenced":
+        lab.ask(requests.PutQueue(queue=Queue(name="team")))
+    lab.offer()
+    give(lab, queue=queue)
+    assert lab.ask(requests.CreateApplication(version=numbered(1))).error == "invalid"
+    give(lab, queue=queue, max_priority=5)
+    assert lab.ask(requests.CreateApplication(version=numbered(6))).error == "invalid"
+    assert not lab.ask(requests.CreateApplication(version=numbered(5))).error
+    lab.wait(1.0)
+    said = lab.ask(requests.UpdateApplication(version=numbered(6), on_conflict="supersede"))
+    assert said.error == "invalid" and "the greatest priority of namespace default is 5" in said.message
+    assert "bcs set namespace default --max-priority 6" in said.message
 
 
 def test_the_default_class_is_for_every_namespace_and_critical_classes_for_those_that_name_them() -> None:
