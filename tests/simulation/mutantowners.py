@@ -102,6 +102,11 @@ def drain_at_any_price(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(drains, "blocker", lambda state, group: "")
 
 
+def move_without_stand_ins(patch: pytest.MonkeyPatch) -> None:
+    """The taskgroups of a deployment that may only surge have no replacement elsewhere, so no drain can end them."""
+    patch.setattr(stand_ins.StandIns, "before_end", lambda *words: "")
+
+
 def keep_stand_ins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stand_ins.StandIns, "end_unneeded", lambda *words: None)
 

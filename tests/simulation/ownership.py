@@ -3,14 +3,14 @@
 I20  rolling updates keep their bounds: by their own act never fewer ready, never more there; at their end all serve
 I21  at most one taskgroup of a daemonset per agent
 I22  endpoints say what the taskgroups say, after every turn
-I23  drains keep the bounds of whose taskgroups they move
+I23  drains keep the bounds of whose taskgroups they move; of a deployment that may surge, a stand-in is ready first
 I24  the event log has no gap and no repetition, and what it told stays
 I25  an application has an owner that knows it, and a deployment has its application
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import TypeVar
 
 from store.base import Change
@@ -19,6 +19,8 @@ from store.records import (
     Deployment,
     Endpoint,
     EventLog,
+    Namespace,
+    Quota,
     Record,
     Service,
     TaskGroup,
@@ -174,6 +176,8 @@ class Ownership:
             left = sum(1 for g in members if counted(g))
             if left < wanted - bound:
                 raise Violation("I23", f"a drain leaves {left} of {wanted} of {application.key} ready", group.id)
+            if isinstance(owner, Deployment) and not application.rolling and not is_limited(after, owner.namespace):
+                _has_stand_ins(owner, application, group, members, moves)
 
     @staticmethod
     def _stand_ins_keep_bounds(unit: Unit, after: Records) -> None:
@@ -313,3 +317,24 @@ def _weight(service: Service, group: TaskGroup, records: Records) -> int:
 
 def _of(records: Records, kind: type[R]) -> list[R]:
     return [record for record in records.values() if isinstance(record, kind)]
+
+
+def is_limited(records: Records, namespace: str) -> bool:
+    """True if the namespace has a quota, which may have no room for a stand-in."""
+    settings = records.get(("namespace", namespace))
+    return isinstance(settings, Namespace) and settings.quota != Quota()
+
+
+def _has_stand_ins(
+    owner: Deployment, application: Application, moved: TaskGroup, members: list[TaskGroup], moves: Container[str]
+) -> None:
+    """I23: a drain begins a move. `members`: the taskgroups of the application; `moves`: the ids of those that the same
+    unit moves."""
+    strategy = owner.strategy
+    surges = strategy.max_surge > 0 and (strategy.order == "CreateFirst" or strategy.max_unavailable < 1)
+    if owner.status != "Running" or not surges or moved.index >= owner.instances:
+        return
+    wanted = max(1, application.instances - owner.instances)
+    present = sum(is_ready(g) or g.id in moves for g in members if g.index >= owner.instances)
+    if present < wanted:
+        raise Violation("I23", f"{moved.id} is moved while {present} of {wanted} stand-ins are ready", moved.id)

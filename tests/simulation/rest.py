@@ -18,7 +18,6 @@ from store.records import (
     Application,
     Daemonset,
     Deployment,
-    Namespace,
     Record,
     Revision,
     TaskGroup,
@@ -27,6 +26,7 @@ from store.records import (
 from tests.simulation.agents import Agent
 from tests.simulation.mesos import Master
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection
+from tests.simulation.ownership import is_limited
 from tests.simulation.readiness import is_ready, ready
 from tests.simulation.users import setting_of
 from transactions.kinds.update import same_definition
@@ -195,7 +195,7 @@ class Rest:
         bound = owner.strategy.max_unavailable if isinstance(owner, Deployment) else 1
         if application.type == "daemonset" or application.rolling:
             return False
-        if not bound and self._is_limited(application.namespace):
+        if not bound and is_limited(self._durable, application.namespace):
             return False  # the quota may have no room for a stand-in
         counts = is_ready if application.deployment else ready
         wanted = owner.instances if isinstance(owner, Deployment) else application.instances
@@ -210,10 +210,6 @@ class Rest:
             agent.id != group.agent_id and self._fits(version, agent, alone)
             for agent in self._master.registered.values()
         )
-
-    def _is_limited(self, namespace: str) -> bool:
-        settings = self._durable.get(("namespace", namespace))
-        return isinstance(settings, Namespace) and settings.quota is not None
 
     def _all(self, kind: type[R]) -> list[R]:
         return [record for record in self._durable.values() if isinstance(record, kind)]
