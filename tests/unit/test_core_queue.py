@@ -57,6 +57,23 @@ def test_without_a_running_operation_a_request_begins_at_once() -> None:
     assert known(lab, reply).status in ("INIT", "FINISH")
 
 
+def test_a_request_that_cannot_be_checked_when_its_turn_comes_waits_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was accepted, so an error of the scheduler must not end it."""
+    lab = launching(options=CoreOptions())
+    reply = scale(lab, 4)
+    with monkeypatch.context() as patch:
+        patch.setattr(next(part for part in lab.core.parts if part.name == "quotas"), "_derive", lambda: 1 / 0)
+        lab.core.turn_context.unsound["quotas"] = None
+        lab.offer()
+        for group in lab.groups:
+            lab.report(group, "RUNNING")
+        lab.wait(30.0)
+        assert not lab.core.state.active_of(KEY) and waiting(lab) == [reply.data["transactionID"]]
+    lab.wait(120.0)
+    assert not waiting(lab)
+    assert known(lab, reply).status in ("INIT", "FINISH") and lab.application.instances == 4
+
+
 def test_requests_wait_and_begin_one_after_the_other() -> None:
     lab = launching()
     first, second = scale(lab, 5), update(lab, 4, **BETTER)

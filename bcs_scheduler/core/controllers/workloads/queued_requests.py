@@ -34,6 +34,8 @@ class QueuedRequests:
         self._targets: dict[str, Target] = {}
         """Objects that requests wait for, by kind and key."""
         self._work = WorkQueue()
+        self._unchecked = False
+        """The first request of the present object waits on, because it cannot be checked now."""
 
     def recover(self) -> None:
         """Takes up all requests that wait; the first turn looks at their objects."""
@@ -95,12 +97,13 @@ class QueuedRequests:
             self._work.put(name, self._turn.now + RETRY)
 
     def _serve(self, name: str) -> None:
-        target = self._targets[name]
+        target, self._unchecked = self._targets[name], False
         while self._look(target):
             pass
         waiting = self._turn.state.queued_of(target.kind, target.key).values()
         if waiting:
-            self._work.put(name, min(transaction.deadline for transaction in waiting))
+            again = [self._turn.now + RETRY] if self._unchecked else []
+            self._work.put(name, min(again + [transaction.deadline for transaction in waiting]))
         else:
             self._work.forget(name)
             del self._targets[name]
@@ -123,7 +126,7 @@ class QueuedRequests:
         if failure is not None:
             return self._end(head, "FAIL", failure.message)
         turn.cut()
-        return True
+        return not self._unchecked
 
     def _begin(self, head: Transaction) -> None:
         """The request is checked again: much may have changed since it was accepted."""
@@ -135,6 +138,9 @@ class QueuedRequests:
             turn.fits()
         except (Refused, *UNFIT) as refused:
             turn.uow.rollback()
+            if isinstance(refused, Refused) and refused.reason == "unavailable":
+                self._unchecked = True
+                return
             words = refused.message if isinstance(refused, Refused) else str(refused)
             base.end(turn.context, head, "FAIL", f"refused when its turn came: {words}", 0)
             return
