@@ -104,7 +104,9 @@ def taken(command: str) -> None:
     known = {flag for parameter in group.params for flag in (*parameter.opts, *parameter.secondary_opts)}
     before = words[: words.index("--")] if "--" in words else words
     given = [word.partition("=")[0] for word in before if re.match(r"--?[a-z]", word)]
-    unknown = [word for word in given if word not in known and word != "--help"]
+    long = [word for word in given if word.startswith("--")]
+    short = [f"-{letter}" for word in given if not word.startswith("--") for letter in word[1:]]  # -it is -i and -t
+    unknown = [word for word in (*long, *short) if word not in known and word != "--help"]
     if unknown:
         raise click.NoSuchOption(unknown[0], ctx=ctx)
 
