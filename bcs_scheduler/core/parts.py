@@ -37,10 +37,6 @@ RESTS = Failure("resting", "the part rests", "the part rests")
 T = TypeVar("T")
 
 
-def _nothing(changed: Sequence[Change]) -> None:
-    """Stands for `notice` of parts that follow no records."""
-
-
 class Part:
     """One part. `name`: in logs and metrics."""
 
@@ -49,12 +45,13 @@ class Part:
         turn: TurnContext,
         name: str,
         derive: Callable[[], None],
-        notice: Callable[[Sequence[Change]], None] = _nothing,
+        notice: Callable[[Sequence[Change]], None] | None = None,
         next_timer: Callable[[], float | None] = lambda: None,
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         """`derive`: drops the data and derives it from the records. `notice`, `next_timer`: as in
-        core.controllers.controller. `busy`: True if the part could continue right now."""
+        core.controllers.controller; None: the part is not told of changes. `busy`: True if the part could continue
+        right now."""
         self.name = name
         self._turn = turn
         self._derive, self._notice, self._next_timer, self._busy = derive, notice, next_timer, busy
@@ -101,7 +98,10 @@ class Part:
 
     def notice(self, changed: Sequence[Change]) -> None:
         """Passes on changed records. A part that rests gets them one by one, so that one object delays no other."""
-        if not self._resting or self._notice is _nothing:
+        if self._notice is None:
+            self.mend()
+            return
+        if not self._resting:
             self.call("notice", partial(self._notice, changed))
             return
         failures = 0

@@ -181,7 +181,7 @@ def test_the_life_has_every_step_of_every_part() -> None:
     core = begun().core
     for part in core.parts:
         known = {step for name, step in STEPS if name == part.name}
-        assert "notice" in known
+        assert "notice" in known or part._notice is None
         assert "recover" in known or part is core._offers, "the offers begin with the engine"
         assert not isinstance(part, ControllerPart) or "tick" in known or part is core._endpoints
     assert {("engine", "settle"), ("offers", "place"), ("offers", "tick"), ("services", "flush")} <= set(STEPS)
@@ -519,8 +519,8 @@ def test_a_part_is_made_anew_a_while_after_an_error_of_one_object(monkeypatch: p
         faults.called.clear()
         assert lab.members() == 3
         failed.clear()
-        lab.wait(2000.0)
-        assert 4 <= len(failed) <= 10
+        lab.wait(700.0)
+        assert 4 <= len(failed) <= 8
         assert 4 <= faults.called["services", "recover"] <= len(failed)
         assert lab.members() == 3, "the others stay"
     lab.wait(LONGEST_RETRY)
