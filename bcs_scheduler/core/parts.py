@@ -50,7 +50,7 @@ class Part:
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         """`derive`: drops the data and derives it from the records. `notice`, `next_timer`: as in
-        core.controllers.controller; None: the part is not told of changes. `busy`: True if the part could continue
+        core.controllers.controller; None: the part follows no changes. `busy`: True if the part could continue
         right now."""
         self.name = name
         self._turn = turn
