@@ -41,9 +41,9 @@ def _mesos(mesos: MesosSettings) -> Iterator[Broken]:
 
 
 def _store(store: StoreSettings) -> Iterator[Broken]:
-    yield from _login("store", store)
-    if store.user and not store.url.startswith("zk://"):
+    if store.user and store.password_file and not store.url.startswith("zk://"):
         yield "store.user", "is only valid with ZooKeeper (zk://...)"
+    yield from _login("store", store)
 
 
 def _services(services: ServiceSettings) -> Iterator[Broken]:

@@ -18,8 +18,12 @@ WAY = re.compile(
     r"; (?:or )?(?:wait|resume|cancel|delete|scale|update|use|change|reschedule|drain|uncordon)\b(?! with)"
 )
 """The form in which messages of the core name a way on."""
-ELSEWHERE = ("bcs_scheduler/cli/commands/shipped.py", "bcs_scheduler/cli/habits/", "bcs_scheduler/demo/")
-"""Texts about files that come with the program, and about words of other command lines: they name no object."""
+ELSEWHERE = (
+    "bcs_scheduler/cli/commands/shipped.py", "bcs_scheduler/cli/documents/loading.py", "bcs_scheduler/cli/habits/",
+    "bcs_scheduler/demo/",
+)  # fmt: skip
+"""Texts about files that come with the program, about kinds that no document makes, and about words of other command
+lines: they name no object."""
 STATEMENTS = {
     "wait for answers, or delete commands",
     "wait for the end",
