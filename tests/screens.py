@@ -15,7 +15,7 @@ GAP = 2
 TITLE = re.compile(r"[A-Z*][A-Z0-9 /%_-]*[A-Z0-9%]|[A-Z]")
 BETWEEN = re.compile(r" {2,}")
 CUT_NUMBER = re.compile(r"\d…")
-CONTROL = re.compile(r"\[\d*(;\d+)*m|\[\d*[A-HJK]\b")
+CONTROL = re.compile(r"\[\d+(;\d+)*m|\[\d+[A-HJK]\b")
 """A sequence whose escape character is lost."""
 COLOURS = {"default", "red", "green", "brown", "cyan", "magenta", "blue"}
 """Those of CODES in cli/output/terminal.py, by the names of pyte. Brown is yellow."""
