@@ -109,10 +109,13 @@ SAMPLES: dict[str, Callable[[], dict[str, Any]]] = {
 class Bcs:
     def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path) -> None:
         self._capsys, self._folder = capsys, folder
+        self.said = ""
+        """Standard error of the last command."""
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         found = run(arguments)
         captured = self._capsys.readouterr()
+        self.said = captured.err
         assert found == code, captured.out + captured.err
         return captured.out
 
@@ -329,3 +332,25 @@ def test_objects_that_cannot_be_applied_are_refused_once(bcs: Bcs, gateway: Core
 def test_objects_without_a_kind_are_counted(bcs: Bcs) -> None:
     said = bcs.refused("apply", "-f", bcs.file([{"metadata": {"name": "web"}}] * 50))
     assert said.count("kind: is missing in 50 objects") == 1 and len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("kind", [["a"], {"a": "b"}, 5])
+def test_a_kind_that_is_no_text_is_named_with_its_file(bcs: Bcs, kind: object) -> None:
+    said = bcs.refused("apply", "-f", bcs.file({"kind": kind, "metadata": {"name": "web"}}))
+    assert "kind" in said and "defect" not in said
+
+
+def test_one_taskgroup_is_one_object(bcs: Bcs, gateway: CoreGateway) -> None:
+    created(bcs, gateway, "applications")
+    assert bcs("get", "pod", "web-0", "-o", "jsonpath={.metadata.name}").strip() == "web-0"
+    assert isinstance(yaml.safe_load(bcs("get", "pod", "web-0", "-o", "yaml")), dict)
+    assert len(yaml.safe_load(bcs("get", "pod", "web", "-o", "yaml"))) == 2
+
+
+def test_a_label_that_the_template_hides_is_a_warning(bcs: Bcs, gateway: CoreGateway) -> None:
+    created(bcs, gateway, "applications")
+    made = yaml.safe_load(bcs("get", "application", "web", "-o", "yaml"))
+    made["metadata"]["labels"] = {"app": "other"}
+    made["spec"]["template"].setdefault("metadata", {})["labels"] = {"app": "web"}
+    bcs("apply", "-f", bcs.file(made))
+    assert bcs.said.count("$.metadata.labels.app: has no effect") == 1

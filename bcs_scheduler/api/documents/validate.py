@@ -64,6 +64,7 @@ def read_application(
         problems.add("$.spec.instance", "is required: how many taskgroups the application has")
     check_least(document.spec.instance, least, problems)
     check_application(document, default_executor, problems, present)
+    _check_label_twice(document, problems)
     if problems:
         raise invalid(problems.listed())
     return document
@@ -92,6 +93,15 @@ def check_application(
         problems.add(member(POD, "executor"), f'is "{pod.executor}", but $.executor says "{document.executor}"')
     check_executor(pod, pod.executor or document.executor, default_executor, POD, problems)
     check_addresses(document, run_by_mesos(pod, pod.executor or document.executor, default_executor), problems)
+
+
+def _check_label_twice(document: ApplicationDocument, problems: Problems) -> None:
+    """An application has the labels of both places (`convert.to_version`)."""
+    template = document.spec.template.metadata.labels
+    for key, value in document.metadata.labels.items():
+        if template.get(key, value) != value:
+            at = member("$.spec.template.metadata.labels", key)
+            problems.warn(member("$.metadata.labels", key), f'has no effect: {at} is "{template[key]}"')
 
 
 def check_least(instances: int | None, least: int, problems: Problems) -> None:

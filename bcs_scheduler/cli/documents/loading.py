@@ -123,8 +123,9 @@ def _made_by_the_scheduler(body: Any) -> tuple[str, str] | None:
     """Kind and reason of an object that `bcs get` prints and that cannot be applied; None for all others."""
     if not isinstance(body, dict):
         return None
-    if body.get("kind") in MADE_KINDS and "metadata" in body:
-        return MADE_KINDS[body["kind"]]
+    kind = body.get("kind")
+    if isinstance(kind, str) and kind in MADE_KINDS and "metadata" in body:
+        return MADE_KINDS[kind]
     return next(((kind, why) for kind, (keys, why) in PRINTED.items() if keys <= body.keys()), None)
 
 

@@ -121,7 +121,9 @@ def test_a_word_for_agents_alone_is_no_agent(agents: StandIn, bcs: Any) -> None:
     assert not [request for request in agents.seen if request.method != "GET"]
 
 
-@pytest.mark.parametrize("mark", ["gpu=yes:NoExecute", "gpu:PreferNoSchedule", "gpu:NoExecute-"])
+@pytest.mark.parametrize(
+    "mark", ["gpu=yes:NoExecute", "gpu:PreferNoSchedule", "gpu:NoExecute-", "gpu=yes:NoSchedul", "gpu=yes:Foo"]
+)
 def test_other_effects_of_taints_are_refused(agents: StandIn, bcs: Any, mark: str) -> None:
     result = bcs("taint", "nodes", "host-1", mark)
     assert result.code == 2 and "NoSchedule" in result.err

@@ -77,6 +77,20 @@ def test_labels_are_set_and_removed(stored: StandIn, bcs: Any) -> None:
     assert bcs("label", "app/web").code == bcs("label", "tier=front").code == 2
 
 
+def test_labels_of_the_template_of_an_application_follow(server: StandIn, bcs: Any) -> None:
+    """An application has the labels of both places, and those of the template count."""
+    spec = {"template": {"metadata": {"labels": {"app": "web", "own": "1"}}, "spec": {"containers": [{"name": "c"}]}}}
+    server.on("GET", "/definition/application/defaultGroup/web", ok({**STORED, "spec": spec}))
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("PUT", APPS, ok(ACCEPTED))
+    assert bcs("label", "app/web", "app=other", "tier=front", "--overwrite").code == 0
+    body = sent(server)
+    assert body["metadata"]["labels"] == {"app": "other", "tier": "front"}
+    assert body["spec"]["template"]["metadata"]["labels"] == {"app": "other", "own": "1"}
+    assert bcs("label", "app/web", "app-").code == 0
+    assert sent(server)["spec"]["template"]["metadata"]["labels"] == {"own": "1"}
+
+
 def test_marks_of_hidden_passwords_are_sent_back_and_stand_for_the_stored_ones(server: StandIn, bcs: Any) -> None:
     spec = {"template": {"spec": {"containers": [{"name": "c", "imagePullPasswd": "***"}]}}}
     server.on("GET", "/definition/application/defaultGroup/web", ok({**STORED, "spec": spec}))

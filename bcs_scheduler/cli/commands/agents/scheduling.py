@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from bcs_scheduler.cli.client.lookup import AGENT_WORDS, agent_keys
@@ -45,6 +47,8 @@ def _cordoning(name: str, words: str, *, cordoned: bool, done: str, hidden: bool
 EFFECT = "NoSchedule"
 OTHER_EFFECTS = ("PreferNoSchedule", "NoExecute")
 """Effects of taints of Kubernetes: the one that every taint has here, and those that none has."""
+LIKE_AN_EFFECT = re.compile(r"[A-Z][A-Za-z]*")
+"""The part of a value behind a colon that is meant as an effect, perhaps with a typing error: not a port or a path."""
 CORDON = "Place no new taskgroups on agents. Running taskgroups are not affected."
 UNCORDON = "Place taskgroups on agents again, and end a drain."
 cordon = _cordoning("cordon", CORDON, cordoned=True, done="cordoned")
@@ -91,7 +95,7 @@ def _without_effect(mark: str) -> str:
     effect of kubectl."""
     minus = "-" if mark.endswith("-") else ""
     taint, colon, effect = mark.removesuffix("-").rpartition(":")
-    if colon and effect in OTHER_EFFECTS:
+    if colon and (effect in OTHER_EFFECTS or (effect != EFFECT and LIKE_AN_EFFECT.fullmatch(effect))):
         raise UsageError(f"{mark!r}: a taint keeps new taskgroups away (NoSchedule); there is no effect {effect}")
     if not colon or effect != EFFECT:
         return mark

@@ -38,6 +38,10 @@ words_argument = click.argument(
 )
 
 
+LABELLED_TWICE = ("application", "process")
+"""Kinds that have the labels of their metadata and those of their template."""
+
+
 def _stored(session: Session, kind: str, name: str) -> Document:
     """The stored document of an object. Raises UsageError for a kind that has none."""
     if kind in COLUMNS and kind not in DOCUMENT_KINDS:
@@ -181,8 +185,18 @@ def label(session: Session, words: tuple[str, ...], overwrite: bool, dry_run: bo
         raise UsageError("give the objects by name: KIND/NAME or KIND NAME")
     for document in stored:
         changes = _labels(document, marks, overwrite)
-        body = merged(document.body, {"metadata": {"labels": changes}})
+        body = merged(document.body, {"metadata": {"labels": changes}, **_labels_of_template(document, changes)})
         _apply(session, body, document.source, dry_run=dry_run, wait=wait)
+
+
+def _labels_of_template(document: Document, changes: Mapping[str, str | None]) -> Json:
+    """A merge patch of the template of an application: its labels count before those of the metadata."""
+    template = (document.body.get("spec") or {}).get("template") or {}
+    present = (template.get("metadata") or {}).get("labels") or {}
+    both = {key: value for key, value in changes.items() if key in present}
+    if not both or document.body.get("kind") not in LABELLED_TWICE:
+        return {}
+    return {"spec": {"template": {"metadata": {"labels": both}}}}
 
 
 def _labels(document: Document, marks: Iterable[str], overwrite: bool) -> dict[str, str | None]:

@@ -138,7 +138,8 @@ def read_taskgroups(session: Session, namespace: str | None, name: str | None, s
     if name and "." in name:
         return find_taskgroup(client, session.namespace, name)
     if name:
-        return find_target(client, session.namespace, name).taskgroups
+        target = find_target(client, session.namespace, name)
+        return target.taskgroups[0] if target.one else target.taskgroups
     return client.taskgroups(namespace, selector=selector)
 
 
