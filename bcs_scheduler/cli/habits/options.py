@@ -44,9 +44,9 @@ def answered(table: Mapping[tuple[str, ...], str]) -> Callable[[Command], Comman
     """Adds hidden options that end the command with the way here. `table`: as `RUN`."""
 
     def add(command: Command) -> Command:
-        for names, way in table.items():
+        for name, way in ((name, way) for names, way in table.items() for name in names):
             command = click.option(
-                *names, expose_value=False, hidden=True, callback=_refusal(names[0], way), help="Not supported."
+                name, expose_value=False, hidden=True, callback=_refusal(name, way), help="Not supported."
             )(command)
         return command
 
@@ -56,6 +56,6 @@ def answered(table: Mapping[tuple[str, ...], str]) -> Callable[[Command], Comman
 def _refusal(name: str, way: str) -> Callable[[click.Context, click.Parameter, str | None], None]:
     def refuse(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
         if value is not None:
-            raise click.UsageError(f"{name} is not an option of `bcs {ctx.info_name}`: {way}")
+            raise click.UsageError(f"{name} is not an option of `{ctx.command_path}`: {way}")
 
     return refuse

@@ -134,5 +134,8 @@ def test_run_takes_options_of_docker_or_names_the_way(server: StandIn, bcs: Any)
     for names, way in RUN.items():
         for name in names:
             refused = bcs("run", name, "80:80", "nginx")
-            assert refused.code == 2 and way.split("`")[1] in " ".join(refused.err.split()), name
+            said = " ".join(refused.err.split())
+            assert refused.code == 2 and way.split("`")[1] in said and f"{name} is not an option of `bcs run`" in said
+    refused = bcs("create", "service", "externalname", "s2", "--external-name", "x.y")
+    assert "--external-name is not an option of `bcs create service`" in refused.err
     assert len(server.requests("POST")) == 1
