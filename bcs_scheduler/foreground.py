@@ -35,18 +35,24 @@ Try, in another terminal:
   bcs get taskgroups
   bcs explain web"""
 ENDS_ALL = """\
-Ctrl-C ends the scheduler, the cluster and all tasks. A second Ctrl-C kills the tasks. Objects stay in {data}: the next
-`bcs-scheduler dev` with this folder starts their taskgroups again. Delete the folder to start without objects."""
+Ctrl-C ends the scheduler, the cluster and all tasks. A second Ctrl-C kills
+the tasks. Objects stay in {data}:
+the next `bcs-scheduler dev` with this folder starts their taskgroups again.
+Delete the folder to start without objects."""
 KEEPS = """\
-Ctrl-C ends the scheduler only: the cluster (process {pid}) and all tasks continue to run. To resume:
+Ctrl-C ends the scheduler only: the cluster (process {pid}) and all tasks
+continue to run. To resume:
   bcs-scheduler dev --keep --data {data}
-Without --keep, the command resumes too, and its Ctrl-C ends the cluster and all tasks."""
+Without --keep, the command resumes too, and its Ctrl-C ends the cluster and
+all tasks."""
 KEPT = """\
 The cluster (process {pid}) continues to run, with {tasks}. To resume:
   bcs-scheduler dev --keep --data {data}
-To end the cluster and all tasks: run the command without --keep, and then press Ctrl-C."""
+To end the cluster and all tasks: run the command without --keep, and then
+press Ctrl-C."""
 ENDS_NOW = """\
-Ending {tasks} with SIGTERM, and with SIGKILL after the grace period. Another Ctrl-C kills the rest at once."""
+Ending {tasks} with SIGTERM, and with SIGKILL after the grace period.
+Another Ctrl-C kills the rest at once."""
 FAILURE = b"\0"
 """Beside the numbers of signals: the process ends by itself."""
 USUAL_API = Settings().api.listen

@@ -184,3 +184,10 @@ def test_names_with_their_kinds_are_deleted(shop: StandIn, bcs: Any) -> None:
     assert bcs("delete", "svc/web", "app/shop").code == 0
     assert deleted(shop) == ["services/web", "applications/shop"]
     assert bcs("delete", "app/shop", "pod/web-0").code == 2
+
+
+@pytest.mark.parametrize("kinds", ["deploy", "deploy,svc", "pods", "cm"])
+def test_a_kind_alone_is_no_name(server: StandIn, bcs: Any, kinds: str) -> None:
+    refused = bcs("delete", kinds)
+    assert refused.code == 2 and f"{kinds}: give names after the kind" in refused.err
+    assert not server.seen

@@ -51,7 +51,9 @@ def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
     for line in left_out:
         session.warn(f"{line}: left out")
     if not documents and not left_out:
-        raise UsageError("no documents found")
+        raise UsageError(
+            f"no documents found in {', '.join('standard input' if file == '-' else file for file in files)}"
+        )
     return in_order(documents)
 
 
@@ -341,6 +343,8 @@ def _named_objects(session: Session, names: tuple[str, ...], files: tuple[str, .
         return
     if names[0].partition("/")[0].lower() in TASKGROUP_WORDS and (len(names) > 1 or "/" in names[0]):
         raise _no_deletion_of_taskgroup(names[-1].rpartition("/")[2])
+    if len(names) == 1 and all(part.lower() in DELETABLE or part.lower() in ALIASES for part in names[0].split(",")):
+        raise UsageError(f"{names[0]}: give names after the kind, -l SELECTOR or --all")
     kind = _kind_of(session, names[0]) if len(names) > 1 else None
     for word in names[1:] if kind else names:
         head, slash, name = word.partition("/")
