@@ -402,7 +402,7 @@ OF_SESSIONS = (
         "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(4, 44)
     ),
     Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(4, 44)),
-    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(47, 87)),
+    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(96, 136)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""
 
