@@ -72,13 +72,17 @@ class UnitOfWork:
         """Stores the record, replacing one of the same key, and returns it. An equal record is no change. Raises
         RecordUnreadable if the store has an unreadable record of this key."""
         kind, key = record.kind, record.key
-        if self.state.unreadable and (kind, key) in self.state.unreadable:
-            raise RecordUnreadable(f"{kind} {key} is stored and cannot be read: {self.state.unreadable[kind, key]}")
+        self.check_readable(kind, key)
         before = self.state.get(kind, key)
         if before == record:
             return record
         self.overwrite(kind, key, before, record)
         return record
+
+    def check_readable(self, kind: str, key: str) -> None:
+        """Raises RecordUnreadable if the store has an unreadable record of this key, which is not missing then."""
+        if self.state.unreadable and (kind, key) in self.state.unreadable:
+            raise RecordUnreadable(f"{kind} {key} is stored and cannot be read: {self.state.unreadable[kind, key]}")
 
     def overwrite(self, kind: str, key: str, before: Record | None, record: Record, bound: int = 0) -> None:
         """Like `put`, but the caller passes the previous record and guarantees that the new one differs. `bound`: see

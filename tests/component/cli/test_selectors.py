@@ -190,4 +190,4 @@ def test_names_with_their_kinds_are_deleted(shop: StandIn, bcs: Any) -> None:
 def test_a_kind_alone_is_no_name(server: StandIn, bcs: Any, kinds: str) -> None:
     refused = bcs("delete", kinds)
     assert refused.code == 2 and f"{kinds}: give names after the kind" in refused.err
-    assert not server.seen
+    assert [request.path.rpartition("/")[0] for request in server.requests("DELETE")] == [APPS]

@@ -13,7 +13,7 @@ from bcs_scheduler.cli.commands.planning.together import Planned, planned_togeth
 from bcs_scheduler.cli.documents.document import CUSTOM, KINDS, Document, in_order
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
-from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
+from bcs_scheduler.cli.errors import CliError, NotFound, Unreachable, UsageError
 from bcs_scheduler.cli.habits.arguments import joined, owner_argument
 from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES
@@ -290,7 +290,12 @@ def delete(
         session.err.print(f"{counted(len(found), 'object')} to delete{': ' if found else ''}{listed}")
     else:
         found = list(_named_objects(session, names, files))
-    _delete(session, found, force=force, dry_run=dry_run, wait=wait)
+    try:
+        _delete(session, found, force=force, dry_run=dry_run, wait=wait)
+    except NotFound:
+        if len(names) == 1 and all(part.lower() in (*DELETABLE, *ALIASES) for part in names[0].split(",")):
+            raise UsageError(f"{names[0]}: give names after the kind, -l SELECTOR or --all") from None
+        raise
 
 
 def _delete(session: Session, found: list[Named], *, force: bool, dry_run: bool, wait: bool) -> None:
@@ -343,8 +348,6 @@ def _named_objects(session: Session, names: tuple[str, ...], files: tuple[str, .
         return
     if names[0].partition("/")[0].lower() in TASKGROUP_WORDS and (len(names) > 1 or "/" in names[0]):
         raise _no_deletion_of_taskgroup(names[-1].rpartition("/")[2])
-    if len(names) == 1 and all(part.lower() in DELETABLE or part.lower() in ALIASES for part in names[0].split(",")):
-        raise UsageError(f"{names[0]}: give names after the kind, -l SELECTOR or --all")
     kind = _kind_of(session, names[0]) if len(names) > 1 else None
     for word in names[1:] if kind else names:
         head, slash, name = word.partition("/")

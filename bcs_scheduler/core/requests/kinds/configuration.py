@@ -36,12 +36,12 @@ def put_secret(turn: TurnContext, command: requests.PutSecret) -> dict[str, Any]
 
 
 def delete_config_map(turn: TurnContext, command: requests.DeleteConfigMap) -> dict[str, Any]:
-    """Removes a configmap. Raises Refused (not_found)."""
+    """Removes a configmap. Raises Refused (not_found), RecordUnreadable."""
     return _delete(turn, turn.state.config_maps.get(object_key(command.namespace, command.name)), "configmap", command)
 
 
 def delete_secret(turn: TurnContext, command: requests.DeleteSecret) -> dict[str, Any]:
-    """Removes a secret. Raises Refused (not_found)."""
+    """Removes a secret. Raises Refused (not_found), RecordUnreadable."""
     return _delete(turn, turn.state.secrets.get(object_key(command.namespace, command.name)), "secret", command)
 
 
@@ -74,7 +74,9 @@ def _delete(
     command: requests.DeleteConfigMap | requests.DeleteSecret,
 ) -> dict[str, Any]:
     if record is None:
-        raise Refused("not_found", f"{kind} {object_key(command.namespace, command.name)} does not exist")
+        key = object_key(command.namespace, command.name)
+        turn.uow.check_readable(kind, key)
+        raise Refused("not_found", f"{kind} {key} does not exist")
     turn.uow.delete(record)
     turn.record_event(kind, record.key, KEPT[kind][2], "running taskgroups keep the values they were launched with")
     return {"namespace": record.namespace, "name": record.name}
