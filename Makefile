@@ -139,7 +139,7 @@ soak: $(READY) mesos
 lint: $(DEV_READY)
 	$(BIN)/ruff check $(ROOMS) conf
 	$(BIN)/ruff format --check $(ROOMS) conf
-	$(BIN)/mypy $(ROOMS)
+	$(BIN)/mypy --cache-dir $(TOOLS_CACHE)/mypy $(ROOMS)
 	$(BIN)/lint-imports --no-cache
 
 format: $(DEV_READY)
