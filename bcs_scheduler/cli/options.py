@@ -239,16 +239,17 @@ field_selector_option = click.option(
     help="Choose objects by fields, such as status.phase!=Running,spec.nodeName=agent-1. The refusal of an unknown "
     "field lists the known ones.",
 )
-file_option = click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    required=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="JSON or YAML file, directory, or - for standard input. May be repeated.",
-)
+DOCUMENTS = "JSON or YAML file, directory, or - for standard input. May be repeated."
+
+
+def files_option(words: str = DOCUMENTS, *, required: bool = False) -> Callable[[Command], Command]:
+    """-f FILE, any number of times, as `files`."""
+    return click.option(
+        "-f", "--filename", "files", multiple=True, required=required, type=click.Path(), metavar="FILE", help=words
+    )
+
+
+file_option = files_option(required=True)
 validate_option = click.option(
     "--validate",
     type=click.Choice(("strict", "warn", "original", "ignore")),

@@ -12,14 +12,12 @@ import pytest
 
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.streams import streaming
-from bcs_scheduler.core.interface.cluster_manager import StatusUpdate
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request, ScaleDeployment
 from tests.component.apiserver import WATCH, Api, Switchboard, paths, serving
 from tests.unit.api_support import CoreGateway, document
 from tests.unit.deployment_support import deployment
 from tests.waiting import wait_for
-from transactions.rules.taskgroups.task_states import TaskState
 
 ALL = "/namespaces/shop/deployments"
 FRONT = f"{ALL}/front"
@@ -67,21 +65,7 @@ def settle(gateway: CoreGateway, rounds: int = 12) -> None:
     """Agents that do what they are told at once: what is to end has ended, everything else runs."""
     for number in range(rounds):
         gateway.offer(2 + number)
-        groups = list(gateway.core.state.taskgroups.values())
-        gateway.feed(
-            *(
-                StatusUpdate(
-                    task_id=task.id,
-                    state=TaskState.KILLED if group.killing_since else TaskState.RUNNING,
-                    agent_id=group.agent_id,
-                    executor_id=group.id,
-                    uuid=b"u",
-                )
-                for group in groups
-                if not group.ended
-                for task in group.tasks
-            )
-        )
+        gateway.obey()
 
 
 def reason(response: Any) -> tuple[int, str]:

@@ -9,13 +9,11 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.original.paths import DRIVER
-from bcs_scheduler.core.interface.cluster_manager import StatusUpdate
 from bcs_scheduler.core.interface.leased import OffersArrived
 from store.records import TaskGroup
 from tests.component.apiserver import Api
 from tests.goanswers import differences, type_of
 from tests.unit.api_support import CoreGateway, make_offer
-from transactions.rules.taskgroups.task_states import TaskState
 
 FOLDER = Path(__file__).parent.parent / "documents"
 PREFIX = DRIVER[1]
@@ -35,20 +33,7 @@ class Agents(CoreGateway):
                 make_offer(i, 8, 8192)._replace(hostname=f"agent-{i}", attributes={"idc": "here"}) for i in (1, 2, 3)
             )
             self.feed(OffersArrived(offers=tuple(offers)))
-            open_groups = [group for group in self.core.state.taskgroups.values() if not group.ended]
-            self.feed(
-                *(
-                    StatusUpdate(
-                        task_id=task.id,
-                        state=TaskState.KILLED if group.killing_since else TaskState.RUNNING,
-                        agent_id=group.agent_id,
-                        executor_id=group.id,
-                        uuid=b"u",
-                    )
-                    for group in open_groups
-                    for task in group.tasks
-                )
-            )
+            self.obey()
 
     def groups(self, key: str) -> list[TaskGroup]:
         return [group for group in self.core.state.groups_of(key).values() if not group.ended]

@@ -73,6 +73,23 @@ class CoreGateway:
     def lead(self) -> None:
         self._role, self._leader = "master", "http://127.0.0.1:1"
 
+    def obey(self) -> None:
+        """Agents that do at once what they are told: what is to end has ended, everything else runs."""
+        self.feed(
+            *(
+                StatusUpdate(
+                    task_id=task.id,
+                    state=TaskState.KILLED if group.killing_since else TaskState.RUNNING,
+                    agent_id=group.agent_id,
+                    executor_id=group.id,
+                    uuid=b"u",
+                )
+                for group in list(self.core.state.taskgroups.values())
+                if not group.ended
+                for task in group.tasks
+            )
+        )
+
     def feed(self, *events: Input, now: float | None = None) -> list[object]:
         """Effects that left. `now`: Unix seconds; None: the time of the clock."""
         with self._lock:

@@ -30,8 +30,7 @@ from transactions import base, groups
 from transactions.base import Context, Periods, Progress, Step, Terms
 from transactions.kinds import daemonset, delete, fill, launch, registry, reschedule, scale, update
 from transactions.kinds.kind import Kind
-from transactions.kinds.registry import kind_of
-from transactions.progress import progress
+from transactions.kinds.registry import kind_of, progress
 
 PROGRAMS = ("bcs_scheduler/executor/", "bcs_scheduler/local/", "bcs_scheduler/mesos/", "bcs_scheduler/cli/")
 """Programs and adapters that know other things of these names, or read answers of the API."""

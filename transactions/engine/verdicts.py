@@ -9,7 +9,7 @@ from store.records import Transaction, TransactionStatus
 from transactions import base, explain
 from transactions.base import Context
 from transactions.engine import self_healing
-from transactions.progress import progress
+from transactions.kinds.registry import progress
 
 
 def end(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from store.records import Transaction, TransactionKind
 from store.state.reader import StateReader
+from transactions.base import Progress
 from transactions.kinds import daemonset, delete, fill, launch, reschedule, scale, update
 from transactions.kinds.kind import Kind
 
@@ -29,3 +30,11 @@ def kind_of(state: StateReader, transaction: Transaction) -> Kind:
     """The object that answers for a transaction. Any thread may ask."""
     found = INNER.get(transaction.type) if transaction.inner else None
     return found or KINDS[transaction.type].form(state, transaction)
+
+
+def progress(state: StateReader, transaction: Transaction) -> Progress:
+    """The progress of an operation: the kind computes that of an active one, which is never stored; the record holds
+    that of an ended one. Any thread may call."""
+    if transaction.active:
+        return kind_of(state, transaction).progress(state, transaction)
+    return Progress(transaction.progress, max(0, transaction.target - transaction.progress))

@@ -34,7 +34,7 @@ from offers.policy.hierarchy.configuration.partition import ROOT
 from store.state import State
 from transactions.base import Slot
 from transactions.engine.engine import Engine
-from transactions.progress import progress
+from transactions.kinds.registry import progress
 from transactions.rules.gangs import Shortage
 
 SLICE = 512

@@ -17,7 +17,7 @@ from store.ids import taskgroup_name
 from store.records import Application, Placeholder, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
 from transactions import explain, text
-from transactions.progress import progress
+from transactions.kinds.registry import progress
 from transactions.rules.application_types import lasting
 from transactions.rules.taskgroups import endings, health, relaunch
 from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished

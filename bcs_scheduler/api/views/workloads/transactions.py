@@ -12,7 +12,7 @@ from bcs_scheduler.wire.times import rfc3339
 from store.records import DeletePayload, ReschedulePayload, RollingPayload, Transaction, TransactionKind
 from store.state.reader import StateReader
 from transactions.base import Progress
-from transactions.progress import progress
+from transactions.kinds.registry import progress
 
 NANOSECOND = 1e-9
 

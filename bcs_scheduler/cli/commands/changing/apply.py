@@ -26,6 +26,7 @@ from bcs_scheduler.cli.options import (
     examples,
     field_selector_option,
     file_option,
+    files_option,
     on_conflict_option,
     validate_option,
 )
@@ -244,15 +245,7 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
     )
 )
 @click.argument("names", nargs=-1, metavar="[KIND] [NAME]... | KIND,… -l SELECTOR", shell_complete=deletable_names)
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="Delete the objects of these documents. May be repeated.",
-)
+@files_option("Delete the objects of these documents. May be repeated.")
 @click.option("-l", "--selector", "labels", default="", metavar="SELECTOR", help="Delete objects with these labels.")
 @field_selector_option
 @click.option("--all", "every", is_flag=True, help="Delete all objects of the kinds in the namespace.")

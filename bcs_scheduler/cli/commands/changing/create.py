@@ -26,6 +26,7 @@ from bcs_scheduler.cli.options import (
     changing_command,
     connection_options,
     examples,
+    files_option,
     pass_session,
     reporting,
     validate_option,
@@ -69,15 +70,7 @@ def _without_kind(command: Command) -> Command:
     epilog=examples("bcs create -f web.yaml", "bcs create deployment web --image nginx --port http:80"),
 )
 @_without_kind
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    multiple=True,
-    type=click.Path(),
-    metavar="FILE",
-    help="JSON or YAML file, directory, or - for standard input. May be repeated.",
-)
+@files_option()
 @validate_option
 @changing_command
 def create(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -> None:
