@@ -126,7 +126,7 @@ class Runtime(PresentRole):
             "end of the process",
             (
                 *((handover.stop,) if handover is not None else ()),
-                lambda: self._step_down("the process stops", GRACE),
+                lambda: self._step_down("the process stops", GRACE, planned=True),
                 *((standby.stop,) if standby is not None else ()),
                 self._store.close,
                 lambda: self._set_role("unknown"),
@@ -293,11 +293,11 @@ class Runtime(PresentRole):
             return None
         return found[-1]
 
-    def _step_down(self, reason: str, grace: float = 0.0) -> None:
+    def _step_down(self, reason: str, grace: float = 0.0, *, planned: bool = False) -> None:
         term, self._term = self._term, None
         if term is None:
             return
-        log.warning("stepping down", epoch=term.epoch, reason=reason)
+        (log.info if planned else log.warning)("stepping down", epoch=term.epoch, reason=reason)
         try:
             self._set_role("slave")
             self._metrics.lead(None)

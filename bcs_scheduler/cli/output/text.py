@@ -135,3 +135,10 @@ def when(value: Any) -> str:
     return (
         f"{local_time(value)} (in {duration(int(at - now))})" if at > now else f"{local_time(value)} ({age(value)} ago)"
     )
+
+
+def wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    """Lines of at most `width` columns; those after the first one are indented by four more."""
+    import textwrap  # takes a millisecond, which few commands need
+
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)

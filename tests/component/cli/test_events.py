@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.kinds.workloads import events
+from bcs_scheduler.cli.output.terminal import Terminal
 from tests.component.cli.standin import APPS, Answer, StandIn, application, ok, taskgroup, transaction
 
 PATH = "/namespaces/defaultGroup/events"
@@ -133,6 +134,21 @@ def test_the_story_is_made_of_events(server: StandIn, bcs: Any) -> None:
     story = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)["story"]
     assert [line["text"] for line in story] == ["begin: LAUNCH of x: launching 2", "placed: on agent0"]
     assert [request.query["owner"] for request in server.seen if request.path == PATH] == ["web"]
+
+
+def test_events_of_a_description_are_wrapped_between_words_in_a_terminal(
+    server: StandIn, bcs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("GET", f"{APPS}/web/taskgroups", ok([]))
+    server.on("GET", "/transactions/defaultGroup", ok([]))
+    words = "replaced by a new version " * 6
+    server.on("GET", PATH, ok([event(1, "TaskGroupEnding", message=words)]))
+    (whole,) = bcs("describe", "app", "web", "--events").out.partition("Events\n")[2].splitlines()
+    monkeypatch.setattr(Terminal, "width", 80)
+    lines = bcs("describe", "app", "web", "--events").out.partition("Events\n")[2].splitlines()
+    assert len(lines) > 2 and max(map(len, lines)) <= 80 and all(line.startswith("      ") for line in lines[1:])
+    assert " ".join(" ".join(lines).split()) == " ".join(whole.split())
 
 
 def test_events_is_a_command_of_its_own(server: StandIn, bcs: Any) -> None:

@@ -9,7 +9,7 @@ from bcs_scheduler.cli.client.lookup import name_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.output.tables import Column, table
-from bcs_scheduler.cli.output.text import local_time, moment, operation
+from bcs_scheduler.cli.output.text import local_time, moment, operation, wrapped
 from bcs_scheduler.cli.session import Session
 from store.keys import nanoseconds_of
 
@@ -98,4 +98,5 @@ def print_events(session: Session, namespace: str, name: str, about: str = "") -
     for line in events_of(session.client, namespace, name):
         shown = name_of(line["kind"], line["about"])
         if not about or about == shown:
-            session.say(f"  {local_time(line['at'])}  {line['kind']}/{shown}  {line['text']}")
+            text = f"{local_time(line['at'])}  {line['kind']}/{shown}  {line['text']}"
+            session.say("\n".join(wrapped(text, session.out.width, "  ")))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from bcs_scheduler.cli.client.lookup import name_of
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.output.text import local_time
+from bcs_scheduler.cli.output.text import local_time, wrapped
 from store.keys import transaction_name
 
 SUBSCRIBED, DISCONNECTED, REMOVED = "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved"
@@ -107,13 +107,13 @@ def lines_of(story: Json, width: int) -> Iterator[str]:
         yield from textwrap.wrap(words, width)
     asked = story["object"]
     for group in story["causes"]:
-        yield from _wrapped(f"{local_time(group['time'])}  {_heading(group)}", width, "")
+        yield from wrapped(f"{local_time(group['time'])}  {_heading(group)}", width, "")
         for event in group["events"]:
             same = (event["kind"], event["name"]) == (asked["kind"], asked["name"])
             about = "" if same else f"{event['kind']}/{name_of(event['kind'], event['name'])}  "
             message = " ".join(str(event["message"]).split())
             time = local_time(event["time"])[11:19]
-            yield from _wrapped(f"{time}  {about}{event['reason']}: {message}", width, "  ")
+            yield from wrapped(f"{time}  {about}{event['reason']}: {message}", width, "  ")
 
 
 def _heading(group: Json) -> str:
@@ -122,7 +122,3 @@ def _heading(group: Json) -> str:
         f"{one['operation'] or 'operation'} {transaction_name(one['id'])}" for one in group["transactions"]
     )
     return TITLES[group["type"]] + cause + (f": {done}" if done else "")
-
-
-def _wrapped(text: str, width: int, indent: str) -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)
