@@ -16,6 +16,7 @@ from store.base import BatchTooLarge, Change, Store, StoreError, Term
 from store.encoding.seal import OPEN_KINDS
 from store.records import Framework, Record
 from store.state import State
+from store.state.replica import Replica
 from store.zookeeper.store import ZooKeeperStore
 from transactions.text import counted
 
@@ -64,8 +65,8 @@ def forget_framework(store: Store, *, force: bool) -> str:
     The mark of time stays: the time of the next leader continues where that of the last one ended.
     """
     with leading(store) as term:
-        records, quarantined = store.load()
-        state = State(records)
+        replica = Replica.of(store.load())
+        state, quarantined = replica.state, list(replica.quarantined.values())
         framework = state.framework
         if not framework.id and obstacle(state, quarantined) is None:
             raise MaintenanceError("no framework id is stored")
@@ -87,7 +88,7 @@ def set_framework(store: Store, identity: str, *, force: bool) -> str:
     if not identity or len(identity) > LONGEST_ID or not identity.isprintable() or " " in identity:
         raise MaintenanceError(f"{identity!r} is not a framework id")
     with leading(store) as term:
-        state = State(store.load().records)
+        state = Replica.of(store.load()).state
         framework = state.framework
         if framework.id and framework.id != identity and not force:
             raise MaintenanceError(f"framework {framework.id} is stored already; --force replaces it")

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from store.base import Change, Followed, Quarantined
-from store.records import Application, Task, TaskGroup, Version
+from store.records import Application, Task, TaskGroup, Transaction, Version
 from store.state import State
 from store.state.replica import Replica
+from store.state.validation import wrong_index
 
 
 @pytest.fixture
@@ -74,3 +75,34 @@ def test_what_cannot_be_decoded_may_be_of_a_kind_of_a_newer_layout() -> None:
     assert set(replica.quarantined) == {("gadget", "g/1")}
     replica.apply(Followed([Change("gadget", "g/1", None)], []))
     assert len(replica) == 0
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "with others"])
+def test_a_record_that_the_indexes_cannot_take_is_quarantined(alone: bool) -> None:
+    replica = Replica()
+    others = [] if alone else [app("first"), transaction(2)]
+    replica.apply(Followed([Change(record.kind, record.key, record) for record in others[:1]], []))
+    bad = transaction(1, created_at=1e306)
+    read = Followed([Change(record.kind, record.key, record) for record in (bad, *others[1:])], [])
+    assert replica.apply(read) == len(read.changes)
+    assert replica.quarantined[bad.kind, bad.key].error.startswith("the indexes cannot take it: OverflowError")
+    assert len(replica) == 1 + len(others)
+    assert {record.key for record in replica.state.records()} == {record.key for record in others}
+    assert replica.state.newest < 1e300 and wrong_index(replica.state, State(replica.state.records())) == "", (
+        "nothing of it is left in the state"
+    )
+    repaired = transaction(1)
+    replica.apply(Followed([Change(bad.kind, bad.key, repaired)], []))
+    assert replica.quarantined == {} and replica.state.transactions[bad.key] == repaired
+
+
+def transaction(number: int, created_at: float = 1.0) -> Transaction:
+    return Transaction(
+        id=f"application-{number}",
+        namespace="ns",
+        application="web",
+        type="LAUNCH",
+        created_at=created_at,
+        due_at=created_at,
+        deadline=created_at,
+    )
