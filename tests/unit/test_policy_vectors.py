@@ -16,6 +16,7 @@ from tests.vectors.reading import PolicyVector, read
 from tests.vectors.running import judge
 
 SPECIFIED = Path(__file__).parents[1] / "vectors" / "policy_vectors.json"
+EVICTIONS = SPECIFIED.with_name("eviction_vectors.json")
 
 
 def run(path: Path, *options: str) -> Result:
@@ -58,6 +59,55 @@ def test_the_scenarios_happen_as_specified() -> None:
     vectors = [vector for vector in read(SPECIFIED) if vector.policy == "scenario"]
     assert [vector.id for vector in vectors] == ["D07", "D16", "D24", "D25"]
     assert [verdict.line for verdict in judge(vectors) if verdict.differences] == []
+
+
+@pytest.mark.parametrize("vector", read(EVICTIONS), ids=lambda vector: vector.id)
+def test_evictions_are_as_specified(vector: PolicyVector) -> None:
+    (verdict,) = judge([vector])
+    assert not verdict.differences, verdict.line
+
+
+@pytest.mark.parametrize(
+    ("identity", "field", "wrong"),
+    [
+        ("E04", "evictions", [4, 0, 1]),
+        ("E04", "evicted", {"B": 3}),
+        ("E04", "running", {"C": 4}),
+        ("E04", "operations", ["bind C/t0 a"]),
+        ("E03", "evictions", [1, 0, 0, 1]),
+        ("E03", "evicted", {}),
+        ("E03", "operations", ["evict A/t3 n for B/t0"]),
+        ("E08", "still_pending", []),
+        ("E22", "placeholders_created", 3),
+        ("E22", "launched", {}),
+        ("E22", "tasks", {"r0": "New"}),
+        ("E22", "surprise", 1),
+    ],
+)
+def test_another_expectation_of_a_series_fails(identity: str, field: str, wrong: Any) -> None:
+    vector = next(one for one in read(EVICTIONS) if one.id == identity)
+    (verdict,) = judge([vector._replace(expect={**vector.expect, field: wrong})])
+    assert verdict.differences and all(line.startswith(f"expect.{field}") for line in verdict.differences)
+
+
+def test_operations_are_in_the_order_of_the_decisions() -> None:
+    """Of the first session of E04, and of the first round of E03."""
+    found = {vector.id: vector for vector in read(EVICTIONS)}
+    kills = [f"evict B/t{number} a for C" for number in (3, 2, 1, 0)]
+    holds = [f"pipeline C/t{number} a" for number in range(4)]
+    sessions = found["E04"]._replace(
+        input={**found["E04"].input, "sessions": 1}, expect={"operations": [*kills, *holds]}
+    )
+    rounds = found["E03"]._replace(
+        input={**found["E03"].input, "sessions": 1}, expect={"operations": ["evict A/t3 n for B/t0"]}
+    )
+    assert [verdict.differences for verdict in judge([sessions, rounds])] == [[], []]
+
+
+def test_an_unknown_step_is_refused() -> None:
+    vector = next(one for one in read(EVICTIONS) if one.id == "E22")
+    (verdict,) = judge([vector._replace(input={**vector.input, "steps": [{"step": "sleep"}]})])
+    assert verdict.differences == ["ValueError: input steps[0]: unknown step sleep"]
 
 
 @pytest.mark.parametrize(

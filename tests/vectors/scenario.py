@@ -7,13 +7,14 @@ from typing import Any
 
 from tests.vectors.comparing import differences
 from tests.vectors.reading import PolicyVector
-from tests.vectors.scenarios import gangs, gate, offers
+from tests.vectors.scenarios import gangs, gate, offers, steps
 
 AREAS: Mapping[str, Callable[[PolicyVector], dict[str, Any]]] = {
     "offers": offers.play,
     "plugin-mode": gate.play,
     "placeholders": gangs.swaps,
     "placeholders/timeout": gangs.timeouts,
+    "placeholders/steps": steps.play,
 }
 """By `area`. An engine returns its findings in the fields of `expect`."""
 

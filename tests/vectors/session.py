@@ -1,4 +1,14 @@
-"""Runs vectors with the policy `session`: translates their input, and compares the decisions of the session."""
+"""Runs vectors with the policy `session`: translates their input, and compares the decisions of the sessions.
+
+`input.sessions` is the number of sessions, 1 without the field; they are `input.period` seconds apart (1). Between two
+sessions launched tasks begin to run, evicted tasks have ended and wait again, and tasks with held room keep the promise
+for the time that `config.session.nominationSeconds` gives. A job with `arrives` N exists from session N on.
+
+`running`, `evictions` and `evicted` of `expect` are of the whole series: the number of tasks that hold room at the end,
+by job; the number of evictions of each session; the number of evictions by job. All other fields are of the last
+session. `operations` are its launches, evictions and held rooms in the order of the decisions; what is held stands
+behind the last launch or eviction in the name of its job.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +20,10 @@ from offers.policy.amounts import greatest_share, thousandths
 from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import UNSCHEDULABLE, Bind, Decisions
-from offers.policy.session.model import Agent, Job, Preference, Queue, Status, Task, Template
+from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Preference, Queue, Status, Task, Template
 from offers.policy.session.session import Session
 from offers.policy.session.snapshot import Snapshot
+from offers.policy.session.state.statements import EVICT
 from offers.rules.terms import Expression
 from tests.vectors.comparing import differences
 from tests.vectors.reading import PolicyVector
@@ -36,12 +47,10 @@ def run(vector: PolicyVector) -> list[str]:
 
 
 def _compare(place: str, vector: PolicyVector, arguments: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
-    policy = policy_from(vector.config, arguments)
-    snapshot = snapshot_of(vector.input)
-    session = Session(snapshot, policy)
-    scores = _scores(session) if "scores" in expected else {}
-    session.run()
-    found = observed(session, session.close())
+    series = Series(vector.input, policy_from(vector.config, arguments))
+    scores = _scores(series.open()) if "scores" in expected else {}
+    for _ in range(vector.input.get("sessions", 1)):
+        found = series.play()
     found["scores"] = scores
     unknown = sorted(set(expected) - set(found))
     lines = [f"{place}.{name}: unknown field" for name in unknown]
@@ -54,6 +63,86 @@ def _compare(place: str, vector: PolicyVector, arguments: Mapping[str, Any], exp
 def _set(name: str, value: Any) -> Any:
     """Kills are compared as a set; everything else as it is."""
     return sorted(value) if name == "evict" else value
+
+
+class Series:
+    """Sessions one after the other."""
+
+    def __init__(self, given: Mapping[str, Any], policy: Policy) -> None:
+        first = snapshot_of(given)
+        self._agents, self._queues, self._policy = first.agents, first.queues, policy
+        self._jobs = dict(first.jobs)
+        self._arrivals = {job["name"]: job.get("arrives", 1) for job in given["jobs"]}
+        self._period, self._now = given.get("period", 1.0), first.now
+        self._evictions: list[int] = []
+        self._evicted: dict[str, int] = {}
+
+    def open(self) -> Session:
+        """The session that comes next."""
+        number = len(self._evictions) + 1
+        there = [job for name, job in self._jobs.items() if self._arrivals[name] <= number]
+        return Session(Snapshot(self._agents, self._queues, there, now=self._now), self._policy)
+
+    def play(self) -> dict[str, Any]:
+        """Holds the next session, and carries out what it decides. Returns what `expect` may name."""
+        session = self.open()
+        session.run()
+        decisions = session.close()
+        found = observed(session, decisions)
+        self._evictions.append(len(decisions.evictions))
+        for eviction in decisions.evictions:
+            self._evicted[eviction.job] = self._evicted.get(eviction.job, 0) + 1
+        self._carry_out(decisions)
+        self._now += self._period
+        running = {name: sum(task.status in HOLDING for task in job.tasks) for name, job in self._jobs.items()}
+        found["running"] = {name: count for name, count in running.items() if count}
+        found["evictions"], found["evicted"] = self._evictions, self._evicted
+        return found
+
+    def _carry_out(self, decisions: Decisions) -> None:
+        launched = {(bind.job, bind.task): bind.agent for bind in decisions.binds}
+        ended = {(eviction.job, eviction.task) for eviction in decisions.evictions}
+        for name, job in self._jobs.items():
+            tasks = []
+            for task in job.tasks:
+                key = (name, task.name)
+                if key in launched:
+                    task = task._replace(status=Status.RUNNING, agent=launched[key], nomination=None)
+                elif key in ended:
+                    task = task._replace(status=Status.PENDING, agent="", nomination=None)
+                elif key in decisions.pipelined:
+                    until = self._now + self._policy.nomination_seconds
+                    task = task._replace(nomination=Nomination(decisions.pipelined[key], until))
+                tasks.append(task)
+            self._jobs[name] = Job(
+                name,
+                job.queue,
+                tuple(tasks),
+                min_available=job.min_available,
+                priority=job.priority,
+                created=job.created,
+                preempts=job.preempts,
+            )
+
+
+def _operations(session: Session, decisions: Decisions) -> list[str]:
+    """The operations of a session as lines."""
+    lines: list[tuple[int, str]] = []
+    latest: dict[str, int] = {}
+    for number, (operation, beneficiary) in enumerate(session.changes.committed):
+        latest[beneficiary.name] = number
+        for position, rank in zip(operation.positions, operation.ranks, strict=True):
+            task = f"{operation.job.name}/{operation.job.job.tasks[position].name}"
+            agent = session.agents.agents[rank].name
+            if operation.kind == EVICT:
+                lines.append((number, f"evict {task} {agent} for {beneficiary.name}"))
+            else:
+                lines.append((number, f"bind {task} {agent}"))
+    end = len(session.changes.committed)
+    lines += [
+        (latest.get(job, end), f"pipeline {job}/{task} {agent}") for (job, task), agent in decisions.pipelined.items()
+    ]
+    return [line for _, line in sorted(lines, key=lambda one: one[0])]
 
 
 def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
@@ -78,6 +167,7 @@ def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
             f"bind {one.job}/{one.task} {one.agent}" if isinstance(one, Bind) else f"overused {one.queue}"
             for one in decisions.sequence
         ],
+        "operations": _operations(session, decisions),
         "launches_sent": len(decisions.binds),
         "count": counts,
         "deserved": {
@@ -106,7 +196,7 @@ def _scores(session: Session) -> dict[str, int]:
 
 def policy_from(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Policy:
     """The policy that the configuration of a vector means."""
-    _known("config", config, ("actions", "tiers", "arguments"))
+    _known("config", config, ("actions", "tiers", "arguments", "session"))
     full = {
         plugin: {f"{name}.weight" if name in WEIGHTS else name: value for name, value in given.items()}
         for plugin, given in arguments.items()
@@ -116,6 +206,7 @@ def policy_from(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Poli
         "tiers": [
             {"plugins": [{"name": name, "arguments": full.get(name, {})} for name in tier]} for tier in config["tiers"]
         ],
+        **({"session": config["session"]} if "session" in config else {}),
     }
     unknown = sorted(set(full) - {name for tier in config["tiers"] for name in tier})
     if unknown:
@@ -125,7 +216,7 @@ def policy_from(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Poli
 
 def snapshot_of(given: Mapping[str, Any]) -> Snapshot:
     """The snapshot that the input of a vector means."""
-    _known("input", given, ("nodes", "queues", "jobs", "now"))
+    _known("input", given, ("nodes", "queues", "jobs", "now", "sessions", "period"))
     return Snapshot(
         [_agent(node) for node in given["nodes"]],
         [_queue(queue) for queue in given["queues"]],
@@ -161,7 +252,8 @@ def _queue(queue: Mapping[str, Any]) -> Queue:
 
 
 def _job(job: Mapping[str, Any]) -> Job:
-    _known("jobs", job, ("name", "queue", "created", "min_available", "priority", "tasks", "critical"))
+    known = ("name", "queue", "created", "arrives", "min_available", "priority", "preempts", "tasks", "critical")
+    _known("jobs", job, known)
     created = job.get("created", 0.0)
     tasks: list[Task] = []
     for entry in job["tasks"]:
@@ -173,6 +265,7 @@ def _job(job: Mapping[str, Any]) -> Job:
         min_available=job.get("min_available", 1),
         priority=job.get("priority", 0),
         created=created,
+        preempts=job.get("preempts", True),
     )
 
 

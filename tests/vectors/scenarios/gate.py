@@ -1,4 +1,8 @@
-"""Plays vectors of the area `plugin-mode`: calls of the gate, with its state after each."""
+"""Plays vectors of the area `plugin-mode`: calls of the gate, with its state after each.
+
+Calls of the launcher are ``prefilter(TASK)``, ``filter(TASK,NODE)`` and ``postbind(TASK)``; calls of the engine are
+``approve(TASK,NODE)`` and ``forget(TASK)``; ``state(TASK,STATE)`` changes the state of a task.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, NamedTuple
 from offers.policy.applications.gate import Answer, PlacementGate
 from tests.vectors.reading import PolicyVector
 
-CALL = re.compile(r"(prefilter|filter|postbind)\((\w+)(?:,(\w+))?\)")
+CALL = re.compile(r"(prefilter|filter|postbind|approve|forget|state)\((\w+)(?:,(\w+))?\)")
 
 
 class Task(NamedTuple):
@@ -38,8 +42,15 @@ def play(vector: PolicyVector) -> dict[str, Any]:
         if match is None:
             raise ValueError(f"input calls: unknown {call}")
         hook, task, node = match[1], tasks[match[2]], match[3]
-        if hook == "postbind":
-            gate.post_launch(task)
+        if hook in ("postbind", "approve", "forget", "state"):
+            if hook == "postbind":
+                gate.post_launch(task)
+            elif hook == "approve":
+                gate.approve(task.id, node)
+            elif hook == "forget":
+                gate.forget(task.id)
+            else:
+                tasks[task.id] = task._replace(state=node)
             found["results"].append("ok")
         else:
             answer: Answer = gate.pre_filter(task) if hook == "prefilter" else gate.filter(task, node)
