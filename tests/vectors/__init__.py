@@ -4,5 +4,6 @@
 
 `policy_vectors.json` is the specification's own set; `eviction_vectors.json` says who is evicted, who is moved and who
 waits, and has a vector for each fault of these rules that was found. One module per value of `policy` (session,
-hierarchical, scenario) translates a vector into a call of the engine and compares what comes out: see `tests.vectors.adapters`.
+hierarchical, scenario) translates a vector into a call of the engine and compares what comes out: see
+`tests.vectors.adapters`.
 """
