@@ -72,7 +72,7 @@ export class MapView {
     const shown = draw(this.context, this.plan, this.view, this.size, this.colours, this);
     this.spent += performance.now() - began;
     this.frames += 1;
-    // Figures for measurements and tests (docs/console.md).
+    // Figures for measurements and tests.
     Object.assign(this.element.dataset, { tiles: this.plan.tiles.length, shown, frames: this.frames, spent: this.spent.toFixed(2), scale: this.view.scale.toFixed(3) });
     if (this.plan.tiles.length && !performance.getEntriesByName("map").length) performance.mark("map");
   }
