@@ -53,6 +53,7 @@ def test_archives_are_found() -> None:
     assert archives(["docs/a.py", "docs/b-1.0.tar.gz", "c.whl"]) == ["c.whl", "docs/b-1.0.tar.gz"]
 
 
+@pytest.mark.rotating
 def test_checks_pass_beside_the_files_of_the_page_of_the_simulator(
     bcs: Any, cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,6 +248,7 @@ def test_what_has_ended_on_an_agent_that_is_gone_is_forgotten() -> None:
     assert lab.application.instances == 1
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 def test_nothing_is_forgotten_that_its_agent_has_not_brought_back_for_a_day() -> None:
     lab = running(2)

@@ -229,6 +229,7 @@ def test_what_a_service_drops_is_told_with_the_kill_while_others_are_compared(wo
     assert doomed not in {member.taskgroup for member in world.core.state.endpoints[f"{SPACE}/front"].members}
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 def test_an_update_of_a_big_deployment_looks_at_what_changes_only(
     world: World, monkeypatch: pytest.MonkeyPatch
