@@ -51,6 +51,7 @@ AdviceCode = Literal[
     "cancel_waiting",
     "delete_by_force",
     "give_up_unreachable",
+    "give_up_by_reschedule",
 ]
 
 
@@ -125,6 +126,7 @@ ADVICE: Mapping[AdviceCode, Advice] = {
     ),
     "delete_by_force": Advice("delete with enforce=1", (DELETE,)),
     "give_up_unreachable": Advice("deleting it with --force (enforce=1) does not wait for them", (DELETE,)),
+    "give_up_by_reschedule": Advice("a reschedule gives one up", ("bcs reschedule {taskgroup}",)),
 }
 """All advice, by code."""
 assert set(ADVICE) == set(get_args(AdviceCode))

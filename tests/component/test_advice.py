@@ -373,6 +373,19 @@ def _(world: World) -> Given:
     return Given(more={"kind": "daemonset", "name": "web"})
 
 
+@situation("give_up_by_reschedule")
+def _(world: World) -> Given:
+    lab = deployed(1, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
+    lost = lab.group_of(0)
+    lab.report(lost, "UNREACHABLE")
+    lab.renew(1, **NEW)
+    lab.run()
+    lab.wait(lab.options.transactions.periods.rolling_down + 1)
+    world.show(lab.core)
+    world.bcs("rollout", "status", "web")
+    return Given(more={"taskgroup": lost.id})
+
+
 # --- others -------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bcs_scheduler.core.interface import requests
-from store.records import ConfigItem, ConfigMap, Strategy
+from store.records import ConfigItem, ConfigMap, Strategy, TaskGroup
 from store.records.definition import Container, Item, Reference, UnreachablePolicy
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, checked, deployed, healthy
 
@@ -93,6 +93,87 @@ def test_an_end_that_does_not_come_suspends() -> None:
     lab.control("resume")
     lab.run()
     assert lab.deployment.status == "Running"
+
+
+def lost_on_its_way(order: str = "CreateFirst") -> tuple[RollingLab, TaskGroup]:
+    """An update of 6 taskgroups, and one of those that are to go, which cannot be ended: its agent is unreachable."""
+    lab = deployed(
+        6,
+        Strategy(max_surge=1, max_unavailable=1, order=order),  # type: ignore[arg-type]
+        unreachable_policy=UnreachablePolicy(replace_after=-1.0),
+    )
+    lab.renew(6, **NEW)
+    lab.until("DELETE")
+    lost = next(g for g in lab.old if g.killing_since)
+    lab.report(lost, "UNREACHABLE")
+    return lab, lost
+
+
+@pytest.mark.parametrize("order", ["CreateFirst", "DeleteFirst"])
+def test_a_step_goes_on_without_those_that_cannot_be_ended(order: str) -> None:
+    """All others are replaced, within the bounds; the update says what is left. When the agent returns it ends."""
+    lab, lost = lost_on_its_way(order)
+    lab.run()
+    assert [g.id for g in lab.old] == [lost.id] and lab.deployment.status == "Update"
+    assert sum(map(lab.is_ready, lab.new)) == 6
+    lab.hold_bounds()
+    assert lab.control("resume").error == ""
+    lab.report(lost, "RUNNING")
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 2, 6)
+
+
+def test_a_suspended_update_is_resumed_beside_those_that_cannot_be_ended() -> None:
+    lab, lost = lost_on_its_way()
+    failed = next(g for g in lab.new)
+    lab.report(failed, "UNREACHABLE")
+    lab.run()
+    lab.wait(lab.options.transactions.periods.rolling_down + 1)
+    assert lab.deployment.status == "UpdateSuspend"
+    lab.report(failed, "RUNNING")
+    for group in [g for g in lab.groups if g.id != lost.id]:
+        lab.report(group, "RUNNING")
+    lab.control("resume")
+    lab.run()
+    assert [g.id for g in lab.old] == [lost.id]
+
+
+@pytest.mark.parametrize("order", ["CreateFirst", "DeleteFirst"])
+def test_an_update_is_cancelled_beside_those_that_cannot_be_ended(order: str) -> None:
+    lab, lost = lost_on_its_way(order)
+    lab.run()
+    assert lab.control("cancel").error == ""
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 1, 6)
+    assert lost.id in {g.id for g in lab.groups}
+    lab.report(lost, "RUNNING")
+    lab.run()
+    assert lost.id not in {g.id for g in lab.groups} and (len(lab.groups), lab.ready) == (6, 6)
+
+
+@pytest.mark.parametrize("back", [False, True])
+def test_a_reschedule_gives_up_those_that_cannot_be_ended(back: bool) -> None:
+    lab, lost = lost_on_its_way()
+    assert lab.ask(requests.RescheduleTaskGroup(taskgroup=lost.id)).error == ""
+    assert lost.id not in lab.core.state.taskgroups
+    if back:
+        lab.control("cancel")
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision) == ("Running", 1 if back else 2)
+    assert (len(lab.groups), lab.ready) == (6, 6)
+
+
+def test_one_that_cannot_be_ended_is_taken_up_when_its_policy_allows() -> None:
+    lab = deployed(4, unreachable_policy=UnreachablePolicy(replace_after=60.0))
+    lab.renew(4, **NEW)
+    lab.until("DELETE")
+    lost = next(g for g in lab.old if g.killing_since)
+    lab.report(lost, "UNREACHABLE")
+    lab.run()
+    assert [g.id for g in lab.old] == [lost.id]
+    lab.wait(61)
+    lab.run()
+    assert lab.deployment.status == "Running" and lost.id not in lab.core.state.taskgroups
 
 
 def test_an_update_waits_for_configuration_that_vanishes_and_says_so() -> None:

@@ -176,7 +176,7 @@ def test_a_lost_agent_does_not_hold_up_the_others() -> None:
     lab.renew(4, **NEW)
     lab.run()
     assert [g.id for g in lab.old] == [lost.id]
-    assert lab.deployment.phase == "DELETE"
+    assert (lab.deployment.status, lab.deployment.phase) == ("Update", "")
     lab.report(lost, "RUNNING")
     lab.run()
     assert (lab.deployment.status, len(lab.groups)) == ("Running", 4)

@@ -37,7 +37,7 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
     application = ctx.state.applications.get(group.application_key)
     if application is None:
         raise Refused("not_found", f"application {group.application_key} does not exist")
-    if lifecycle.is_chosen_by_rollout(group):
+    if lifecycle.is_chosen_by_rollout(group) and (drained or not group.unreachable_since):
         raise Refused("conflict", f"taskgroup {group.name} is being ended already: {group.kill_reason}")
     if not application.rolling:
         base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
@@ -203,16 +203,15 @@ class Reschedule(Kind):
         return None
 
     @staticmethod
-    def _drop_surplus(ctx: Context, transaction: Transaction) -> None:
+    def _drop_unwanted(ctx: Context, transaction: Transaction) -> None:
         """Removes the old taskgroup if it has ended and its application became smaller meanwhile: no report follows
-        that would have it removed."""
+        that would have it removed. On request, one that a rolling update has chosen is given up if its agent is
+        unreachable."""
         application, group = ctx.application(transaction), ctx.state.taskgroups.get(transaction.taskgroup)
-        if (
-            application is not None
-            and group is not None
-            and group.ended
-            and groups.is_surplus(application, group.index)
-        ):
+        if application is None or group is None:
+            return
+        given_up = lifecycle.is_chosen_by_rollout(group) and group.unreachable_since and not transaction.inner
+        if given_up or (group.ended and groups.is_surplus(application, group.index)):
             groups.remove(ctx, group, group.kill_reason or "no longer wanted")
 
     def step(self, ctx: Context, transaction: Transaction) -> Step:
@@ -220,7 +219,7 @@ class Reschedule(Kind):
         verdict = self.settled(ctx, transaction)
         application = ctx.application(transaction)
         if verdict is not None or application is None:
-            self._drop_surplus(ctx, transaction)
+            self._drop_unwanted(ctx, transaction)
             return Step(verdict=verdict)
         group = ctx.state.taskgroups[transaction.taskgroup]
         if not group.ended and not group.unreachable_since:

@@ -15,6 +15,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from store.advice import advise
 from store.ids import object_key
 from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup, Transaction
 from store.state import State
@@ -22,7 +23,7 @@ from store.state.reader import StateReader
 from transactions.base import Periods
 from transactions.rules.taskgroups import health, lifecycle
 from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout, is_ready
-from transactions.text import counted
+from transactions.text import are, counted
 
 MOST_AT_ONCE = 2000
 """Taskgroups chosen at once: they are named in one record, which must stay small."""
@@ -151,9 +152,13 @@ def must_wait(state: StateReader, deployment: Deployment) -> bool:
         return False
     if deployment.phase == "START" and not deployment.rolling_back:
         return counts.get("Running", 0) < deployment.up_target
+    if deployment.phase != "DELETE":
+        return False
     shrinking = [application for key in downs if (application := state.applications.get(key)) is not None]
-    there = sum(len(state.groups_of(application.key)) for application in shrinking)
-    return deployment.phase == "DELETE" and there > sum(application.instances for application in shrinking)
+    # Lost ones may be on agents that are unreachable, and a step does not wait for these.
+    keys = [application.key for application in shrinking]
+    there = sum(len(state.groups_of(key)) - state.status_counts(key).get("Lost", 0) for key in keys)
+    return there > sum(application.instances for application in shrinking)
 
 
 def bounds(deployment: Deployment) -> tuple[int, int]:
@@ -303,7 +308,7 @@ def to_remove(state: State, found: RolloutState, most: int) -> list[TaskGroup]:
     """Returns the taskgroups of the shrinking side that the present step may end. Taskgroups that are not ready come
     first. Ready ones follow while more than `floor` are ready. At least `floor` taskgroups always exist or have a
     place. If `most`, the number of new taskgroups wanted for now, is less than the instances (a canary), enough old
-    ones stay for the rest."""
+    ones stay for the rest. Those that are `unreachable` are not chosen, because they cannot be ended now."""
     shrinking, grown = found.shrinking, found.growing
     wanted, unready = shrinking.wanted, shrinking.unready.values()
     least = max(0, found.instances - most)
@@ -314,13 +319,10 @@ def to_remove(state: State, found: RolloutState, most: int) -> list[TaskGroup]:
     alive = wanted - len(dead) + grown.wanted - sum(g.ended for g in grown.unready.values())
     dead = dead[:disruption_budget]
     disruption_budget = min(disruption_budget - len(dead), max(0, alive - found.floor))
-    alive_unready = [g for g in unready if not g.ended]
-    stuck = [g for g in alive_unready if _out_of_reach(state, found, g)]
-    chosen = sorted((g for g in alive_unready if g not in stuck), key=_loss)[:disruption_budget]
+    can_end = (g for g in unready if not g.ended and not _is_unreachable(state, g, found.now))
+    chosen = sorted(can_end, key=_loss)[:disruption_budget]
     allowed = max(0, min(disruption_budget - len(chosen), found.ready - found.floor))
-    chosen += itertools.islice(_serving(state, shrinking), allowed)
-    # Unreachable taskgroups may take long to end, so they are chosen only when there is nothing else to do.
-    return [*dead, *chosen] or sorted(stuck, key=_loss)[:disruption_budget]
+    return [*dead, *chosen, *itertools.islice(_serving(state, shrinking), allowed)]
 
 
 def _serving(state: State, side: Side) -> Iterator[TaskGroup]:
@@ -336,11 +338,17 @@ def _loss(group: TaskGroup) -> tuple[bool, int, str]:
     return group.status == "Running", -group.index, group.id
 
 
-def _out_of_reach(state: StateReader, found: RolloutState, group: TaskGroup) -> bool:
-    """Returns True if the taskgroup is on an unreachable agent and its policy does not allow to give it up (yet)."""
-    if not group.unreachable_since:
+def unreachable(state: StateReader, side: Side, now: float) -> list[TaskGroup]:
+    """Returns the taskgroups of one side that cannot be ended now: their agents are unreachable, and their policy does
+    not allow to give them up (yet). `now`: Unix seconds."""
+    both = itertools.chain(side.leaving.values(), side.unready.values())
+    return [group for group in both if _is_unreachable(state, group, now)]
+
+
+def _is_unreachable(state: StateReader, group: TaskGroup, now: float) -> bool:
+    if group.ended or not group.unreachable_since:
         return False
-    return found.now < given_up_at(state, state.applications[group.application_key], group)
+    return now < given_up_at(state, state.applications[group.application_key], group)
 
 
 def given_up_at(state: StateReader, application: Application, group: TaskGroup) -> float:
@@ -377,12 +385,17 @@ def adding_timeout(deployment: Deployment, periods: Periods) -> float:
 # --- words --------------------------------------------------------------------------------------------------------
 
 
-def waiting_for(found: RolloutState) -> str:
-    """Returns a message that says why the growing side waits."""
+def waiting_for(state: StateReader, found: RolloutState) -> str:
+    """Returns a message that says why the update waits."""
     unavailable = sorted(found.unavailable, key=lambda g: (g.index, g.id))
-    if not unavailable:
-        return "no more taskgroups may be ended or added within the bounds"
-    return f"{counted(len(unavailable), 'taskgroup')} not ready: {with_problems(unavailable)}"
+    if unavailable:
+        words = f"{counted(len(unavailable), 'taskgroup')} not ready: {with_problems(unavailable)}"
+    else:
+        words = "no more taskgroups may be ended or added within the bounds"
+    lost = sorted(unreachable(state, found.shrinking, found.now), key=lambda g: (g.index, g.id))
+    if not lost:
+        return words
+    return f"{words}; to end {are(len(lost))} {with_problems(lost)}: {advise('give_up_by_reschedule')}"
 
 
 def with_problems(groups: Iterable[TaskGroup], most: int = 3) -> str:

@@ -19,11 +19,12 @@ from store.advice import advise
 from store.ids import object_key
 from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup
 from store.records.workloads import StepPhase
+from transactions import groups
 from transactions.base import longest_shutdown_delay
 from transactions.kinds import scale
 from transactions.rules import rolling
-from transactions.rules.rolling import PhaseTransaction, RolloutState
-from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.rules.rolling import PhaseTransaction, RolloutState, Side
+from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout, is_ready
 from transactions.text import are, counted, duration
 
 SOON = 1.0
@@ -59,6 +60,10 @@ def _once(turn: TurnContext, deployment: Deployment) -> Deployment | float:
     if dead:
         words = f"ended for good: {counted(len(dead), 'taskgroup')}: {rolling.with_problems(dead)}"
         return update_records.fail(turn, deployment, found, words)
+    lost = rolling.unreachable(turn.state, found.growing, turn.now)
+    spared = [group for group in lost if group.id in found.growing.leaving]
+    if spared:
+        return _spare(turn, deployment, found, spared)
     match deployment.phase:
         case "START":
             return _adding(turn, deployment, found)
@@ -86,7 +91,7 @@ def _adding(turn: TurnContext, deployment: Deployment, found: RolloutState) -> D
 def _overdue(turn: TurnContext, found: RolloutState, life: float) -> str:
     adding = found.growing.adding
     if adding is None or not found.growing.launching:
-        return f"after {duration(life)} {rolling.waiting_for(found)}"
+        return f"after {duration(life)} {rolling.waiting_for(turn.state, found)}"
     return turn.engine.overdue(turn.context, adding)
 
 
@@ -97,10 +102,15 @@ def _last_words(turn: TurnContext, found: RolloutState) -> str:
 
 
 def _removing(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
-    if not found.shrinking.leaving:
-        for each in _removals(turn, found):
+    lost = {group.id for group in rolling.unreachable(turn.state, found.shrinking, turn.now)}
+    if found.shrinking.leaving.keys() <= lost:
+        # The step does not wait for taskgroups that cannot be ended. A later step removes them.
+        staying = len(found.shrinking.leaving)
+        away = f"{counted(staying, 'taskgroup')} left, on unreachable agents"
+        words = away if staying else "its taskgroups are gone"
+        for each in _removals(turn, found.shrinking):
             # Before the next step: of two removals at the same time, the finished one would be mistaken for the other.
-            turn.engine.end(turn.context, each.transaction, "FINISH", "its taskgroups are gone")
+            turn.engine.end(turn.context, each.transaction, "FINISH", words)
         if deployment.strategy.order == "DeleteFirst":
             return _add(turn, deployment, found) or _end_step(turn, deployment)
         return _end_step(turn, deployment)
@@ -125,11 +135,30 @@ def _removing(turn: TurnContext, deployment: Deployment, found: RolloutState) ->
 def _keep_needed(turn: TurnContext, deployment: Deployment, found: RolloutState, needed: list[TaskGroup]) -> Deployment:
     """Taskgroups that were to go and are needed now, because others have failed since, stay; the next step chooses
     anew."""
-    kept = {group.id for group in needed}
     kept_now = f"{counted(len(needed), 'taskgroup')} {are(len(needed))} needed"
     words = f"{kept_now} now that others have failed, and not removed for the time being"
-    for removing, chosen in _removals(turn, found):
-        victims = tuple([identity for identity in chosen if identity not in kept])
+    _release(turn, found.shrinking, needed, words)
+    update_records.record_event(turn, deployment, "RemovalReduced", words)
+    return update_records.put(turn, deployment, down_target=deployment.down_target + len(needed))
+
+
+def _spare(turn: TurnContext, deployment: Deployment, found: RolloutState, lost: list[TaskGroup]) -> Deployment:
+    """Taskgroups that were to go are wanted again, because the update is undone, and they cannot be ended now: their
+    agents are unreachable. They hold their places. If the agent returns they are ended as announced and replaced."""
+    words = f"{counted(len(lost), 'taskgroup')} on unreachable agents {are(len(lost))} wanted again"
+    _release(turn, found.growing, lost, words)
+    for group in lost:
+        if is_chosen_by_rollout(group):
+            groups.replace_end_cause(turn.context, group, "Rescheduled", "removed by an update that was undone")
+    update_records.record_event(turn, deployment, "RemovalReduced", words)
+    return deployment
+
+
+def _release(turn: TurnContext, side: Side, kept: list[TaskGroup], words: str) -> None:
+    """The removals of one side leave these taskgroups alone."""
+    ids = {group.id for group in kept}
+    for removing, chosen in _removals(turn, side):
+        victims = tuple([identity for identity in chosen if identity not in ids])
         if victims == chosen:
             continue
         if victims:
@@ -137,19 +166,16 @@ def _keep_needed(turn: TurnContext, deployment: Deployment, found: RolloutState,
             turn.uow.put(msgspec.structs.replace(removing, payload=RollingPayload(victims=victims), target=target))
         else:
             turn.engine.end(turn.context, removing, "CANCEL", words)
-    for side in found.shrinking.applications:
-        stay = sum(group.application == side.name for group in needed)
+    for each in side.applications:
+        stay = sum(group.application == each.name for group in kept)
         if stay:
-            application = turn.state.applications[side.key]
+            application = turn.state.applications[each.key]
             turn.uow.put(msgspec.structs.replace(application, instances=application.instances + stay))
-    update_records.record_event(turn, deployment, "RemovalReduced", words)
-    return update_records.put(turn, deployment, down_target=deployment.down_target + len(needed))
 
 
-def _removals(turn: TurnContext, found: RolloutState) -> list[PhaseTransaction]:
-    """Returns the active operations that end taskgroups of the shrinking side; after a failed step there may be
-    several."""
-    active = (turn.state.active_of(application.key).values() for application in found.shrinking.applications)
+def _removals(turn: TurnContext, side: Side) -> list[PhaseTransaction]:
+    """Returns the active operations that end taskgroups of one side; after a failed step there may be several."""
+    active = (turn.state.active_of(application.key).values() for application in side.applications)
     return [each for each in rolling.phase_transactions(itertools.chain.from_iterable(active)) if each.victims]
 
 
@@ -201,16 +227,24 @@ def _between(turn: TurnContext, deployment: Deployment, found: RolloutState) -> 
         first, second = (_add, _remove) if strategy.order == "CreateFirst" else (_remove, _add)
         begun = first(turn, deployment, found) or second(turn, deployment, found)
         if begun is not None or turn.now < deadline:
-            return begun or deadline
-    return update_records.fail(turn, deployment, found, f"after {duration(patience)} {rolling.waiting_for(found)}")
+            return begun or min(deadline, _given_up_at(turn, found))
+    words = f"after {duration(patience)} {rolling.waiting_for(turn.state, found)}"
+    return update_records.fail(turn, deployment, found, words)
 
 
 def _patience(turn: TurnContext, deployment: Deployment, found: RolloutState) -> float:
     """Seconds it may take between two steps until the next can begin."""
     periods, canary = turn.options.transactions.periods, rolling.waiting_canary(deployment, found)
-    if found.growing.leaving or found.shrinking.leaving:
+    if found.growing.leaving or found.shrinking.leaving or rolling.unreachable(turn.state, found.shrinking, turn.now):
         return periods.rolling_down
     return rolling.adding_timeout(deployment, periods) + (canary.hold if canary is not None else 0.0)
+
+
+def _given_up_at(turn: TurnContext, found: RolloutState) -> float:
+    """Unix seconds at which the next taskgroup on an unreachable agent may be given up; infinity = none."""
+    state = turn.state
+    lost = rolling.unreachable(state, found.shrinking, turn.now)
+    return min((rolling.given_up_at(state, state.applications[g.application_key], g) for g in lost), default=math.inf)
 
 
 def _pause(turn: TurnContext, deployment: Deployment, words: str) -> Deployment:
@@ -260,9 +294,10 @@ def _remove(turn: TurnContext, deployment: Deployment, found: RolloutState) -> D
     """Begins the removing phase, if anything may go now."""
     shrinking = found.shrinking
     chosen = rolling.to_remove(turn.state, found, rolling.wanted_new(deployment))
-    if not chosen and (not shrinking.leaving or shrinking.removing is not None):
+    lost = {group.id for group in rolling.unreachable(turn.state, shrinking, turn.now)}
+    leaving = [g for g in shrinking.leaving.values() if shrinking.removing is None and g.id not in lost]
+    if not chosen and not leaving:
         return None
-    leaving = tuple(shrinking.leaving.values()) if shrinking.removing is None else ()
     going = _nameable([*leaving, *chosen])
     left = shrinking.wanted - max(0, len(going) - len(leaving))
     victims = _ids(going)
