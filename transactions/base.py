@@ -212,6 +212,9 @@ class BasicKind(Protocol):
     def replaces(self, transaction: Transaction, group: TaskGroup) -> bool:
         """Returns True if the transaction itself will replace this taskgroup."""
 
+    def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the transaction itself ends this taskgroup, and none takes its place. Any thread may call."""
+
     def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         """Returns the progress of an active transaction. Any thread may call."""
 

@@ -1,7 +1,7 @@
 """Worlds in which taskgroups move between agents: users ask for rebalancing, in odd seeds a controller rebalances, too.
 
-I59  only taskgroups move that may: ready, not bound to an agent, restarted by their policy, of an application without
-     another operation, a gang, a group or a reservation; none while a large loss stops replacements, and at most as
+I59  only taskgroups move that may: ready, not bound to an agent, restarted by their policy, of no gang, group or
+     reservation; none while a large loss stops replacements, and at most as
      many as a request allows
 I60  moves leave the taskgroups ready that the disruption budget asks for
 I61  the new agent is listed, takes taskgroups, and has room by the records, beside the other moves toward it
@@ -28,7 +28,6 @@ from store.records import (
     ANNOTATION_OF_TASK,
     GROUP_ANNOTATION,
     Application,
-    Deployment,
     Framework,
     Record,
     ReschedulePayload,
@@ -40,14 +39,14 @@ from store.state.unit_of_work import Unit
 from tests.simulation import podgroups, reservations
 from tests.simulation import sessions as session_worlds
 from tests.simulation.agents import Agent
+from tests.simulation.budgets import budget
 from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection
-from tests.simulation.readiness import is_ready, ready
+from tests.simulation.readiness import is_ready
 from tests.simulation.users import setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
-from transactions.kinds.registry import kind_of
 
 GAIN = 0.001
 """Least gain of a move in these worlds, asked for by users and by the setting alike."""
@@ -154,7 +153,7 @@ class Moves:
             if not isinstance(group, TaskGroup):
                 raise Violation("I59", f"{move.taskgroup} moves and does not exist", move.id)
             self._may_move(before, group, move)
-            self._budget_holds(before, group)
+            self._budget_holds(before, group, move)
             target = self._target(term, before, group, move)
             self._gains(before, group, target, move)
             before["transaction", move.id] = move
@@ -189,17 +188,12 @@ class Moves:
         framework = before.get(("framework", "framework"))
         others = [t for t in before.values() if isinstance(t, Transaction) and t.active and not t.waiting]
         mine = [t for t in others if t.application_key == application.key]
-        deployment = before.get(("deployment", application.deployment_key))
         reasons = {
             "it is not ready": not is_ready(group),
             "it belongs to a daemonset": application.type == "daemonset",
             "its policy does not restart it": version.restart_policy.policy == "Never",
             "others hold its room": any(name in annotations for name in OTHERS),
             "it belongs to a gang": any(isinstance(v, Version) and v.min_available > 1 for v in (version, newest)),
-            "its application is rolling": bool(application.rolling),
-            "its deployment is being updated": isinstance(deployment, Deployment)
-            and deployment.status not in ("Running", "Deploying"),
-            "its application has an operation": any(kind_of(None, t).exclusive for t in mine),  # type: ignore[arg-type]
             "it is being replaced": any(t.taskgroup == group.id for t in mine),
             "a large loss stops replacements": isinstance(framework, Framework) and framework.halt is not None,
         }
@@ -208,16 +202,13 @@ class Moves:
             raise Violation("I59", f"{group.id} moves although {', '.join(wrong)}", group.id, move.id)
 
     @staticmethod
-    def _budget_holds(before: Records, group: TaskGroup) -> None:
+    def _budget_holds(before: Records, group: TaskGroup, move: Transaction) -> None:
         application = before[("application", group.application_key)]
         assert isinstance(application, Application)
-        members = [g for g in before.values() if isinstance(g, TaskGroup) and g.application_key == application.key]
-        counted = is_ready if application.deployment else ready
-        left = sum(map(counted, members)) - 1
-        least = application.instances - session_worlds.Sessions.bound(before, application)
-        if left < least:
-            words = f"a move leaves {left} of {application.instances} of {application.key} ready, {least} must stay"
-            raise Violation("I60", words, group.id)
+        found = budget(before, application, move.created_at)
+        if found.ready - 1 < found.least:
+            words = f"a move leaves {found.ready - 1} of {found.places} of {application.key} ready, {found.least} must"
+            raise Violation("I60", f"{words} stay", group.id)
 
     # --- I61, I62 ---------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import pytest
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement import rebalancing
 from offers.rebalancing import planner
-from transactions.rules import evictions
+from transactions.rules import disruptions
 
 
 def move_anybody(patch: pytest.MonkeyPatch) -> None:
@@ -20,7 +20,7 @@ def move_anybody(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:
     """Moves end as many taskgroups of an application as they like."""
-    patch.setattr(evictions, "allowance", lambda ctx, key: 1_000)
+    patch.setattr(disruptions.Budget, "left", property(lambda budget: 1_000))
 
 
 def move_to_full_agents(patch: pytest.MonkeyPatch) -> None:

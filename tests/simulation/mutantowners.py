@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.cluster import drains, stand_ins
+from bcs_scheduler.core.controllers.cluster import stand_ins
 from bcs_scheduler.core.controllers.workloads import deployments, queued_requests, services
 from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.rollout import amendments, update_records
@@ -19,7 +19,7 @@ from store.records import Application, Deployment, RollingPayload
 from store.state import State, readiness
 from transactions.kinds import daemonset, scale
 from transactions.resources import resource_request
-from transactions.rules import rolling
+from transactions.rules import disruptions, rolling
 from transactions.rules.taskgroups import lifecycle
 
 
@@ -99,7 +99,7 @@ def overlook_taskgroups(patch: pytest.MonkeyPatch) -> None:
 
 
 def drain_at_any_price(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(drains, "blocker", lambda state, group: "")
+    patch.setattr(disruptions.Disruptions, "reason", lambda rules, group, purpose: "")
 
 
 def move_without_stand_ins(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from store.records import TaskGroup
 from transactions import groups
 from transactions.base import Context
 from transactions.kinds import reschedule
-from transactions.rules import evictions
+from transactions.rules import disruptions
 
 
 def start_gangs_in_parts(patch: pytest.MonkeyPatch) -> None:
@@ -25,7 +25,7 @@ def start_gangs_in_parts(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:
     """Evictions end as many as the session likes."""
-    patch.setattr(evictions, "allowance", lambda ctx, key: 1_000)
+    patch.setattr(disruptions.Budget, "left", property(lambda budget: 1_000))
 
 
 def evict_for_good(patch: pytest.MonkeyPatch) -> None:
@@ -85,5 +85,4 @@ def _without_event(patch: pytest.MonkeyPatch, dropped: str) -> None:
 
 def count_the_unready(patch: pytest.MonkeyPatch) -> None:
     """The budget counts taskgroups that are not ready."""
-    patch.setattr(evictions, "is_ready", lambda group: not group.ended)
-    patch.setattr(evictions, "is_ready_or_finished", lambda group: not group.ended)
+    patch.setattr(disruptions, "is_serving", lambda application, group: not group.ended)

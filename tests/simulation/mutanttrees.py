@@ -18,7 +18,7 @@ from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.session.decisions import Eviction
 from store.records import QueueHalt
-from transactions.rules import evictions
+from transactions.rules import disruptions
 from transactions.rules.queues import revisions_of
 
 
@@ -97,7 +97,7 @@ def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_the_budget_of_victims(patch: pytest.MonkeyPatch) -> None:
     """Preemption ends as many taskgroups of an application as it likes."""
-    patch.setattr(evictions, "allowance", lambda ctx, key: 1_000)
+    patch.setattr(disruptions.Budget, "left", property(lambda budget: 1_000))
 
 
 def forget_the_sums(patch: pytest.MonkeyPatch) -> None:

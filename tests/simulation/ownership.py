@@ -29,11 +29,11 @@ from store.records import (
 )
 from store.records.running import Owner
 from store.state.unit_of_work import Unit
+from tests.simulation.budgets import budget
 from tests.simulation.driver import Term
 from tests.simulation.readiness import is_ready, ready
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
-from transactions.kinds.update import default_bound
 from transactions.rules.draining import drained_agent
 
 Records = Mapping[tuple[str, str], Record]
@@ -155,27 +155,23 @@ class Ownership:
     def _drains_keep_bounds(unit: Unit, after: Records, ended: list[TaskGroup]) -> None:
         """I23"""
         moves = {
-            t.taskgroup for change in unit.changes if isinstance(t := change.record, Transaction) and drained_agent(t)
+            t.taskgroup: t.created_at
+            for change in unit.changes
+            if isinstance(t := change.record, Transaction) and drained_agent(t)
         }
         for group in ended:
             if group.id not in moves:
                 continue
             application = after[("application", f"{group.namespace}/{group.application}")]
             assert isinstance(application, Application)
-            version = after.get(("version", f"{application.key}/{application.version}"))
-            assert isinstance(version, Version)
-            bound = version.max_unavailable or default_bound(application.instances)
             owner = after.get(("deployment", f"{application.namespace}/{application.deployment}"))
-            wanted = application.instances
-            if isinstance(owner, Deployment):
-                bound, wanted = owner.strategy.max_unavailable, owner.instances
             members = [
                 g for g in _of(after, TaskGroup) if (g.namespace, g.application) == (group.namespace, group.application)
             ]
-            counted = is_ready if application.deployment or application.type == "daemonset" else ready
-            left = sum(1 for g in members if counted(g))
-            if left < wanted - bound:
-                raise Violation("I23", f"a drain leaves {left} of {wanted} of {application.key} ready", group.id)
+            found = budget(after, application, moves[group.id])
+            if found.ready < found.least:
+                words = f"a drain leaves {found.ready} of {found.places} of {application.key} ready"
+                raise Violation("I23", words, group.id)
             if isinstance(owner, Deployment) and not application.rolling and not is_limited(after, owner.namespace):
                 _has_stand_ins(owner, application, group, members, moves)
 

@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import policy_of
-from store.records import Application, Deployment, Record, ReschedulePayload, TaskGroup, Transaction, Version
+from store.records import Application, Record, ReschedulePayload, TaskGroup, Transaction, Version
 from store.state.unit_of_work import Unit
+from tests.simulation.budgets import budget, counts
 from tests.simulation.driver import Term
 from tests.simulation.queues import Queues, queue_of
-from tests.simulation.readiness import is_ready, ready
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from tests.snapshots import outdated
@@ -114,7 +114,7 @@ class Sessions:
         records: Records = {**before, **{name: record for name, record in after.items() if record is not None}}
         for key, groups in evicted.items():
             self.world.counts["taskgroups evicted"] += len(groups)
-            self._budget_holds(before, key, groups)
+            self._budget_holds(before, unit, key, groups)
             for group in groups:
                 self._is_looked_after(records, key, group)
         if self._sessions:
@@ -124,26 +124,19 @@ class Sessions:
     def _is_of_sessions(self, role: str) -> bool:
         return self._options.part_of(role).kind == "session"
 
-    def _budget_holds(self, before: Records, key: str, evicted: list[TaskGroup]) -> None:
+    def _budget_holds(self, before: Records, unit: Unit, key: str, evicted: list[TaskGroup]) -> None:
         application = before[("application", key)]
         assert isinstance(application, Application)
-        members = [g for g in before.values() if isinstance(g, TaskGroup) and g.application_key == key]
-        # A finished taskgroup is no disruption, except of deployments and daemonsets.
-        counted = is_ready if application.deployment or application.type == "daemonset" else ready
-        left = sum(map(counted, members)) - sum(map(counted, evicted))
-        least = application.instances - self.bound(before, application)
-        if left < least:
-            words = f"evictions leave {left} of {application.instances} of {key} ready, {least} must stay"
+        lost = sum(counts(application, group) for group in evicted)
+        if not lost:
+            return  # taskgroups that are not ready spend no budget
+        moves = {group.id for group in evicted}
+        now = max(t.created_at for c in unit.changes if isinstance(t := c.record, Transaction) and t.taskgroup in moves)
+        found = budget(before, application, now)
+        left = found.ready - lost
+        if left < found.least:
+            words = f"evictions leave {left} of {found.places} of {key} ready, {found.least} must stay"
             raise Violation("I41", words, key, *(group.id for group in evicted))
-
-    @staticmethod
-    def bound(before: Records, application: Application) -> int:
-        deployment = before.get(("deployment", application.deployment_key)) if application.deployment else None
-        if isinstance(deployment, Deployment):
-            return deployment.strategy.max_unavailable
-        version = before.get(("version", f"{application.key}/{application.version}"))
-        bound = version.max_unavailable if isinstance(version, Version) else 0
-        return bound or max(1, application.instances // 4)
 
     def _is_looked_after(self, records: Records, key: str, group: TaskGroup) -> None:
         found = [t for t in records.values() if isinstance(t, Transaction) and t.active and t.taskgroup == group.id]

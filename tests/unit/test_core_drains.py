@@ -291,7 +291,7 @@ def test_waits_while_an_operation_works_on_the_application() -> None:
     drain(lab, at_once=4)
     lab.wait(2)
     assert {group.id for group in lab.groups if group.killing_since} == before
-    assert re.search(r"update \d{6} works on ", of(lab).message)
+    assert re.search(r"1 of 2 taskgroups of default/web is ready, .*; update \d{6} works on it", of(lab).message)
 
 
 # --- deployments that may surge ---------------------------------------------------------------------------------
@@ -467,7 +467,7 @@ def test_a_halted_update_blocks_a_drain_and_the_way_on_is_named() -> None:
     assert lab.core.state.deployments[KEY].status == "UpdatePaused"
     drain(lab)
     lab.wait(1)
-    assert "default/web is being updated; resume or cancel it" in of(lab).message
+    assert "the update of deployment default/web is halted; resume or cancel it" in of(lab).message
 
 
 def test_what_fails_by_itself_uses_up_the_bound() -> None:

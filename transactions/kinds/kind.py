@@ -97,6 +97,10 @@ class Kind:
         """Returns True if the transaction itself will replace this taskgroup."""
         return False
 
+    def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the transaction itself ends this taskgroup, and none takes its place. Any thread may call."""
+        return False
+
     # --- its placements ---------------------------------------------------------------------------------------
 
     def waiting_since(self, transaction: Transaction) -> float:

@@ -19,7 +19,7 @@ from store.state.reader import StateReader
 from transactions import base, groups, injection
 from transactions.base import Context, Periods, Progress, Refused, Slot, Step, Terms, Verdict
 from transactions.kinds.kind import Done, Kind
-from transactions.rules import evictions
+from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups import lifecycle, relaunch
 from transactions.rules.taskgroups.lifecycle import Restart
@@ -39,7 +39,7 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
         raise Refused("not_found", f"application {group.application_key} does not exist")
     if lifecycle.is_chosen_by_rollout(group) and (drained or not group.unreachable_since):
         raise Refused("conflict", f"taskgroup {group.name} is being ended already: {group.kill_reason}")
-    if not application.rolling:
+    if not (application.rolling or drained):
         base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
     version = ctx.state.version(application.key, group.version)
     if version is not None and not group.ended:
@@ -72,7 +72,7 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Trans
     a failure. `beneficiary`: key of the application that gets the room; empty: the taskgroup's own queue is above its
     maximum. `queue`: name of the queue that gets the room. Raises Refused (not_found, conflict), and changes nothing,
     if the disruption budget or another operation forbids the eviction."""
-    application = _movable(ctx, group)
+    application = _movable(ctx, group, "evict")
     whose = evicted_for(beneficiary, queue, group.namespace) if beneficiary else "the maximum of its queue"
     terms = Terms(
         target=1,
@@ -98,7 +98,7 @@ def rebalance(ctx: Context, group: TaskGroup, target: str, hold: float, goal: st
     agent, which alone is acceptable for `hold` seconds. `goal`: pack or spread. The search ends after as long as that
     after a failure. Raises Refused (not_found, conflict), and changes nothing, if the disruption budget or another
     operation forbids the move."""
-    application = _movable(ctx, group)
+    application = _movable(ctx, group, "rebalance")
     version = ctx.state.version(application.key, group.version)
     if version is not None:
         injection.refuse_if_missing(ctx.state, version)
@@ -122,17 +122,13 @@ def rebalance(ctx: Context, group: TaskGroup, target: str, hold: float, goal: st
     return transaction
 
 
-def _movable(ctx: Context, group: TaskGroup) -> Application:
+def _movable(ctx: Context, group: TaskGroup, purpose: disruptions.Purpose) -> Application:
     """The application of a taskgroup that may be ended for the sake of others. Raises Refused (not_found, conflict)."""
     application = ctx.state.applications.get(group.application_key)
     if application is None:
         raise Refused("not_found", f"application {group.application_key} does not exist")
-    if group.ended or group.killing_since:
-        raise Refused("conflict", f"taskgroup {group.name} is being ended already")
-    if any(other.taskgroup == group.id for other in ctx.state.active_of(application.key).values()):
-        raise Refused("conflict", f"taskgroup {group.name} is being replaced already")
-    if evictions.allowance(ctx, application.key) < 1:
-        raise Refused("conflict", f"{application.key} allows no further taskgroup to be unavailable")
+    if reason := disruptions.at(ctx).reason(group, purpose):
+        raise Refused("conflict", f"taskgroup {group.name} stays: {reason}")
     return application
 
 

@@ -151,6 +151,10 @@ class Scale(Kind):
         groups.remove(ctx, group, _reason(transaction))
         return True
 
+    def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the taskgroup is above the target."""
+        return group.index >= transaction.target
+
     def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         """Returns the progress towards the target number of indexes: see `filled`."""
         return filled(state, transaction)
@@ -208,6 +212,10 @@ class Grow(InnerScale):
         """Like `Kind.concerns`: always True, because a rolling update is examined after each change."""
         return True
 
+    def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Always False: the indexes have no meaning."""
+        return False
+
     def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         """Taskgroups that are there."""
         target, members = transaction.target, state.groups_of(transaction.application_key)
@@ -252,6 +260,10 @@ class Shrink(Grow):
         if left:
             return Step(wake_at=wake_at if wake_at < math.inf else 0.0)
         return Step(verdict=("FINISH", f"{counted(len(going), 'taskgroup')} removed"))
+
+    def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the taskgroup is a victim."""
+        return group.id in RollingPayload.of(transaction).victims
 
     def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         """Victims that are gone."""

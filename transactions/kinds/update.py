@@ -278,6 +278,11 @@ class Update(Kind):
         """Returns True if the taskgroup is of an older version."""
         return group.version != transaction.version
 
+    def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the application wants fewer taskgroups."""
+        application = state.applications.get(transaction.application_key)
+        return application is not None and groups.is_surplus(application, group.index)
+
     def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         """Taskgroups of the wanted version that are ready."""
         return update_progress(state, transaction, is_ready_or_finished)

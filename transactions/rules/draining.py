@@ -1,8 +1,7 @@
-"""Emptying an agent: which of its taskgroups may be moved now, and the blockers of the others. Pure.
+"""Emptying an agent: the taskgroups that are left there or on their way, and the stand-ins of deployments. Pure.
 
-A taskgroup is moved by a RESCHEDULE: it ends, and a new one takes its place elsewhere. Its application must not fall
-below the taskgroups that its owner wants ready: instances less the bound of its updates. Failures and other drains use
-the same room, because the ready taskgroups are counted.
+A taskgroup is moved by a RESCHEDULE: it ends, and a new one takes its place elsewhere.
+`transactions.rules.disruptions` answers whether it may be ended now.
 """
 
 from __future__ import annotations
@@ -10,13 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from store.advice import advise
 from store.records import Application, Deployment, DrainPhase, ReschedulePayload, TaskGroup, Transaction
 from store.state.reader import StateReader
-from transactions import text
-from transactions.kinds.update import default_bound
-from transactions.rules.application_types import bound_to_agents, lasting
-from transactions.rules.taskgroups.lifecycle import READY, is_ready, is_ready_or_finished
+from transactions.rules.application_types import bound_to_agents
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 SHOWN: Mapping[DrainPhase, Literal["draining", "drained", "failed"]] = {
     "Pending": "draining",
@@ -25,7 +21,6 @@ SHOWN: Mapping[DrainPhase, Literal["draining", "drained", "failed"]] = {
     "Failed": "failed",
 }
 """Phases of a drain as users and metrics see them."""
-UPDATING = ("Update", "UpdatePaused", "UpdateSuspend")
 
 
 class RemainingWork(NamedTuple):
@@ -78,49 +73,6 @@ def _settled(state: StateReader, group: TaskGroup) -> bool:
     return group.ended and not any(transaction.taskgroup == group.id for transaction in list(active))
 
 
-def blocker(state: StateReader, group: TaskGroup) -> str:
-    """Explains why the taskgroup must not be ended now for the sake of its application; empty if it may be ended."""
-    application = state.applications.get(group.application_key)
-    if application is None:
-        return ""
-    if group.unreachable_since:
-        return "its agent is unreachable"
-    for running in list(state.active_of(application.key).values()):
-        if not running.taskgroup:
-            return f"{text.named(running.type, running.id)} works on {application.key}"
-        if running.taskgroup == group.id:
-            return f"it is being replaced already ({text.named(running.type, running.id)})"
-    deployment = state.deployments.get(application.deployment_key)
-    if application.rolling or (deployment is not None and deployment.status in UPDATING):
-        return f"deployment {application.deployment_key} is being updated{_way_on(deployment)}"
-    bound = bound_of(state, application)
-    beyond = stand_ins_of(state, deployment) if deployment is not None else 0
-    if bound + beyond < 1:
-        return f"{application.key} allows no taskgroup to be unavailable (maxUnavailable 0)"
-    groups = list(state.groups_of(application.key).values())
-    if is_ready_or_finished(group):
-        counted = is_ready if lasting(application) else is_ready_or_finished
-        instances = application.instances - beyond
-        ready, least = sum(map(counted, groups)), instances - bound
-        if ready - 1 < least:
-            wanted = text.counted(instances, "taskgroup")
-            words = f"{ready} of {wanted} of {application.key} {text.are(ready)} ready, {least} must stay so"
-            return f"{words}; {advise('explain_waiting', name=application.name, namespace=application.namespace)}"
-    elif group.status in READY:
-        # It runs and may work although its checks fail, so it is treated as in an update.
-        changing = sum(1 for other in groups if other.status not in READY or other.killing_since)
-        if changing >= bound + beyond:
-            return f"{text.counted(changing, 'taskgroup')} of {application.key} {text.are(changing)} changing already"
-    return ""
-
-
-def _way_on(deployment: Deployment | None) -> str:
-    """Words for an operation that ends the halt of an update; empty if the update is not halted."""
-    if deployment is None or deployment.status not in ("UpdatePaused", "UpdateSuspend"):
-        return ""
-    return f"; {advise('resume' if deployment.rolling_back else 'resume_or_cancel')}"
-
-
 def surging(state: StateReader, application: Application) -> Deployment | None:
     """The deployment of an application of which a drain starts new taskgroups before it ends the present ones; None if
     there is none, or if the deployment is being updated."""
@@ -139,12 +91,3 @@ def stand_ins_of(state: StateReader, deployment: Deployment) -> int:
     if application is None or application.rolling or deployment.status != "Running":
         return 0
     return max(0, application.instances - deployment.instances)
-
-
-def bound_of(state: StateReader, application: Application) -> int:
-    """Greatest number of taskgroups of the application that may be unavailable because the scheduler ends them."""
-    deployment = state.deployments.get(application.deployment_key)
-    if deployment is not None:
-        return deployment.strategy.max_unavailable
-    version = state.version(application.key, application.version)
-    return (version.max_unavailable if version is not None else 0) or default_bound(application.instances)

@@ -26,7 +26,7 @@ from store.records import ReschedulePayload, TaskGroup
 from transactions.base import Refused, Slot, Step
 from transactions.kinds import reschedule
 from transactions.resources import occupancy, resource_request
-from transactions.rules import evictions
+from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted
@@ -195,7 +195,7 @@ def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[planner.Unit, s
             return False
         key = group.application_key
         if key not in budgets:
-            budgets[key] = evictions.allowance(turn.context, key)
+            budgets[key] = disruptions.allowance(turn.context, key)
         demand = _demand(turn, group, target)
         if spent[key] >= budgets[key] or demand is None:
             return False

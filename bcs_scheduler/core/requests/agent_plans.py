@@ -24,7 +24,8 @@ from store.records import TaskGroup
 from transactions import explain
 from transactions.base import Slot, Step
 from transactions.resources import occupancy, resource_request
-from transactions.rules.draining import blocker, remaining_work
+from transactions.rules import disruptions
+from transactions.rules.draining import remaining_work
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 Data = dict[str, Any]
@@ -123,6 +124,7 @@ def _question(
     caller undoes."""
     blockers: dict[str, str] = {}
     waits: list[TaskGroup] = []
+    rules = disruptions.at(turn.context)
     # Before any taskgroup counts as moved: they still use their quotas while stand-ins start.
     first = {
         key: stand_ins.foreseen(turn, application)
@@ -130,7 +132,7 @@ def _question(
         if (application := turn.state.applications.get(key)) is not None
     }
     for _, group in sorted(groups, key=lambda entry: is_ready_or_finished(entry[1])):
-        words = (is_ready_or_finished(group) and first.get(group.application_key)) or blocker(turn.state, group)
+        words = (is_ready_or_finished(group) and first.get(group.application_key)) or rules.reason(group, "drain")
         if words:
             blockers[group.id] = words
             waits.append(group)

@@ -346,7 +346,8 @@ def list_drains(call: Call) -> Answer:
             raise ApiError(Reason.NOT_FOUND, f"not being drained: {', '.join(unknown[:10])}", problems)
         found = {ip: found[ip] for ip in wanted}
     ids = ids_by_setting(state, listed)
-    shown = [view for key in found if (view := show_drain(state, found[key], ids.get(key, set()))) is not None]
+    now = call.gateway.now()
+    shown = [view for key in found if (view := show_drain(state, found[key], ids.get(key, set()), now)) is not None]
     return page(shown, lambda view: (view.inner_ip,), call.query, lambda view: view)
 
 

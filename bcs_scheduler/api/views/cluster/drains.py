@@ -10,7 +10,9 @@ from bcs_scheduler.api.views.cluster.agents import drain_state
 from bcs_scheduler.wire.times import rfc3339
 from store.records import AgentSetting
 from store.state.reader import StateReader
-from transactions.rules.draining import blocker, drained_agent, remaining_work
+from transactions.kinds.registry import kind_of
+from transactions.rules.disruptions import Disruptions
+from transactions.rules.draining import drained_agent, remaining_work
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +74,9 @@ class DrainView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     done: str
 
 
-def show_drain(state: StateReader, setting: AgentSetting, agent_ids: Iterable[str]) -> DrainView | None:
+def show_drain(state: StateReader, setting: AgentSetting, agent_ids: Iterable[str], now: float) -> DrainView | None:
     """Shows the drain of an agent; None if the agent is not being drained. `agent_ids`: the Mesos agents of the
-    setting."""
+    setting. `now`: Unix seconds."""
     drain = setting.drain
     if drain is None:
         return None
@@ -84,6 +86,7 @@ def show_drain(state: StateReader, setting: AgentSetting, agent_ids: Iterable[st
         if drained_agent(move) == setting.agent and move.created_at >= drain.since
     ]
     found = remaining_work(state, agent_ids, moves)
+    rules = Disruptions(state, kind_of, now)
     waiting = [] if drain.done_at else [group for group in found.left if not group.killing_since]
     return DrainView(
         inner_ip=setting.agent,
@@ -91,7 +94,7 @@ def show_drain(state: StateReader, setting: AgentSetting, agent_ids: Iterable[st
         message=drain.message,
         left=len(found.left),
         moving=list(found.arriving),
-        blocked=[Blocked(taskgroup=g.id, reason=reason) for g in waiting if (reason := blocker(state, g))],
+        blocked=[Blocked(taskgroup=g.id, reason=reason) for g in waiting if (reason := rules.reason(g, "drain"))],
         daemonsets=len(found.daemonsets),
         at_once=drain.at_once,
         end_daemonsets=drain.daemonsets,

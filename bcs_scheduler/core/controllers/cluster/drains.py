@@ -28,7 +28,8 @@ from transactions import explain
 from transactions.base import Refused, Slot, Step
 from transactions.kinds import daemonset, reschedule
 from transactions.resources import occupancy, resource_request
-from transactions.rules.draining import RemainingWork, blocker, drained_agent, remaining_work
+from transactions.rules import disruptions
+from transactions.rules.draining import RemainingWork, drained_agent, remaining_work
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 from transactions.text import counted
 
@@ -196,7 +197,7 @@ class Drains:
                 or self._stand_ins.before_end(
                     group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, group)
                 )
-                or blocker(turn.state, group)
+                or disruptions.at(turn.context).reason(group, "drain")
             )
             if not words and (words := self._no_place(group) or self._refusal(group)):
                 full[kind] = words
@@ -225,10 +226,11 @@ class Drains:
         return ""
 
     def _blockers(self, found: RemainingWork) -> str:
-        state = self._turn.state
+        rules = disruptions.at(self._turn.context)
         staying = [group for group in found.left if not group.killing_since]
         reasons = [
-            blocker(state, group) or self._no_place(group) or self._refusal(group) for group in staying[:REASONS_SHOWN]
+            rules.reason(group, "drain") or self._no_place(group) or self._refusal(group)
+            for group in staying[:REASONS_SHOWN]
         ]
         return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
 

@@ -35,7 +35,7 @@ from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
 from transactions.base import Failure, Slot
-from transactions.rules import evictions
+from transactions.rules import disruptions
 from transactions.rules.queues import partition_of_revision
 
 T = TypeVar("T")
@@ -350,7 +350,7 @@ class HierarchyPass(SessionPass):
             chosen = sum(
                 victim.ask.application == name for identity, victim in tree.leaving.items() if identity not in before
             )
-            return evictions.allowance(self._turn.context, name) - chosen
+            return disruptions.allowance(self._turn.context, name) - chosen
 
         return remaining
 

@@ -37,7 +37,7 @@ from store.mentions import mention, private
 from transactions.base import Failure, Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
-from transactions.rules import evictions
+from transactions.rules import disruptions
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted, duration
 
@@ -372,7 +372,7 @@ class SessionPass(PlacementPass):
             self._turn.count("policy_decisions", (queue, "launch", *self.labels), number)
 
     def _allowance(self, application: str) -> int:
-        return evictions.allowance(self._turn.context, application)
+        return disruptions.allowance(self._turn.context, application)
 
     def _evict(self, decided: Iterable[Eviction]) -> None:
         """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""

@@ -20,9 +20,9 @@ from offers.model import Demand, Occupant
 from store.records import TaskGroup, Version
 from transactions.base import Slot, Step
 from transactions.resources import occupancy, resource_request
-from transactions.rules import evictions
+from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
-from transactions.rules.draining import bound_of
+from transactions.rules.disruptions import bound_of
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 PREEMPT, DRAIN = "preemptTaskgroups", "drainAgent"
@@ -145,7 +145,7 @@ class _Budgets(dict[str, int]):
     def __missing__(self, key: str) -> int:
         version = _version(self._turn, key)
         least = version.min_available if version is not None and version.min_available > 1 else 0
-        number = min(evictions.allowance(self._turn.context, key), len(self._turn.state.groups_of(key)) - least)
+        number = min(disruptions.allowance(self._turn.context, key), len(self._turn.state.groups_of(key)) - least)
         return self.setdefault(key, number)
 
 
