@@ -123,10 +123,12 @@ def drop_victims_afterwards(patch: pytest.MonkeyPatch) -> None:
     """The tree chooses victims for work that waits for offers; the evictions are dropped."""
     honest = hierarchy_pass.HierarchyPass._maintain
 
-    def hasty(self: hierarchy_pass.HierarchyPass, tree_of: role_tree.RoleTree, found: SessionInput) -> list[Eviction]:
+    def hasty(
+        self: hierarchy_pass.HierarchyPass, role: str, tree_of: role_tree.RoleTree, found: SessionInput
+    ) -> list[Eviction]:
         with patch.context() as context:
             context.setattr(TurnContext, "unshown", lambda self, demands: set())
-            return honest(self, tree_of, found)
+            return honest(self, role, tree_of, found)
 
     patch.setattr(hierarchy_pass.HierarchyPass, "_maintain", hasty)
 

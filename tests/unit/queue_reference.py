@@ -153,6 +153,15 @@ class Reference:
             key=lambda ask: (self.application_key(ask.application), -ask.priority, ask.created, ask.name),
         )
 
+    def open(self, node: str) -> Figures:
+        """The free room that the promises of a node do not need once everything has left that is leaving."""
+        promised = self.sum(self.pending[name] for name, where in self.promised.items() if where == node)
+        leaving = self.sum(self.running[name].ask for name in self.leaving if self.running[name].node == node)
+        return {
+            name: amount - max(0, promised.get(name, 0) - leaving.get(name, 0))
+            for name, amount in self.free(node).items()
+        }
+
     # --- placing ----------------------------------------------------------------------------------------------
 
     def cycle(self) -> Allocation | None:
@@ -202,10 +211,8 @@ class Reference:
 
     def node(self, ask: Ask) -> str | None:
         sign = 1 if self.partition.node_order is NodeOrder.FAIR else -1
-        open_nodes = [name for name in self.nodes if name not in self.promised.values()]
-        if ask.required_node:
-            open_nodes = [name for name in open_nodes if name == ask.required_node]
-        fitting = [name for name in open_nodes if self.fits(ask, self.free(name))]
+        nodes = [name for name in self.nodes if ask.required_node in ("", name)]
+        fitting = [name for name in nodes if self.fits(ask, self.open(name))]
 
         def key(name: str) -> tuple[Fraction, str]:
             total, free = self.nodes[name], self.free(name)

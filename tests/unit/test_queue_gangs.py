@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
 from offers.policy.hierarchy.gangs.attempts import MOST_SEARCHES
-from offers.policy.hierarchy.preemption.reservation import reserve
 from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from tests.counting import lines
 from tests.effort import share
@@ -126,6 +125,11 @@ def gang(state: Tree, leaf: str, size: int, name: str = "gang") -> dict[str, int
     return {name: size}
 
 
+def pending(state: Tree) -> list[str]:
+    """The names of the asks of the gang."""
+    return list(state.applications["gang"].asks)
+
+
 def test_a_gang_that_reserves_nodes_may_preempt() -> None:
     state = queues_of([queue("q1"), queue("q2", 4)], {"n1": 2, "n2": 2})
     for node in ("n1", "n2"):
@@ -134,7 +138,8 @@ def test_a_gang_that_reserves_nodes_may_preempt() -> None:
     state.ask_all(Ask("gang", f"t{number}", (("cpus", 2),)) for number in range(2))
     lacking, attempts = {"gang": 2}, Attempts(state)
     assert attempts.run(lacking) == []
-    assert [one.node for _ in range(2) for one in reserve(state, 10.0)] == ["n1", "n2"]
+    for node, ask in zip(("n1", "n2"), pending(state), strict=True):
+        state.promise("gang", ask, node, reserves=True)
     assert len(attempts.preempt(lacking, LATE)) == 2
     attempts.restore()
     assert [len(node.promises) for node in state.nodes] == [1, 1]
@@ -148,7 +153,8 @@ def test_other_work_does_not_count_as_room_of_a_gang() -> None:
     state.ask_all(Ask("gang", f"t{number}", (("cpus", 2),)) for number in range(2))
     lacking, attempts = {"gang": 2}, Attempts(state)
     assert attempts.run(lacking) == []
-    assert len([one for _ in range(2) for one in reserve(state, 10.0)]) == 2
+    for node, ask in zip(("n1", "n2"), pending(state), strict=True):
+        state.promise("gang", ask, node, reserves=True)
     state.submit(Application("small", "root.q3", 0))
     state.ask(Ask("small", "t0", (("cpus", 1),)))
     assert attempts.run(lacking) == []

@@ -11,8 +11,19 @@ from hypothesis import strategies as st
 
 from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.hierarchy.preemption.reservation import LONGEST, MOST, expire, reserve, take_nodes
+from offers.policy.hierarchy.maintenance import maintain
+from offers.policy.hierarchy.preemption.reservation import (
+    LONGEST,
+    MOST,
+    SHORTEST,
+    expire,
+    most_of,
+    reservations,
+    reserve,
+    take_nodes,
+)
 from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.closings import WINDOW, Closings
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.tree import Tree
 
@@ -183,10 +194,14 @@ def refused(state: Tree, one: Application) -> bool:
 # --- reservations ---------------------------------------------------------------------------------------------
 
 
+SOON = {"n1": {"cpus": 2}, "n2": {"cpus": 3}}
+"""Amounts whose ends are near in a crowded tree."""
+
+
 def crowded() -> Tree:
-    state = tree({"name": "q"}, nodes={"n1": 4, "n2": 4})
+    state = tree({"name": "q"}, nodes={"n1": 4, "n2": 4, "n3": 4})
     state.submit(Application("runs", "root.q", 0))
-    for node, amounts in (("n1", (2,)), ("n2", (1, 2))):
+    for node, amounts in (("n1", (2,)), ("n2", (1, 2)), ("n3", (4,))):
         for amount in amounts:
             name = f"t{len(state.applications['runs'].allocations)}"
             state.recover(Allocation(Ask("runs", name, (("cpus", amount),)), node))
@@ -196,74 +211,245 @@ def crowded() -> Tree:
     return state
 
 
-def test_an_ask_reserves_the_node_that_lacks_the_least_and_nothing_else_is_placed_there() -> None:
+def leave(state: Tree, name: str) -> None:
+    state.leave(state.applications["runs"].allocations[name])
+
+
+def test_an_ask_reserves_the_node_that_lacks_the_least_of_those_whose_room_is_known_to_become_enough() -> None:
     state = crowded()
-    assert reserve(state, 101.0) == []
-    (made,) = reserve(state, 102.0)
+    assert reserve(state, 101.0, SOON) == []
+    assert reserve(state, 102.0) == []
+    assert reserve(state, 102.0, {"n1": {"cpus": 0}, "n3": {"cpus": 2}}) == []
+    (made,) = reserve(state, 102.0, SOON)
     assert (made.ask.name, made.node) == ("t", "n1")
-    assert reserve(state, 103.0) == []
+    assert reservations(state, 102.0) == [(made.ask, "n1", 102.0 + LONGEST)]
+    assert reserve(state, 103.0, SOON) == []
     state.ask(Ask("runs", "small", (("cpus", 2),)))
     assert list(state.run()) == []
     state.release("runs", "t0")
     assert [(one.ask.id, one.node) for one in state.run()] == [("waits/t", "n1")]
 
 
+def test_a_node_on_which_something_leaves_is_reserved_and_gives_others_what_is_left() -> None:
+    state = crowded()
+    leave(state, "t2")
+    assert [one.node for one in reserve(state, 102.0)] == ["n2"]
+    leave(state, "t1")
+    for number in range(4):
+        state.ask(Ask("runs", f"small{number}", (("cpus", 1),)))
+    # n1 has two free cores. n2 has one, and the ask needs three of the four that it is going to have.
+    assert sorted(one.node for one in state.run()) == ["n1", "n1", "n2"]
+    state.release("runs", "t1")
+    assert list(state.run()) == []
+    state.release("runs", "t2")
+    assert [(one.ask.id, one.node) for one in state.run()] == [("waits/t", "n2")]
+
+
+def test_amounts_that_never_go_are_not_known_to_become_free() -> None:
+    state = crowded()
+    leave(state, "t3")
+    assert len(reserve(state, 102.0)) == 1
+    other = tree({"name": "q"}, nodes={"n1": 4, "n2": 4, "n3": 4})
+    other.submit(Application("daemons", "root.q", 0))
+    for node in ("n1", "n2", "n3"):
+        for name in ("a", "b"):
+            other.recover(Allocation(Ask("daemons", f"{name}-{node}", (("cpus", 2),), lasting=True), node))
+    other.submit(Application("waits", "root.q", 0))
+    other.ask(Ask("waits", "t", (("cpus", 1),), created=100.0))
+    assert list(other.run()) == []
+    other.leave(other.applications["daemons"].allocations["a-n1"])  # its successor comes back to the node
+    assert reserve(other, 102.0) == []
+
+
+def test_a_reservation_ends_when_its_room_is_not_known_to_come_any_more() -> None:
+    state = crowded()
+    leave(state, "t2")
+    assert len(reserve(state, 102.0)) == 1
+    state.release("runs", "t2")
+    state.recover(Allocation(Ask("runs", "t2", (("cpus", 2),)), "n2"))
+    assert expire(state, 103.0) == []
+    assert state.nodes.reserving == {}
+    leave(state, "t2")
+    assert list(state.run()) == []
+    assert [one.node for one in reserve(state, 104.0)] == ["n2"]
+
+
 def test_a_reservation_ends_and_pauses() -> None:
     state = crowded()
-    reserve(state, 102.0)
-    assert expire(state, 101.0 + LONGEST) == []
-    assert [ask.name for ask in expire(state, 102.0 + LONGEST)] == ["t"]
+    reserve(state, 102.0, SOON)
+    assert expire(state, 101.0 + LONGEST, SOON) == []
+    assert [ask.name for ask in expire(state, 102.0 + LONGEST, SOON)] == ["t"]
     assert state.nodes.by_name["n1"].promises == {}
     assert list(state.run()) == []
-    assert reserve(state, 103.0 + LONGEST) == []
-    assert len(reserve(state, 102.0 + 2 * LONGEST)) == 1
+    assert reserve(state, 103.0 + LONGEST, SOON) == []
+    assert len(reserve(state, 102.0 + 2 * LONGEST, SOON)) == 1
+
+
+def test_a_node_is_reserved_half_of_the_time_at_most_whoever_reserves_it() -> None:
+    state = crowded()
+    soon = {"n1": {"cpus": 2}}
+    for number in range(6):
+        state.submit(Application(f"next{number}", "root.q", 0))
+        state.ask(Ask(f"next{number}", "t", (("cpus", 3),), created=100.0))
+    assert list(state.run()) == []
+    closed: list[bool] = []
+    for second in range(1000):
+        now = 102.0 + second
+        expire(state, now, soon)
+        list(state.run())
+        reserve(state, now, soon)
+        closed.append(bool(state.nodes.reserving))
+    assert max(sum(closed[begin : begin + int(WINDOW)]) for begin in range(len(closed))) == int(LONGEST)
+    assert sum(closed) > 300
+
+
+def test_small_clusters_are_not_reserved_and_a_tenth_of_the_others_at_most() -> None:
+    assert [most_of(number) for number in (1, 2, 3, 19, 20, 99, 1000)] == [0, 0, 1, 1, 2, 9, MOST]
+    state = tree({"name": "q"}, nodes={"n1": 4, "n2": 4})
+    for name in ("n1", "n2"):
+        state.submit(Application(f"runs-{name}", "root.q", 0))
+        state.recover(Allocation(Ask(f"runs-{name}", "t", (("cpus", 3),)), name))
+        state.leave(state.applications[f"runs-{name}"].allocations["t"])
+    state.submit(Application("waits", "root.q", 0))
+    state.ask(Ask("waits", "t", (("cpus", 3),), created=100.0))
+    assert list(state.run()) == []
+    assert reserve(state, 200.0) == []
+
+
+def test_large_applications_that_wait_do_not_keep_small_ones_from_their_room() -> None:
+    state = tree({"name": "q"}, nodes={"n1": 80, "n2": 80, "n3": 80})
+    state.submit(Application("runs", "root.q", 0))
+    for node in ("n1", "n2", "n3"):
+        state.recover(Allocation(Ask("runs", node, (("cpus", 65),)), node))
+    for number in range(6):
+        state.submit(Application(f"large{number}", "root.q", 0))
+        state.ask(Ask(f"large{number}", "t", (("cpus", 30),)))
+    assert list(state.run()) == []
+    maintain(state, 100.0)
+    assert state.nodes.reserving == {}
+    state.submit(Application("small", "root.q", 0))
+    state.ask_all(Ask("small", f"t{number}", (("cpus", 5),)) for number in range(9))
+    assert len(list(state.run())) == 9
+
+
+def test_an_ask_that_outranks_the_one_that_reserves_uses_the_room() -> None:
+    state = tree(
+        {"name": "q"},
+        {"name": "urgent", "properties": {"priority.offset": "5"}},
+        {"name": "owed", "resources": {"guaranteed": {"cpus": 2}}},
+        nodes={"n1": 4, "n2": 4, "n3": 4},
+    )
+    state.submit(Application("runs", "root.q", 0))
+    for node in ("n1", "n2", "n3"):
+        for number, amount in enumerate((2, 2) if node == "n1" else (4,)):
+            state.recover(Allocation(Ask("runs", f"{node}-{number}", (("cpus", amount),), -100.0), node))
+    state.submit(Application("waits", "root.q", 0))
+    state.ask(Ask("waits", "t", (("cpus", 4),), priority=3))
+    assert list(state.run()) == []
+    for number in range(2):
+        leave(state, f"n1-{number}")
+    assert [one.node for one in reserve(state, 10.0)] == ["n1"]
+    state.release("runs", "n1-0")
+    for name, leaf, priority in (("same", "q", 3), ("higher", "q", 4), ("urgent", "urgent", -1), ("owed", "owed", 0)):
+        state.submit(Application(name, f"root.{leaf}", 0))
+        state.ask(Ask(name, "t", (("cpus", 1),), priority=priority))
+        found = [(one.ask.application, one.node) for one in state.run()]
+        assert found == ([] if name == "same" else [(name, "n1")]), name
+        if found:
+            state.release(name, "t")
+    state.ask(Ask("owed", "t2", (("cpus", 2),), created=10.0))
+    assert [one.ask.id for one in state.run()] == ["owed/t2"]
+    state.ask(Ask("owed", "more", (("cpus", 1),), created=10.0))  # above the guarantee
+    assert list(state.run()) == []
+
+
+def test_nothing_is_preempted_beside_free_room_that_another_ask_has_reserved() -> None:
+    state = tree(
+        {"name": "q"},
+        {"name": "owed", "resources": {"guaranteed": {"cpus": 2}}, "properties": {"preemption.delay": "1s"}},
+        nodes={"n1": 4, "n2": 5, "n3": 4},
+    )
+    state.submit(Application("runs", "root.q", 0))
+    for node in ("n1", "n2", "n3"):
+        for number in range(2):
+            state.recover(Allocation(Ask("runs", f"{node}-{number}", (("cpus", 2),), -100.0), node))
+    state.submit(Application("waits", "root.q", 0))
+    state.ask(Ask("waits", "t", (("cpus", 4),)))
+    assert list(state.run()) == []
+    for number in range(2):
+        leave(state, f"n1-{number}")
+    assert len(reserve(state, 10.0)) == 1
+    state.release("runs", "n1-0")
+    # The guarantee is used when the ask comes, and has room for it afterwards.
+    state.submit(Application("first", "root.owed", 0))
+    state.ask(Ask("first", "t", (("cpus", 1),), created=10.0))
+    assert [one.node for one in state.run()] == ["n2"]
+    state.submit(Application("owed", "root.owed", 0))
+    state.ask(Ask("owed", "t", (("cpus", 2),), created=10.0))
+    assert list(state.run()) == []
+    state.release("first", "t")
+    assert list(state.run()) == []
+    done = maintain(state, 20.0)
+    assert (done.preemptions, done.again) == ((), True)
+    assert [(one.ask.id, one.node) for one in state.run()] == [("owed/t", "n1")]
 
 
 def test_asks_that_are_alike_do_not_hold_a_node_one_after_the_other() -> None:
     state = crowded()
-    state.nodes.by_name["n2"].is_schedulable = False
+    soon = {"n1": {"cpus": 2}}
     state.ask(Ask("waits", "next", (("cpus", 3),), created=100.0))
     assert list(state.run()) == []
-    assert [one.ask.name for one in reserve(state, 102.0)] == ["next"]
+    assert [one.ask.name for one in reserve(state, 102.0, soon)] == ["next"]
     state.ask(Ask("runs", "small", (("cpus", 2),)))
     assert list(state.run()) == []
-    expire(state, 102.0 + LONGEST)
-    assert reserve(state, 102.0 + LONGEST) == []
+    expire(state, 102.0 + LONGEST, soon)
+    assert reserve(state, 102.0 + LONGEST, soon) == []
     assert [one.ask.name for one in state.run()] == ["small"]
     state.release("runs", "small")
     for name in ("t", "next"):
         state.ask(state.withdraw("waits", name)._replace(created=110.0))
     assert list(state.run()) == []
-    assert reserve(state, 101.0 + 2 * LONGEST) == []
-    assert len(reserve(state, 102.0 + 2 * LONGEST)) == 1
-
-
-def test_a_reservation_that_was_lost_is_made_again_and_lasts_as_long() -> None:
-    state = crowded()
-    reserve(state, 102.0)
-    state.forget_promise("waits", "t")
-    assert list(state.run()) == []
-    assert len(reserve(state, 150.0)) == 1
-    assert expire(state, 149.0 + LONGEST) == []
-    assert len(expire(state, 150.0 + LONGEST)) == 1
+    assert reserve(state, 101.0 + 2 * LONGEST, soon) == []
+    late = 102.0 + 2 * LONGEST + SHORTEST
+    assert len(reserve(state, late, soon)) == 1
 
 
 def test_the_number_of_reservations_is_bounded() -> None:
-    state = tree({"name": "q"}, nodes={f"n{number:02}": 4 for number in range(2 * MOST)})
+    nodes = 20 * MOST
+    state = tree({"name": "q"}, nodes={f"n{number:03}": 4 for number in range(nodes)})
     state.submit(Application("runs", "root.q", 0))
-    for number in range(2 * MOST):
-        state.recover(Allocation(Ask("runs", f"t{number}", (("cpus", 2),)), f"n{number:02}"))
+    for number in range(nodes):
+        state.recover(Allocation(Ask("runs", f"t{number}", (("cpus", 2),)), f"n{number:03}"))
     for number in range(2 * MOST):
         state.submit(Application(f"w{number:02}", "root.q", 0))
         state.ask(Ask(f"w{number:02}", "t", (("cpus", 3),), constraint=number))
     assert list(state.run()) == []
-    made = reserve(state, 100.0) + reserve(state, 101.0)
+    soon = {name: {"cpus": 1} for name in state.nodes.by_name}
+    made = reserve(state, 100.0, soon) + reserve(state, 101.0, soon)
     assert len(made) == len({one.node for one in made}) == MOST
+
+
+@given(st.lists(st.tuples(st.floats(0, 50), st.floats(0, 70)), max_size=12))
+def test_no_window_has_more_than_its_share(parts: list[tuple[float, float]]) -> None:
+    closings, now = Closings(), 0.0
+    spans: list[tuple[float, float]] = []
+    for pause, wanted in parts:
+        now += pause
+        closings.settle((), now)
+        end = now + max(0.0, min(wanted, closings.left("n", now)))
+        closings.begin("n", now)
+        spans.append((now, end))
+        now = end
+        assert closings.left("n", now) >= -1e-6
+        closings.settle((), now)
+    for _, last in spans:
+        inside = sum(max(0.0, min(end, last) - max(begin, last - WINDOW)) for begin, end in spans)
+        assert inside <= LONGEST + 1e-6
 
 
 def test_an_ask_for_one_node_takes_the_node() -> None:
     state = crowded()
-    reserve(state, 102.0)
+    assert len(reserve(state, 102.0, SOON)) == 1
     state.ask(Ask("waits", "daemon", (("cpus", 3),), required_node="n1", priority=1))
     assert list(state.run()) == []
     (found,) = take_nodes(state)

@@ -179,18 +179,23 @@ def test_an_ask_whose_promise_is_lost_preempts_again() -> None:
 
 
 def split() -> Tree:
-    """Two nodes with a free core each; q1 uses the others."""
-    state = tree([queue("q1", 2), queue("q2", 4)], {"n1": 3, "n2": 3})
+    """Two nodes with a free core each, and a full one; q1 uses the others."""
+    state = tree([queue("q1", 2), queue("q2", 4)], {"n1": 3, "n2": 3, "n3": 1})
     running(state, "root.q1", "n1", 2)
     running(state, "root.q1", "n2", 1, 1)
+    running(state, "root.q1", "n3", 1)
     return state
+
+
+SOON = {"n1": {"cpus": 1}}
+"""An end that is near in the nodes of `split`."""
 
 
 def test_an_ask_that_has_reserved_a_node_preempts() -> None:
     state = split()
     (ask,) = pending(state, "root.q2", 2)
     assert preempt(state, 10.0) == []
-    (made,) = reserve(state, 10.0)
+    (made,) = reserve(state, 10.0, SOON)
     assert (made.ask, made.node) == (ask, "n1")
     assert list(state.run()) == []
     (found,) = preempt(state, LATE)
@@ -202,20 +207,29 @@ def test_an_ask_that_finds_no_victims_keeps_its_reservation() -> None:
     state = split()
     state.allowance = lambda application: 0
     (ask,) = pending(state, "root.q2", 2)
-    reserve(state, 10.0)
+    reserve(state, 10.0, SOON)
     assert list(state.run()) == []
     assert preempt(state, LATE) == []
     assert list(state.nodes.by_name["n1"].promises.values()) == [ask]
-    assert expire(state, 9.0 + LONGEST) == []
-    assert expire(state, 10.0 + LONGEST) == [ask]
+    assert expire(state, 9.0 + LONGEST, SOON) == []
+    assert expire(state, 10.0 + LONGEST, SOON) == [ask]
+
+
+def test_an_ask_that_has_reserved_a_node_whose_room_comes_ends_nothing() -> None:
+    state = split()
+    pending(state, "root.q2", 2)
+    state.leave(state.applications["run-root.q1"].allocations["t1"])
+    assert [one.node for one in reserve(state, 10.0)] == ["n2"]
+    assert preempt(state, LATE) == []
 
 
 def test_the_reservations_of_others_cost_no_victims() -> None:
-    state = tree([queue("q1"), queue("q2", 4)], {"n1": 3, "n2": 3})
+    state = tree([queue("q1"), queue("q2", 4)], {"n1": 3, "n2": 3, "n3": 1})
     running(state, "root.q1", "n1", 1, 1)
     running(state, "root.q1", "n2", 1, 1)
+    running(state, "root.q1", "n3", 1)
     pending(state, "root.q1", 2)
-    assert len(reserve(state, 10.0)) == 1
+    assert len(reserve(state, 10.0, SOON)) == 1
     (ask,) = pending(state, "root.q2", 2)
     (found,) = preempt(state, LATE)
     assert (found.ask, len(found.victims)) == (ask, 1)
@@ -225,9 +239,9 @@ def test_a_reservation_that_ends_does_not_delay_preemption() -> None:
     state = split()
     state.allowance = lambda application: 0
     (ask,) = pending(state, "root.q2", 2)
-    reserve(state, LATE)
+    reserve(state, LATE, SOON)
     assert preempt(state, LATE) == []
-    assert expire(state, LATE + LONGEST) == [ask]
+    assert expire(state, LATE + LONGEST, SOON) == [ask]
     assert list(state.run()) == []
     state.allowance = None
     assert [one.ask for one in preempt(state, LATE + LONGEST)] == [ask]

@@ -52,11 +52,16 @@ class RunTimes:
     def basis(self, application: str, kind: str) -> tuple[float, ...]:
         """The runs in seconds, sorted, that an estimate for the application is made from: its own ones, or those of its
         kind; empty if there are too few."""
-        own = self._by_application.get(application, ())
-        if len(own) >= OF_APPLICATION:
-            return tuple(sorted(own))
+        own = self.own(application)
+        if own is not None:
+            return own
         alike = self._by_kind.get(kind, ())
         return tuple(sorted(alike)) if len(alike) >= OF_KIND else ()
+
+    def own(self, application: str) -> tuple[float, ...] | None:
+        """The runs of an application in seconds, sorted; None if they are too few for an estimate."""
+        own = self._by_application.get(application, ())
+        return tuple(sorted(own)) if len(own) >= OF_APPLICATION else None
 
     def applications(self) -> list[str]:
         """The applications with runs, by key."""

@@ -33,13 +33,12 @@ def cause_of(tree: Tree, application: str, name: str) -> Cause:
         return cause
     if alike.promised or alike.required_node:
         only = alike.promised or alike.required_node
-        node = tree.nodes.has_room(only, alike.request, alike.constraint)
-        if node is not None and (alike.promised or not node.promises):
+        if tree.nodes.has_room(only, alike.request, alike.constraint, in_turn=not alike.promised) is not None:
             return Cause(Hold.TURN)
         if not alike.required_node and tree.nodes.find(alike.request, alike.constraint) is not None:
             return Cause(Hold.TURN)
         there = tree.nodes.by_name.get(only)
-        free = {} if there is None else there.free
+        free = {} if there is None else there.free if alike.promised else there.open
         kind = Hold.PROMISED_NODE if alike.promised else Hold.REQUIRED_NODE
         return Cause(kind, only, lacks=_lacks(alike.request, free))
     if tree.nodes.find(alike.request, alike.constraint) is None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from offers.policy.amounts import Vector
 from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.reservation import expire, reserve, take_nodes
+from offers.policy.hierarchy.preemption.reservation import NOTHING, expire, reserve, take_nodes
 from offers.policy.hierarchy.preemption.tries import preempt
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -16,12 +17,14 @@ from offers.policy.hierarchy.tree import Tree
 class Maintenance(NamedTuple):
     """The decisions of one round; all are noted in the tree. `preemptions`: their victims are to be ended, for an ask.
     `given_back`: allocations that are to be ended because a maximum was lowered. `reserved`: asks with the nodes that
-    are held for them. `expired`: asks whose promised node was not free in time."""
+    are held for them. `expired`: asks whose promised node was not free in time. `again`: asks may be placed on nodes
+    that others have reserved."""
 
     preemptions: tuple[Preemption, ...]
     given_back: tuple[Allocation, ...]
     reserved: tuple[Allocation, ...]
     expired: tuple[Ask, ...]
+    again: bool = False
 
 
 def keep(tree: Tree, victim: Allocation) -> None:
@@ -30,18 +33,27 @@ def keep(tree: Tree, victim: Allocation) -> None:
     tree.release(victim.ask.application, victim.ask.name)
     tree.recover(victim)
     node = tree.nodes.by_name[victim.node]
-    for ask in reversed(list(node.promises.values())):
+    for ask in reversed([ask for ask in node.promises.values() if ask.id not in node.reserving]):
         if all(node.room(name) >= 0 for name in node.promised):
             break
         tree.forget_promise(ask.application, ask.name)
 
 
-def maintain(tree: Tree, now: float, check: Check | None = None, without: Collection[str] = frozenset()) -> Maintenance:
+def maintain(
+    tree: Tree,
+    now: float,
+    check: Check | None = None,
+    without: Collection[str] = frozenset(),
+    soon: Mapping[str, Vector] = NOTHING,
+) -> Maintenance:
     """One round: promises expire, lowered maxima are enforced, asks preempt towards guarantees, the others reserve
-    nodes. `now`: seconds of the clock of the asks. `check`: a further condition on a node once victims have gone; None
-    admits every node. `without`: applications that may not preempt."""
-    expired = expire(tree, now)
+    nodes. An ask that may use a reserved node with room is tried in the next cycle, and preempts nothing. `now`:
+    seconds of the clock of the asks. `check`: a further condition on a node once victims have gone; None admits every
+    node. `without`: applications that may not preempt. `soon`: by name of the node, amounts that are expected to become
+    free within `LONGEST`."""
+    expired = expire(tree, now, soon)
+    better = [tree.wake_better(node) for node in list(tree.nodes.reserving.values())]
     given_back = give_back(tree, now)
     preemptions = [*take_nodes(tree, without), *preempt(tree, now, check, without)]
-    reserved = reserve(tree, now)
-    return Maintenance(tuple(preemptions), tuple(given_back), tuple(reserved), tuple(expired))
+    reserved = reserve(tree, now, soon)
+    return Maintenance(tuple(preemptions), tuple(given_back), tuple(reserved), tuple(expired), any(better))

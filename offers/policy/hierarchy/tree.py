@@ -14,10 +14,12 @@ from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
+from offers.policy.hierarchy.state.blocks import fits_request
+from offers.policy.hierarchy.state.closings import Closings
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add_to
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
-from offers.policy.hierarchy.state.queue import Queue, QueueState
+from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of, is_higher
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
@@ -45,6 +47,8 @@ class Tree:
         """The number of requests that cycles have tried so far."""
         self.version = 0
         """Changes with every change of usage, of promises and of leaving allocations."""
+        self.closings = Closings()
+        """The times for which nodes were reserved."""
         self.trackers = Trackers()
         self.root = self.grow(partition.root, None)
 
@@ -130,8 +134,9 @@ class Tree:
         node = self.nodes.use(allocation.node, request, -1)
         node.remove(allocation)
         if self.leaving.pop(allocation.ask.id, None) is not None:
-            for figures in (node.leaving, *(queue.leaving for queue in leaf.path)):
-                add_to(figures, request, -1)
+            self.nodes.leave(node.name, request, -1)
+            for queue in leaf.path:
+                add_to(queue.leaving, request, -1)
         leaf.note(allocation, -1)
         add_to(owner.allocated, request, -1)
         for queue in leaf.path:
@@ -163,10 +168,10 @@ class Tree:
     # --- promises ---------------------------------------------------------------------------------------------
 
     def promise(self, application: str, name: str, node: str, *, reserves: bool = False) -> None:
-        """Holds room on a node for a pending ask, which is tried before all others. The node takes no other work
-        meanwhile. The ask gets another node if that node has room earlier, except if the ask requires one node.
-        `reserves`: no victims leave, so nothing tells when the ask gets its room, and queues do not expect its usage.
-        Raises KeyError if the ask or the node is unknown."""
+        """Holds room on a node for a pending ask, which is tried before all others. Others get the room that the ask
+        leaves once everything has left that is leaving. The ask gets another node if that node has room earlier, except
+        if the ask requires one node. `reserves`: no victims leave for the ask. Queues do not expect its usage then, and
+        asks that outrank it may use the room (`outranks`). Raises KeyError if the ask or the node is unknown."""
         owner = self.applications[application]
         self._regroup(owner, owner.asks[name], name, node, reserves=reserves)
 
@@ -190,9 +195,9 @@ class Tree:
             raise KeyError(victim.ask.id)
         self.version += 1
         self.leaving[victim.ask.id] = victim
-        path = self.queues[owner.queue].path
-        for figures in (self.nodes.by_name[victim.node].leaving, *(queue.leaving for queue in path)):
-            add_to(figures, victim.ask.request, 1)
+        self.nodes.leave(victim.node, victim.ask.request, 1)
+        for queue in self.queues[owner.queue].path:
+            add_to(queue.leaving, victim.ask.request, 1)
 
     def _regroup(self, owner: Application, group: Group, name: str, node: str, *, reserves: bool = False) -> None:
         self.version += 1
@@ -206,7 +211,7 @@ class Tree:
         new = owner.add(ask, node)
         self._count(owner, ask.request, 1)
         if node:
-            self.nodes.promise(node, ask)
+            self.nodes.promise(node, ask, reserves=reserves)
             if reserves:
                 owner.reserves.add(name)
             for queue in () if reserves else self.queues[owner.queue].path:
@@ -245,7 +250,7 @@ class Tree:
         refused = self._refusal(one, application)
         node = None
         if refused is None:
-            node, refused = self._node(alternative)
+            node, refused = self._node(alternative, group)
         if node is None and refused is not None:
             self._set_aside(one, refused)
             return None
@@ -273,23 +278,45 @@ class Tree:
                 return waiting
         return None
 
-    def _node(self, alternative: Alternative) -> tuple[Node | None, Waiting[RequestClass] | None]:
+    def _node(self, alternative: Alternative, group: Group) -> tuple[Node | None, Waiting[RequestClass] | None]:
+        """`group`: the first group of the class."""
         request, constraint = alternative.request, alternative.constraint
         only = alternative.promised or alternative.required_node
-        if not only:
-            node = self.nodes.find(request, constraint)
-            return node, self.nodes.waiting if node is None else None
-        there = self.nodes.by_name.get(only)
-        if there is None:
-            return None, self.nodes.missing
-        node = self.nodes.has_room(only, request, constraint)
-        if node is not None and (alternative.promised or not node.promises):
-            return node, None
-        if alternative.required_node:
-            return None, there.waiting
+        if only:
+            there = self.nodes.by_name.get(only)
+            if there is None:
+                return None, self.nodes.missing
+            node = self.nodes.has_room(only, request, constraint, in_turn=not alternative.promised)
+            if node is not None or alternative.required_node:
+                return node, there.waiting if node is None else None
         # A promise holds room on one node. It does not keep the ask from another node that has room now.
-        node = self.nodes.find(request, constraint)
+        node = self.nodes.find(request, constraint) or self._reserved_node(group)
         return node, self.nodes.waiting if node is None else None
+
+    def _reserved_node(self, group: Group) -> Node | None:
+        """The first node with room for a group that is reserved for asks which the group outranks; None without."""
+        request, constraint = group.alike.request, group.alike.constraint
+        for _, node in sorted(self.nodes.reserving.items()) if self.nodes.reserving else ():
+            if (
+                node.is_schedulable
+                and fits_request(request, node.open_beside(node.promised))
+                and self.nodes.is_admitted(constraint, node.name)
+                and self.outranks(group, node)
+            ):
+                return node
+        return None
+
+    def outranks(self, group: Group, node: Node) -> bool:
+        """True if a group may use the room that others have reserved on a node: the queue of the group is below its
+        guarantee, or the group has a higher priority than each of them where their branches of the tree meet."""
+        leaf = self.queues[group.application.queue]
+        goal = goal_of(leaf, [name for name, amount in group.alike.request if amount > 0])
+        if goal is not None and goal.stays_within_guarantee(group.alike.request):
+            return True
+        return all(
+            is_higher(leaf, group.alike.priority, self.queues[self.applications[ask.application].queue], ask.priority)
+            for ask in node.reserving.values()
+        )
 
     # --- figures ----------------------------------------------------------------------------------------------
 
@@ -358,7 +385,7 @@ class Tree:
     def room_on(self, node: Node) -> None:
         """Lets the requests that wait for a node and fit it be tried again."""
         if node.waiting:
-            self.wake(node.waiting.fitting(node.free))
+            self.wake(node.waiting.fitting(node.open))
         if not self.nodes.waiting:
             return
         if not node.promises:
@@ -366,7 +393,18 @@ class Tree:
             return
         groups = [self.applications[ask.application].asks.get(ask.name) for ask in node.promises.values()]
         classes = {group.request_class for group in groups if group is not None}
-        self.wake([one for one in classes if one is not None and one.waits is self.nodes.waiting])
+        promised = [one for one in classes if one is not None and one.waits is self.nodes.waiting]
+        self.wake(dict.fromkeys([*promised, *self.nodes.waiting.fitting(node.open)]))
+        if node.reserving:
+            self.wake_better(node)
+
+    def wake_better(self, node: Node) -> bool:
+        """Lets requests be tried again that wait for a node and outrank the asks that reserve this one. True if there
+        are some."""
+        fitting = self.nodes.waiting.fitting(node.open_beside(node.promised)) if self.nodes.waiting else []
+        better = [one for one in fitting if (group := one.members.first()) is not None and self.outranks(group, node)]
+        self.wake(better)
+        return bool(better)
 
     def renew(self, application: Application, before: int | None, changed: Group | None) -> None:
         """Renews the keys on a path. `before`: the priority of the application before the change; None if nothing was
@@ -395,4 +433,12 @@ class Tree:
                     touched[one] = None
         for one in touched:
             leaf.place_class(one)
+            if self.nodes.reserving and one.waits is self.nodes.waiting:
+                self._wake_if_better(one)
         leaf.place_path()
+
+    def _wake_if_better(self, one: RequestClass) -> None:
+        """The first group of a class that waits for a node may be another one, which outranks a reservation."""
+        group = one.members.first()
+        if group is not None and self._reserved_node(group) is not None:
+            self.wake([one])

@@ -22,8 +22,9 @@ QUEUE_HOLDS = frozenset(
 )
 
 
-def ask_of(job: Job, task: Task) -> Ask:
-    """A task as the tree has it. Conditions on nodes matter only while the task waits."""
+def ask_of(job: Job, task: Task, *, lasting: bool = False) -> Ask:
+    """A task as the tree has it. Conditions on nodes matter only while the task waits. `lasting`: the taskgroups of the
+    job stay for as long as their agents do."""
     pending = task.status is Status.PENDING
     created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
     constraint, request = task.template if pending else None, counted(task.template.request)
@@ -36,6 +37,7 @@ def ask_of(job: Job, task: Task) -> Ask:
         constraint=constraint,
         may_preempt=job.preempts,
         preemptable=not task.critical,
+        lasting=lasting,
     )
 
 

@@ -6,13 +6,15 @@ finds the exact places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
+from bcs_scheduler.core.placement.ends import ending_within
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
@@ -30,6 +32,7 @@ from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain
 from offers.policy.hierarchy.preemption.promises import promises, restore_promises
 from offers.policy.hierarchy.preemption.quota import give_back
+from offers.policy.hierarchy.preemption.reservation import LONGEST, reservations
 from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
@@ -92,6 +95,8 @@ class HierarchyPass(SessionPass):
         """The figures have changes left to follow."""
         self._looked_at = 0
         """Number of agents and tasks that the trees have looked at since the latest pause was set."""
+        self._soon: dict[str, tuple[float, Mapping[str, Mapping[str, int]]]] = {}
+        """Room that is expected soon, by role: the moment of the latest look in Unix seconds, and amounts by agent."""
         self._unknown: set[str] = set()
         """Demands with promised room of whose applications a tree knew nothing: it has followed once for each."""
 
@@ -250,6 +255,7 @@ class HierarchyPass(SessionPass):
         self._unfinished, self._following, self._outdated = False, False, True
         self._unsettled.clear()
         self._unknown.clear()
+        self._soon.clear()
 
     def _session(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
         rest = self._rest.pop(role, None)
@@ -282,7 +288,7 @@ class HierarchyPass(SessionPass):
         tree_of.attempts.renew(self._turn.now)
         self._unfinished |= tree_of.attempts.unfinished
         tree_of.tree.allowance = self._remaining(tree_of.tree)
-        evicted = [] if tree_of.attempts.unfinished else self._maintain(tree_of, found)
+        evicted = [] if tree_of.attempts.unfinished else self._maintain(role, tree_of, found)
         return self._decisions(role, found, binds, evicted)
 
     def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
@@ -354,7 +360,7 @@ class HierarchyPass(SessionPass):
 
         return remaining
 
-    def _maintain(self, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
+    def _maintain(self, role: str, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
         tree = tree_of.tree
         shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding())
         gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown) if found.rows else ()
@@ -363,8 +369,18 @@ class HierarchyPass(SessionPass):
         self._again = self._turn.now + MAINTENANCE if waits else self._again
         if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree)
-        done = maintain(tree, shown, self._can_end, unshown)
+        done = maintain(tree, shown, self._can_end, unshown, self._ending_soon(role))
+        ends = [one.until for one in reservations(tree, self._turn.now)]
+        self._again = self._turn.now if done.again else min([self._again, *ends])
         return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
+
+    def _ending_soon(self, role: str) -> Mapping[str, Mapping[str, int]]:
+        """Room by agent that is expected within the time that reservations last; looked up from time to time."""
+        looked_at, found = self._soon.get(role, (-inf, {}))
+        if self._turn.now >= looked_at + MAINTENANCE:
+            found = ending_within(self._turn, role, LONGEST)
+            self._soon[role] = (self._turn.now, found)
+        return found
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
         """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""

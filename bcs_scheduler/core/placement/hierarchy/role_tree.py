@@ -63,10 +63,13 @@ class RoleTree:
         submission: Callable[[str], Submission],
         has_ended: Callable[[str], bool],
         vacated: Iterable[Vacated] = (),
+        lasts: Callable[[str], bool] = lambda application: False,
     ) -> None:
         """`submission`: properties of an application, by its key, for placement rules and limits. `has_ended`: True if
-        the taskgroup with an id has ended; the agent may have its room later. `vacated`: from a former leader."""
+        the taskgroup with an id has ended; the agent may have its room later. `vacated`: from a former leader. `lasts`:
+        True if the taskgroups of an application stay for as long as their agents do."""
         self._partition, self._halts, self._submission_of, self._has_ended = partition, halts, submission, has_ended
+        self._lasts = lasts
         self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
         self.attempts = Attempts(self.tree, vacated)
@@ -188,11 +191,11 @@ class RoleTree:
 
     def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
         """A tree without applications in place of the present one."""
-        allowance = self.tree.allowance
+        allowance, closings = self.tree.allowance, self.tree.closings
         self._promised += promises(self.tree)
         self.tree = Tree(self._partition, nodes, self._admitted)
         self.attempts = Attempts(self.tree, self.attempts.vacated)
-        self.tree.allowance = allowance
+        self.tree.allowance, self.tree.closings = allowance, closings
         self._set_states()
         self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
 
@@ -254,10 +257,11 @@ class RoleTree:
         asks: list[Ask] = []
         goes_on: list[tuple[str, Allocation]] = []
         runs: list[Allocation] = []
+        lasting = self._lasts(name)
         for identity, task in wanted.items():
             if identity in present:
                 continue
-            ask = ask_of(job, task)
+            ask = ask_of(job, task, lasting=lasting)
             if not task.agent:
                 asks.append(ask)
             elif names := free.get((task.agent, ask.request)):

@@ -194,8 +194,8 @@ class Trees:
         """The tree of a role, which is made if there is none."""
         found = self.roles.get(role)
         if found is None:
-            vacated = self._vacated()
-            found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission, self._has_ended, vacated)
+            facts = (self._submission, self._has_ended, self._vacated(), self._lasts)
+            found = self.roles[role] = RoleTree(self.partition, self.halts, *facts)
         return found
 
     def forget(self) -> None:
@@ -215,14 +215,17 @@ class Trees:
                     found.append(Vacated(payload.beneficiary, group.agent_id, now))
         return found
 
+    def _lasts(self, application: str) -> bool:
+        record = self._turn.state.applications.get(application)
+        return record is not None and record.type == "daemonset"
+
     def _has_ended(self, taskgroup: str) -> bool:
         group = self._turn.state.taskgroups.get(taskgroup)
         return group is None or group.ended
 
     def promised(self) -> set[str]:
-        """The nodes whose room is promised to asks with victims."""
-        found = (promise for tree_of in self.roles.values() for promise in promises(tree_of.tree))
-        return {promise.node for promise in found if not promise.reserves}
+        """The nodes whose room is promised to asks, or reserved."""
+        return {promise.node for tree_of in self.roles.values() for promise in promises(tree_of.tree)}
 
     def keep(self, eviction: Eviction) -> None:
         """Takes an eviction back that is not carried out."""

@@ -37,9 +37,10 @@ def _on_nodes(tree: Tree, alike: Alike, most: int) -> int:
         node = tree.nodes.has_room(alike.required_node, request, constraint)
         return 0 if node is None else _times(node.free, request, most)
     found = 0
-    # A node with promises takes other work as soon as the promised asks have a place, which may be within the same run.
+    # A promise may end with a place for its ask within the same run: all free room of such nodes counts.
     held = (node for node in tree.nodes if node.promises and node.is_schedulable)
-    for node in chain(tree.nodes.ordered.fitting(request), held):
+    plain = (node for node in tree.nodes.ordered.fitting(request) if not node.promises)
+    for node in chain(plain, held):
         if found >= most:
             break
         if tree.nodes.is_admitted(constraint, node.name):

@@ -12,12 +12,11 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 
 from offers.policy.hierarchy.preemption.tries import TRIES, delay_of, first_key, has_victims, waiting_asks
-from offers.policy.hierarchy.preemption.victims import goal_of
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node
-from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.state.queue import Queue, goal_of
 from offers.policy.hierarchy.tree import Tree
 
 
@@ -29,7 +28,7 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
     candidates: dict[Queue, list[Ask]] = {}
     for leaf, allocation in ended if tree.partition.preemption else ():
         node, request = tree.nodes.by_name.get(allocation.node), allocation.ask.request
-        if node is None or leaf.is_stopped or not _is_short(leaf, allocation.ask) or not has_room(tree, node, request):
+        if node is None or leaf.is_stopped or not _is_short(leaf, allocation.ask) or not has_room(node, request):
             continue
         if leaf not in candidates:
             candidates[leaf] = list(waiting(tree, leaf, now))
@@ -71,12 +70,9 @@ def _is_short(leaf: Queue, ask: Ask) -> bool:
     return goal.stays_within_guarantee(ask.request)
 
 
-def has_room(tree: Tree, node: Node, request: Iterable[tuple[str, int]]) -> bool:
+def has_room(node: Node, request: Iterable[tuple[str, int]]) -> bool:
     """True if a node has room for a request once its victims have left and the reservations there have ended."""
-    reserved = [dict(ask.request) for ask in _reserving(tree, node)]
-    return node.is_schedulable and all(
-        node.room(name) + sum(one.get(name, 0) for one in reserved) >= amount for name, amount in request
-    )
+    return node.is_schedulable and all(node.room(name) >= amount for name, amount in request)
 
 
 def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
@@ -89,14 +85,9 @@ def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
     )
 
 
-def _reserving(tree: Tree, node: Node) -> list[Ask]:
-    """The asks to which a node is promised without victims."""
-    return [ask for ask in node.promises.values() if ask.name in tree.applications[ask.application].reserves]
-
-
 def give(tree: Tree, node: Node, ask: Ask) -> None:
     """Promises a node to an ask. The reservations of the node end, and that of the ask."""
-    for one in (*_reserving(tree, node), ask):
+    for one in (*node.reserving.values(), ask):
         if one.name in tree.applications[one.application].reserves:
             tree.forget_promise(one.application, one.name)
     tree.promise(ask.application, ask.name, node.name)

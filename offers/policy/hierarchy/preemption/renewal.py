@@ -59,7 +59,7 @@ def _renewed(tree: Tree, vacated: Vacated, candidates: dict[Queue, list[Ask]], n
     for ask in chain(first_asks(owner), candidates[leaf]):
         if has_victims(tree.applications[ask.application].asks[ask.name], ask.name):
             continue
-        if has_room(tree, node, ask.request) and may_take(tree, leaf, ask, node):
+        if has_room(node, ask.request) and may_take(tree, leaf, ask, node):
             give(tree, node, ask)
             return True
     return False

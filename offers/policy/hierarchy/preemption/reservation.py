@@ -1,80 +1,172 @@
-"""Reservations: a node is held for an ask that no node has room for, until the room is there.
+"""Reservations: room on a node is held for an ask that no node has room for, until the room is there.
 
-An ask that waits for a node, and is older than `PATIENCE`, reserves the node that lacks the least; one ask has one
-reservation, one node holds one, and nothing else is placed on the node meanwhile. A reservation that is older than
-`LONGEST` ends, and no ask of the application with the same request reserves a node for as long: otherwise such asks
-would hold nodes one after the other, and smaller work would never be placed there. An ask that needs one node takes
-the node at once: reservations of other asks on the node end, and allocations there that are not more important are
-preempted.
+An ask that waits for a node, and is older than `PATIENCE`, reserves the node that lacks the least, if the room there is
+known to become enough: units are leaving, or their ends are near by the estimate of running times. Amounts that never
+go, such as those of daemonsets, do not count. One ask has one reservation, and one node holds one. Other work gets the
+room that the reservation leaves, and asks that outrank the one that reserves get all room (`Tree.outranks`).
+
+Reservations keep room from others that could use it at once. So a node is reserved for `MOST_IN_WINDOW` seconds of any
+`WINDOW` at most, and a tenth of the nodes at a time; where there are three or more, one. A reservation that has lasted
+as long as its node may be reserved ends, and no ask of the application with the same request reserves a node for
+`LONGEST`: others get their turn.
+
+An ask that needs one node takes the node at once: reservations of other asks on the node end, and allocations there
+that are not more important are preempted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from fractions import Fraction
+from itertools import chain
+from typing import NamedTuple
 
 from offers.dimensions import share
+from offers.policy.amounts import Vector
 from offers.policy.hierarchy.preemption.tries import TRIES
 from offers.policy.hierarchy.state.application import RequestClass
+from offers.policy.hierarchy.state.blocks import fits_request
+from offers.policy.hierarchy.state.closings import MOST_IN_WINDOW
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node
 from offers.policy.hierarchy.tree import Tree
 
 PATIENCE = 2.0
 """Seconds after which an ask reserves a node."""
-LONGEST = 60.0
+LONGEST = MOST_IN_WINDOW
 """Seconds that a promise of a node lasts without victims that are still leaving, and the pause after a promise that
 was not kept: of the request before the next reservation, and of the ask before the next try to preempt."""
+SHORTEST = 15.0
+"""Seconds for which a node must be free to be reserved; else it is not reserved. Also the pause of a request for which
+no node suits."""
 MOST = 10
-"""Reservations of asks without victims in a tree at a time: each keeps a node from all other work."""
+"""Reservations of asks without victims in a tree at a time."""
+PART, LEAST_NODES = 10, 3
+"""One of so many nodes is reserved at a time at most; where there are so many nodes, one may be."""
+NOTHING: Mapping[str, Vector] = {}
 
 
-def reserve(tree: Tree, now: float) -> list[Allocation]:
-    """Makes the reservations that are due, and returns them: each ask with its node. `now` is seconds of the clock of
-    the asks."""
+class Reserved(NamedTuple):
+    """A node that an ask has reserved. `until`: the moment at which the reservation ends at the latest, unless earlier
+    reservations of the node are forgotten before; seconds of the clock of the asks."""
+
+    ask: Ask
+    node: str
+    until: float
+
+
+def reservations(tree: Tree, now: float) -> list[Reserved]:
+    """The reservations of asks without victims, by name of the node. `now`: seconds of the clock of the asks."""
+    return [
+        Reserved(ask, name, now + max(0.0, tree.closings.left(name, now)))
+        for name, node in sorted(tree.nodes.reserving.items())
+        for ask in node.reserving.values()
+    ]
+
+
+def most_of(nodes: int) -> int:
+    """The number of nodes that may be reserved at a time, of so many."""
+    return min(MOST, max(nodes // PART, 1 if nodes >= LEAST_NODES else 0))
+
+
+def reserve(tree: Tree, now: float, soon: Mapping[str, Vector] = NOTHING) -> list[Allocation]:
+    """Makes the reservations that are due, the oldest asks first, and returns them: each ask with its node. `now`:
+    seconds of the clock of the asks. `soon`: by name of the node, amounts that are expected to become free within
+    `LONGEST`. The work is bounded: `TRIES` searches among the nodes on which something ends."""
     made: list[Allocation] = []
-    held = sum(len(node.promises) for node in tree.nodes)
-    for one in list(tree.nodes.waiting):
-        if held + len(made) >= MOST:
+    room = most_of(len(tree.nodes.by_name)) - len(tree.nodes.reserving)
+    places = _places(tree, now, soon) if room > 0 else {}
+    tries = 0
+    for ask in _due(tree, now, places) if places else ():
+        if len(made) >= room or tries >= TRIES:
             break
-        if one.alternative.promised or one.leaf.is_stopped:
+        tries += 1
+        owner = tree.applications[ask.application]
+        name = _best(tree, ask, places)
+        if name is None:
+            owner.pause(ask.request, now, SHORTEST)
             continue
-        ask = next(_ready(tree, one, now), None)
-        node = best(tree, ask) if ask is not None else None
-        if ask is not None and node is not None:
-            owner = tree.applications[ask.application]
-            owner.reserved_at[ask.name] = now
-            tree.promise(ask.application, ask.name, node.name, reserves=True)
-            made.append(Allocation(ask, node.name))
+        del places[name]
+        tree.promise(ask.application, ask.name, name, reserves=True)
+        tree.closings.begin(name, now)
+        made.append(Allocation(ask, name))
     return made
 
 
-def best(tree: Tree, ask: Ask) -> Node | None:
-    """The node that lacks the least for an ask, as a share of the request, then the lowest name; None if no node
-    is large enough and free of promises."""
+def _places(tree: Tree, now: float, soon: Mapping[str, Vector]) -> dict[str, dict[str, int]]:
+    """The nodes that may be reserved, with the amounts that are known to become free there."""
+    found: dict[str, dict[str, int]] = {}
+    for name in dict.fromkeys((*(victim.node for victim in tree.leaving.values()), *soon)):
+        node = tree.nodes.by_name.get(name)
+        if node is None or node.promises or not node.is_schedulable or tree.closings.left(name, now) < SHORTEST:
+            continue
+        found[name] = _known(node, soon)
+    return found
+
+
+def _known(node: Node, soon: Mapping[str, Vector]) -> dict[str, int]:
+    """The amounts that are free or are known to become free: at most the total less the lasting amounts."""
+    near = soon.get(node.name, {})
+    return {
+        name: min(node.room(name) + near.get(name, 0), total - node.lasting.get(name, 0))
+        for name, total in node.total.items()
+    }
+
+
+def _due(tree: Tree, now: float, places: Mapping[str, Vector]) -> Iterator[Ask]:
+    """Yields the first asks that wait for a node, or for room in the whole cluster, the oldest first: one of each class
+    that may fit one of the places."""
+    most: dict[str, int] = {}
+    for known in places.values():
+        for name, amount in known.items():
+            most[name] = max(amount, most.get(name, 0))
+    found: list[tuple[float, str, Ask]] = []
+    for one in chain(tree.nodes.waiting, tree.root.waiting):
+        if one.alternative.promised or one.leaf.is_stopped or not fits_request(one.request, most):
+            continue
+        ask = next(_ready(tree, one, now), None)
+        if ask is not None:
+            found.append((ask.created, ask.id, ask))
+    return (ask for *_, ask in sorted(found, key=lambda entry: entry[:2]))
+
+
+def _best(tree: Tree, ask: Ask, places: Mapping[str, dict[str, int]]) -> str | None:
+    """The place that lacks the least for an ask, as a share of the request, then the lowest name; None if the known
+    room suffices nowhere."""
     found: tuple[Fraction, str] | None = None
-    for node in tree.nodes:
-        if node.promises or not node.is_schedulable or not tree.nodes.is_admitted(ask.constraint, node.name):
+    for name, known in places.items():
+        node = tree.nodes.by_name[name]
+        if not fits_request(ask.request, known) or not tree.nodes.is_admitted(ask.constraint, name):
             continue
-        if any(amount > node.total.get(name, 0) for name, amount in ask.request):
-            continue
-        lacks = (share(max(0, amount - node.free.get(name, 0)), amount) for name, amount in ask.request)
-        found = min(found or (Fraction(2), ""), (max(lacks, default=Fraction(0)), node.name))
-    return None if found is None else tree.nodes.by_name[found[1]]
+        lacks = (share(max(0, amount - node.free.get(one, 0)), amount) for one, amount in ask.request)
+        found = min(found or (Fraction(2), ""), (max(lacks, default=Fraction(0)), name))
+    return None if found is None else found[1]
 
 
-def expire(tree: Tree, now: float) -> list[Ask]:
-    """Ends the promises that have lasted too long and whose victims are gone. Returns their asks. `now` is seconds."""
+def expire(tree: Tree, now: float, soon: Mapping[str, Vector] = NOTHING) -> list[Ask]:
+    """Ends the promises that have lasted too long and whose victims are gone, and the reservations of nodes whose room
+    is not known to become enough any more. Returns the asks of the former, and of reservations that have lasted too
+    long. `now`, `soon`: as for `reserve`."""
+    tree.closings.settle(tree.nodes.reserving, now)
     ended: list[Ask] = []
+    for node in list(tree.nodes.reserving.values()):
+        for ask in list(node.reserving.values()):
+            lasts = tree.closings.left(node.name, now) > 0
+            if lasts and fits_request(ask.request, _known(node, soon)):
+                continue
+            if not lasts:
+                tree.applications[ask.application].pause(ask.request, now, LONGEST)
+                ended.append(ask)
+            tree.forget_promise(ask.application, ask.name)
+    tree.closings.settle(tree.nodes.reserving, now)
     for node in tree.nodes:
         if not node.promises or any(node.leaving.values()):
             continue
-        for ask in list(node.promises.values()):
+        for ask in [ask for ask in node.promises.values() if ask.id not in node.reserving]:
             owner = tree.applications[ask.application]
             if now - owner.reserved_at.setdefault(ask.name, now) >= LONGEST:
                 owner.pause(ask.request, now, LONGEST)
-                if ask.name not in owner.reserves:
-                    owner.preempted_at[ask.name] = now + LONGEST
+                owner.preempted_at[ask.name] = now + LONGEST
                 tree.forget_promise(ask.application, ask.name)
                 ended.append(ask)
     return ended

@@ -3,9 +3,9 @@
 An ask may try if preemption is on, the ask may preempt others, waits for no victims, needs no particular node, has
 waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY` seconds. So an ask whose promise
 was lost with the node, or whose victims were not ended, tries again; a promise that was not kept in time has a longer
-pause (`reservation.LONGEST`). An ask that has reserved a node may try, and keeps the reservation if it finds no
-victims. The asks of a leaf have at most `TRIES` tries in a cycle, and asks that must fail as another one did are passed
-over, so the work of a cycle is bounded.
+pause (`reservation.LONGEST`). An ask that has reserved a node may try, unless so much is leaving there that it needs no
+victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries in a cycle, and asks
+that must fail as another one did are passed over, so the work of a cycle is bounded.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from itertools import islice
 from math import inf
 
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises_to
-from offers.policy.hierarchy.preemption.victims import Check, goal_of, plan
+from offers.policy.hierarchy.preemption.victims import Check, plan
 from offers.policy.hierarchy.state.application import Group, RequestClass
 from offers.policy.hierarchy.state.model import Ask, Preemption
-from offers.policy.hierarchy.state.queue import Queue, QueueState
+from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
 from offers.policy.hierarchy.tree import Tree
 
 RETRY = 15.0
@@ -70,6 +70,8 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
+    if _comes(tree, application.asks[ask.name], ask):
+        return None
     application.preempted_at[ask.name] = now
     reserved: list[Promise] = []
     if ask.name in application.reserves:
@@ -81,6 +83,12 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     else:
         promise_again(tree, reserved)
     return result
+
+
+def _comes(tree: Tree, group: Group, ask: Ask) -> bool:
+    """True if an ask has reserved a node that has room for it once everything has left that is leaving."""
+    node = tree.nodes.by_name.get(group.alike.promised)
+    return node is not None and all(amount <= node.room(name) for name, amount in ask.request)
 
 
 def has_victims(group: Group, name: str) -> bool:

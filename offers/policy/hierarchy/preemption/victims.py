@@ -22,7 +22,7 @@ from offers.dimensions import Amounts
 from offers.policy.hierarchy.preemption.scope import scope_of
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Nodes, Running
-from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.state.queue import Queue, goal_of
 
 UNBOUNDED = 1 << 62
 
@@ -50,11 +50,6 @@ def plan(
         return None
     search = Search(leaf, goal, ask, wanted, leaving, allowance)
     return search.run(nodes, check) if search.is_possible(nodes) else None
-
-
-def goal_of(leaf: Queue, wanted: Collection[str]) -> Queue | None:
-    """The nearest queue, the leaf first, with a guarantee for one of the resources wanted; None if there is none."""
-    return next((one for one in leaf.path if not one.guaranteed.keys().isdisjoint(wanted)), None)
 
 
 class Search:

@@ -19,13 +19,13 @@ SIZE = 64
 Key = tuple[int, str]
 
 
-class HasFree(Protocol):
+class HasOpen(Protocol):
     """A member: its free amounts by resource."""
 
-    free: dict[str, int]
+    open: dict[str, int]
 
 
-Member = TypeVar("Member", bound=HasFree)
+Member = TypeVar("Member", bound=HasOpen)
 
 
 class _Block(Generic[Member]):
@@ -40,7 +40,7 @@ class _Block(Generic[Member]):
     def measure(self) -> None:
         most: dict[str, int] = {}
         for member in self.members:
-            for name, amount in member.free.items():
+            for name, amount in member.open.items():
                 if amount > most.get(name, 0):
                     most[name] = amount
         self.most, self.exact = most, True
@@ -82,7 +82,7 @@ class Blocks(Generic[Member]):
         position = bisect_left(block.keys, key)
         block.keys.insert(position, key)
         block.members.insert(position, member)
-        for name, amount in member.free.items():
+        for name, amount in member.open.items():
             if amount > block.most.get(name, 0):
                 block.most[name] = amount
         if len(block.keys) > 2 * SIZE:
@@ -115,7 +115,7 @@ class Blocks(Generic[Member]):
             found = False
             for member in block.members:
                 self.judged += 1
-                if fits_request(request, member.free):
+                if fits_request(request, member.open):
                     found = True
                     yield member
             if not found and not block.exact:

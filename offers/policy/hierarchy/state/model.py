@@ -27,6 +27,8 @@ class Ask(NamedTuple):
     constraint: Hashable = None
     """The conditions on nodes other than amounts, as the caller's check of nodes understands them; None: no conditions.
     Asks with equal constraints are admitted by the same nodes."""
+    lasting: bool = False
+    """True if the allocation stays for as long as its node does, as one of a daemonset."""
 
     @property
     def id(self) -> str:

@@ -14,7 +14,7 @@ from offers.policy.hierarchy.configuration.fields import LARGEST
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import Blocks, fits_request
-from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.model import Allocation, Ask, add_to
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.state.waiting import Waiting
 
@@ -37,16 +37,20 @@ class Running(NamedTuple):
 
 
 class Node:
-    """A node. Amounts by resource: `total`; `free`, not used; `leaving`, used by allocations that are being preempted;
-    `promised` to asks that wait for room on this node. While the node has promises, it takes no other work."""
+    """A node. Amounts by resource: `total`; `free`, not used; `leaving`, used by allocations that are ending;
+    `promised` to asks whose victims are ending, or that get back the room of their queue; `reserved` for an ask without
+    victims; `lasting`, used by allocations that stay for as long as the node does. Other work gets the room that
+    promises and reservations leave (`open`)."""
 
     __slots__ = (
-        "factors", "free", "is_schedulable", "key", "largest", "leaving", "name", "promised", "promises", "running",
-        "total", "waiting", "whole",
+        "factors", "free", "is_schedulable", "key", "largest", "lasting", "leaving", "name", "open", "promised",
+        "promises", "reserved", "reserving", "running", "total", "waiting", "whole",
     )  # fmt: skip
 
     def __init__(self, name: str, total: Vector) -> None:
         self.name, self.total, self.free = name, dict(total), dict(total)
+        self.open: dict[str, int] = self.free
+        """The free amounts that any ask may use; the same object as `free` without promises. Kept by `Nodes`."""
         self.key: tuple[int, str] | None = None
         self.factors: tuple[tuple[str, int, int], ...] = ()
         """The share of used resources is the sum of used amounts times factors, by `whole`: name, total, factor."""
@@ -54,9 +58,13 @@ class Node:
         self.is_schedulable = True
         """False keeps new work away."""
         self.leaving: dict[str, int] = {}
+        self.lasting: dict[str, int] = {}
         self.promised: dict[str, int] = {}
+        self.reserved: dict[str, int] = {}
         self.promises: dict[str, Ask] = {}
-        """The asks that wait for room on this node, by id."""
+        """The asks that wait for room on this node, by id; those that reserve it are among them."""
+        self.reserving: dict[str, Ask] = {}
+        """The asks that reserve the node without victims, by id."""
         self.running: list[Running] = []
         self.largest: dict[str, int] = {}
         """At least the greatest amount that one allocation on this node uses."""
@@ -64,14 +72,27 @@ class Node:
         """Requests for this node only."""
 
     def room(self, resource: str) -> int:
-        """The amount that is free once all victims have left and all promises are kept; may be negative."""
+        """The amount that is free once everything has left that is leaving, and all promises are kept; may be negative.
+        Reservations are not among them: an ask that preempts may use the node (`Tree.outranks`)."""
         return self.free.get(resource, 0) + self.leaving.get(resource, 0) - self.promised.get(resource, 0)
+
+    def open_beside(self, *kept: Mapping[str, int]) -> dict[str, int]:
+        """The free amounts that are not needed for the amounts `kept`. Amounts that are leaving are used for these
+        first."""
+        free, leaving = self.free, self.leaving
+        found: dict[str, int] = {}
+        for name, amount in free.items():
+            needed = sum(one.get(name, 0) for one in kept) - leaving.get(name, 0)
+            found[name] = amount - needed if needed > 0 else amount
+        return found
 
     def add(self, allocation: Allocation, leaf: Queue) -> None:
         """Notes an allocation of a leaf. The room is taken by `Nodes.use`."""
         if not self.running:
             self.largest.clear()
         insort(self.running, Running(allocation.order_of_loss, allocation, leaf))
+        if allocation.ask.lasting:
+            add_to(self.lasting, allocation.ask.request, 1)
         for resource, amount in allocation.ask.request:
             if amount > self.largest.get(resource, 0):
                 self.largest[resource] = amount
@@ -79,6 +100,8 @@ class Node:
     def remove(self, allocation: Allocation) -> None:
         """Removes an allocation that `add` noted."""
         del self.running[bisect_left(self.running, (allocation.order_of_loss,))]
+        if allocation.ask.lasting:
+            add_to(self.lasting, allocation.ask.request, -1)
 
 
 class Nodes:
@@ -99,6 +122,8 @@ class Nodes:
         self.missing: Waiting[RequestClass] = Waiting()
         """Requests for nodes that do not exist."""
         self.by_name: dict[str, Node] = {}
+        self.reserving: dict[str, Node] = {}
+        """The nodes that asks without victims reserve, by name."""
         self._names: list[str] = []
         self._later: dict[str, Node] | None = None
         """The changed nodes whose places are renewed by `settle`; None: each is renewed at once."""
@@ -166,6 +191,7 @@ class Nodes:
     def remove(self, name: str) -> Node:
         """Removes a node, and returns the node. Raises KeyError for an unknown one."""
         node = self.by_name.pop(name)
+        self.reserving.pop(name, None)
         if self._later is not None:
             self._later.pop(name, None)
         del self._names[bisect_left(self._names, name)]
@@ -182,21 +208,32 @@ class Nodes:
         self.changed(node)
         return node
 
-    def promise(self, name: str, ask: Ask) -> None:
-        """Holds room on a node for an ask. The node takes no other work while it has promises."""
+    def promise(self, name: str, ask: Ask, *, reserves: bool = False) -> None:
+        """Holds room on a node for an ask. `reserves`: the ask has no victims."""
         node = self.by_name[name]
         node.promises[ask.id] = ask
-        for resource, amount in ask.request:
-            node.promised[resource] = node.promised.get(resource, 0) + amount
+        if reserves:
+            node.reserving[ask.id] = ask
+            self.reserving[name] = node
+        add_to(node.reserved if reserves else node.promised, ask.request, 1)
         self.changed(node)
 
     def withdraw(self, name: str, ask: str) -> Node:
         """Ends a promise, and returns the node. Raises KeyError if the node did not promise the ask anything."""
         node = self.by_name[name]
-        for resource, amount in node.promises.pop(ask).request:
-            node.promised[resource] -= amount
+        reserves = node.reserving.pop(ask, None) is not None
+        if reserves and not node.reserving:
+            del self.reserving[name]
+        add_to(node.reserved if reserves else node.promised, node.promises.pop(ask).request, -1)
         self.changed(node)
         return node
+
+    def leave(self, name: str, request: Amounts, sign: int) -> None:
+        """Allocations of a node begin to leave (`sign` 1), or stay or are gone (-1)."""
+        node = self.by_name[name]
+        add_to(node.leaving, request, sign)
+        if node.promises:
+            self.changed(node)
 
     def find(self, request: Amounts, constraint: Hashable = None) -> Node | None:
         """The first node with room for a request that meets the constraint; None if there is none."""
@@ -205,13 +242,14 @@ class Nodes:
                 return node
         return None
 
-    def has_room(self, name: str, request: Amounts, constraint: Hashable) -> Node | None:
-        """The node with a name if it has room for a request; None if it has not, or does not exist."""
+    def has_room(self, name: str, request: Amounts, constraint: Hashable, *, in_turn: bool = False) -> Node | None:
+        """The node with a name if it has room for a request; None if it has not, or does not exist. `in_turn`: promises
+        come first."""
         node = self.by_name.get(name)
         if (
             node is None
             or not node.is_schedulable
-            or not fits_request(request, node.free)
+            or not fits_request(request, node.open if in_turn else node.free)
             or not self.is_admitted(constraint, name)
         ):
             return None
@@ -223,15 +261,20 @@ class Nodes:
 
     def changed(self, node: Node) -> None:
         """Renews the place of a node in the order."""
+        self._open(node)
         if self._later is not None:
             self._later[node.name] = node
             return
         if node.key is not None:
             self.ordered.remove(node.key)
             node.key = None
-        if node.is_schedulable and not node.promises:
+        if node.is_schedulable:
             node.key = self._key(node)
             self.ordered.add(node.key, node)
+
+    @staticmethod
+    def _open(node: Node) -> None:
+        node.open = node.open_beside(node.promised, node.reserved) if node.promises else node.free
 
     def defer(self) -> None:
         """Leaves the places of nodes that change from now on as they are, until `settle`. No node may be searched
@@ -262,7 +305,7 @@ class Nodes:
 
     def _refill(self, changed: Iterable[Node]) -> None:
         for node in changed:
-            node.key = self._key(node) if node.is_schedulable and not node.promises else None
+            node.key = self._key(node) if node.is_schedulable else None
         self.ordered.clear()
         self.ordered.fill((node.key, node) for node in self.by_name.values() if node.key is not None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -271,3 +271,23 @@ class Queue:
         pending = [(name, -amount) for name, amount in sorted(self.pending.items()) if amount]
         by_priority = self.parent.config.properties.sort_priority
         return (-self.shown if by_priority else 0, self.fair_share(), (*pending, (LAST, 0)), self.name)
+
+
+def goal_of(leaf: Queue, wanted: Collection[str]) -> Queue | None:
+    """The nearest queue, the leaf first, with a guarantee for one of the resources wanted; None if there is none."""
+    return next((one for one in leaf.path if not one.guaranteed.keys().isdisjoint(wanted)), None)
+
+
+def is_higher(leaf: Queue, priority: int, other: Queue, than: int) -> bool:
+    """True if the priority of an ask of a leaf is higher than the priority `than` of an ask of another leaf where their
+    branches of the tree meet. Each queue below that place adds its offset; a fence shows its offset alone."""
+    return _shown(leaf, other, priority) > _shown(other, leaf, than)
+
+
+def _shown(leaf: Queue, beside: Queue, priority: int) -> int:
+    for queue in leaf.path:
+        if queue in beside.path:
+            break
+        properties = queue.config.properties
+        priority = properties.priority_offset + (0 if properties.priority_policy is Fencing.FENCE else priority)
+    return priority
