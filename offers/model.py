@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from offers.dimensions import Amounts
 from offers.host_ports import HostPort
 from offers.names import name_of
+from offers.policy.obstacles import Attempt
 from offers.rules.constraints import Rules
 
 SlotT = TypeVar("SlotT", bound=Hashable)
@@ -161,22 +162,24 @@ class Placement(NamedTuple, Generic[SlotT]):
 
 
 class HeldBack(NamedTuple):
-    """A queue that holds a demand back although agents have room. Amounts are pairs of dimension and integer."""
+    """A queue that holds a demand back. Amounts are pairs of dimension and integer."""
 
     queue: str
     at_limit: bool
-    """True: a hard limit of the queue; False: the queue has its deserved share, and the room is for other queues."""
+    """True: a limit of the queue, so more agents would not help; False: the queue has its share, or the rest is
+    guaranteed to others."""
     allocated: tuple[tuple[str, int], ...]
     deserved: tuple[tuple[str, int], ...]
-    """The deserved share; with `hold`, the maximum."""
+    """The deserved share; with a `hold` of amounts, the maximum."""
     hold: str = ""
-    """The cause with hierarchical queues, a value of `offers.policy.holds.Hold`; empty with other
-    policies."""
+    """The cause, a value of `offers.policy.holds.Hold`; empty: the queue has its deserved share."""
     applications: int | None = None
     """The number of applications that a limit admits; None if no such limit holds the demand back."""
     whose: str = ""
     """The user or group of a limit (``user alice``), or the reason for which no queue takes the application; else
     empty."""
+    never: bool = False
+    """True if one taskgroup alone is larger than the maximum of the queue."""
 
 
 class DecidedBy(NamedTuple):
@@ -231,6 +234,8 @@ class Diagnosis(NamedTuple):
     """The minimum that the group of the demand does not reach; None if no group holds the demand back."""
     decided_by: DecidedBy | None = None
     """The policy of the role; None if all roles have one policy."""
+    attempt: Attempt | None = None
+    """The latest attempt to make room by ending other work; None if none was due."""
 
 
 class Provisional(NamedTuple):

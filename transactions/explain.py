@@ -12,6 +12,7 @@ from store.advice import advise
 from store.mentions import private
 from store.records import TaskGroup
 from transactions.kinds import daemonset
+from transactions.obstacles import attempted
 from transactions.rules.gangs import WAITS
 from transactions.rules.taskgroups.losses import HALTS
 from transactions.text import counted, have
@@ -34,7 +35,10 @@ UNTRIED_WORDS = "the offers of the agents have just been requested; no place was
 def reasons(diagnosis: Diagnosis) -> str:
     """Returns the message for a diagnosis, e.g. ``0 of 10 agents match: 7 lack CPUs, 3 excluded (constraint UNIQUE
     hostname)``. The message for a gang names the number of places that it needs at the same time; its numbers of
-    agents are about the places that were not found."""
+    agents are about the places that were not found. If work could have been ended for the demand, the obstacle comes
+    first."""
+    if diagnosis.attempt is not None and (tried := attempted(diagnosis.attempt)):
+        return f"{tried}; {reasons(diagnosis._replace(attempt=None))}"
     if diagnosis.gap is not None:
         whole = group_gap(diagnosis.gap)
         others = 0 if diagnosis.min_members > 1 else diagnosis.gap.needed - diagnosis.gap.found
@@ -104,19 +108,20 @@ def held_back(found: HeldBack) -> str:
         for amounts in (found.allocated, found.deserved)
     )
     if found.hold:
-        return _hierarchical(found, has, deserves)
-    if found.at_limit:
-        why = "is at its limit (capability, guarantees of other queues, or the deserved share with the argument strict)"
-    else:
-        why = "has its deserved share, and the policy keeps the room for other queues"
+        return _of_hold(found, has, deserves)
+    why = "has its deserved share, and the policy keeps the room for other queues"
     return f"queue {found.queue} {why}{private(f'; allocated: {has}; deserved: {deserves}')}"
 
 
-def _hierarchical(found: HeldBack, has: str, most: str) -> str:
+def _of_hold(found: HeldBack, has: str, most: str) -> str:
     whose = found.whose or "a user"
     match found.hold:
+        case Hold.QUEUE_MAXIMUM if found.never:
+            return f"one taskgroup is larger than the maximum of queue {found.queue}{private(f': {most}')}"
         case Hold.QUEUE_MAXIMUM:
             return f"queue {found.queue} has no room below its maximum{private(f'; used: {has}; maximum: {most}')}"
+        case Hold.GUARANTEES:
+            return f"queue {found.queue} has no room beside the guarantees of other queues{private(f'; used: {has}')}"
         case Hold.QUEUE_APPLICATIONS:
             return f"queue {found.queue} runs as many applications as it may: {found.applications}"
         case Hold.LIMIT_APPLICATIONS:

@@ -1,4 +1,4 @@
-"""The causes for which hierarchical queues hold requests back, as codes."""
+"""The causes for which queues hold requests back, as codes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ class Hold(StrEnum):
     QUEUE_APPLICATIONS = "QueueApplications"
     """The queue runs as many applications as it may."""
     QUEUE_MAXIMUM = "QueueMaximum"
+    """The queue, below root, has no room below its maximum (sessions: its capability)."""
+    GUARANTEES = "GuaranteesOfOthers"
+    """The rest of the cluster is guaranteed to other queues (sessions)."""
     LIMIT_APPLICATIONS = "LimitApplications"
     """The user or the group runs as many applications as it may."""
     LIMIT_RESOURCES = "LimitResources"

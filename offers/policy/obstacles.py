@@ -37,12 +37,16 @@ class Obstacle(StrEnum):
     """The gang of the unit would be below its minimum without it. `whose`: applications."""
     BUDGET = "DisruptionBudget"
     """The disruption budget of its application admits no further unit. `whose`: applications."""
+    SHARE = "SmallerShare"
+    """The application of the unit would have a smaller share than that of the ask. `whose`: applications."""
     PRIORITY = "Priority"
     """The unit is as important as the ask, or more."""
     CRITICAL = "Critical"
     """The unit is critical, or belongs to its agent."""
     OPERATION = "OpenOperation"
     """An operation works on the unit. `whose`: applications."""
+    PLUGIN = "Plugin"
+    """Another plug-in of the policy refuses the unit. `whose`: plug-ins."""
     LEAVING = "Leaving"
     """The unit is being ended for another ask."""
 
@@ -50,6 +54,11 @@ class Obstacle(StrEnum):
     """The units that may be ended on the agent do not make enough room there. Counts agents."""
     RESERVED = "Reserved"
     """The room of the agent is kept for another ask. Counts agents. `whose`: applications; `until`: the latest end."""
+
+
+def label(code: Obstacle) -> str:
+    """The code as a value of a label of metrics: ``gang_minimum``."""
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in code).lstrip("_")
 
 
 WHOLE = frozenset(
@@ -64,6 +73,17 @@ WHOLE = frozenset(
 """Obstacles of an attempt as a whole."""
 OF_AGENTS = frozenset({Obstacle.APART, Obstacle.RESERVED})
 """Obstacles that count agents."""
+OF_APPLICATIONS = frozenset(
+    {
+        Obstacle.PAUSED,
+        Obstacle.GANG,
+        Obstacle.BUDGET,
+        Obstacle.SHARE,
+        Obstacle.OPERATION,
+        Obstacle.RESERVED,
+    }
+)
+"""Obstacles whose owners are applications, as keys ``namespace/name``."""
 NAMED = 3
 """Owners that an obstacle names at most, those with the most units."""
 

@@ -294,7 +294,7 @@ def test_the_explanation_names_the_queue_that_is_at_its_limit(gang: int) -> None
     placing = explained(lab, "reports")
     assert placing.queue is not None and (placing.queue.name, placing.queue.limited) == ("batch", True)
     assert placing.queue.allocated.get("cpus", 0.0) == (0.0 if gang else 0.2)
-    assert placing.message.startswith("queue batch is at its limit")
+    assert placing.message.startswith("queue batch has no room below its maximum")
 
 
 def test_the_explanation_names_the_queue_that_has_its_share() -> None:

@@ -62,7 +62,7 @@ def known_names() -> set[str]:
     core.state.apply("queue", "batch", Queue(name="batch", guarantee=Amounts(cpus=1), capability=Limits(cpus=2)))
     core.turn_context.options = replace(core.turn_context.options, policy=default_policy())
     decisions: Any = SimpleNamespace(deserved={"batch": {"cpus": 1}}, held_back={}, pipelined={})
-    core.turn_context.queues.decided("*", decisions)
+    core.turn_context.queues.decided("*", decisions, {})
     core.turn_context.engine.wanted["*", "ns/web"] = 1
     core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))
     metrics.stand_by(lambda: FollowerStatus(0.2, Position(1, 1), 1, 0))

@@ -66,7 +66,8 @@ def test_a_gang_and_a_promise_are_reasons() -> None:
     lab = full(1)
     create(lab, "shop", 2, min_available=2)
     lab.wait(2.0)
-    assert figures(lab)["online"].pending == {"gang": 2}, "the budget of the other queue allows one eviction"
+    budget = "the budget of the other queue allows one eviction"
+    assert figures(lab)["online"].pending == {"disruption_budget": 2}, budget
     lab = full(6)
     create(lab, "shop", 2, min_available=2)
     counted = observed([*lab.out, *(effect for _ in range(3) for effect in lab.wait(1.0))])

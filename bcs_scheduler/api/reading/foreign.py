@@ -11,7 +11,8 @@ from typing import Any
 
 from bcs_scheduler.security.caller import Caller
 from offers.model import Diagnosis
-from store.ids import TaskGroupId
+from offers.policy.obstacles import OF_APPLICATIONS, Met
+from store.ids import TaskGroupId, namespace_of
 
 HIDDEN = "Hidden"
 """End of the name of a field with the number of entries that were left out of a list: ``evict``, ``evictHidden``."""
@@ -25,10 +26,23 @@ def answer_for(caller: Caller, data: Any) -> Any:
 
 
 def diagnosis_for(caller: Caller, found: Diagnosis | None) -> Diagnosis | None:
-    """A diagnosis without the amounts of the queue, which include the work of other namespaces."""
-    if found is None or caller.everywhere or found.held_back is None:
+    """A diagnosis without the amounts of the queue, which include the work of other namespaces, and with counts in
+    place of applications that the caller may not see."""
+    if found is None or caller.everywhere:
         return found
-    return found._replace(held_back=found.held_back._replace(allocated=(), deserved=()))
+    if found.held_back is not None:
+        found = found._replace(held_back=found.held_back._replace(allocated=(), deserved=()))
+    if found.attempt is not None:
+        met = tuple(_met_for(caller, one) for one in found.attempt.met)
+        found = found._replace(attempt=found.attempt._replace(met=met))
+    return found
+
+
+def _met_for(caller: Caller, met: Met) -> Met:
+    if met.code not in OF_APPLICATIONS:
+        return met
+    seen = tuple(key for key in met.whose if caller.sees(namespace_of(key)))
+    return met._replace(whose=seen, others=met.others + len(met.whose) - len(seen))
 
 
 def _part(caller: Caller, data: Any) -> Any:

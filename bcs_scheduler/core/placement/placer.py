@@ -24,13 +24,15 @@ from typing import NamedTuple, Self
 from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
 from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.leased.pool import OfferPool
-from offers.matching.explain import KEPT, ROLE, WITH_GANG, WITH_GROUP, Explainer
+from offers.matching.explain import KEPT, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.table import Row
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
-from offers.policy.hierarchy.configuration.partition import ROOT
+from offers.policy.holds import Hold
+from offers.policy.obstacles import Attempt
+from offers.resources import requested
 from store.state import State
 from transactions.base import Slot
 from transactions.engine.engine import Engine
@@ -192,9 +194,14 @@ class Placer:
         held_back: Mapping[str, HeldBack],
         gaps: Mapping[str, GroupGap] | None = None,
         missing: Mapping[str, int] | None = None,
+        attempts: Mapping[str, Attempt] | None = None,
     ) -> None:
-        """Keeps the reasons that `reasons` finds, for `diagnosis`. Arguments as there; None = nothing."""
-        self._keep_diagnoses(demands, self.reasons(demands, held_back, gaps, missing))
+        """Keeps the reasons that `reasons` finds, for `diagnosis`. `attempts`: the latest attempts to make room, by
+        application. Other arguments as there; None = nothing."""
+        known = attempts or {}
+        application_of = {demand.id: demand.application for demand in demands}
+        found = self.reasons(demands, held_back, gaps, missing)
+        self._keep_diagnoses(demands, [one._replace(attempt=known.get(application_of[one.demand])) for one in found])
 
     def reasons(
         self,
@@ -217,7 +224,7 @@ class Placer:
             before = statement.savepoint()
             for demand in demands:
                 part = first_slots(demand, SLICE)
-                agents, queue = self._pool.agents, held_back.get(demand.application)
+                agents, queue = self._pool.agents, _of_demand(held_back.get(demand.application), demand)
                 short = self._short(statement, part, queue)
                 kept = Diagnosis(demand.id, len(part.slots), 0, agents, {KEPT: agents}, held_back=queue)
                 least = (missing or {}).get(demand.application, 0)
@@ -235,15 +242,12 @@ class Placer:
 
     @staticmethod
     def _short(statement: Statement, demand: Demand[Slot], queue: HeldBack | None) -> Sequence[Diagnosis]:
-        """The tests of agents that leave a demand without a place. Empty if something else does: the policy, if an
-        agent has room for the next taskgroup; a limit in a tree of queues, of which the maximum of the root is the room
-        of all agents; and a limit of another queue, unless all agents were tested."""
-        limited = queue is not None and queue.at_limit
-        if queue is not None and queue.hold and queue.queue != ROOT:
+        """The tests of agents that leave a demand without a place. Empty if something else does: a limit of its queue;
+        the policy, if an agent has room for the next taskgroup."""
+        if queue is not None and queue.at_limit:
             return ()
         found = statement.plan([demand]).diagnoses
-        untested = any(not one.agents or ROLE in one.reasons for one in found)
-        return () if (limited and untested) or any(one.placed for one in found) else found
+        return () if any(one.placed for one in found) else found
 
     def tests(self) -> Explainer:
         """The tests that the matcher puts to agents, as things stand."""
@@ -344,6 +348,14 @@ class Placer:
                 known.pop(demand.id, None)
 
 
+def _of_demand(queue: HeldBack | None, demand: Demand[Slot]) -> HeldBack | None:
+    """The queue as it holds this demand back: one taskgroup may be larger than the whole maximum."""
+    if queue is None or queue.hold != Hold.QUEUE_MAXIMUM:
+        return queue
+    most, wanted = dict(queue.deserved), requested(demand.request)
+    return queue._replace(never=any(name in most and amount > most[name] for name, amount in wanted.items()))
+
+
 def _places(statement: Statement, demands: Sequence[Demand[Slot]], application: str) -> int:
     """Number of places for all demands of an application at the same time. The statement has them until it undoes."""
     parts = [demand._replace(min_members=0) for demand in demands if demand.application == application]
@@ -398,5 +410,5 @@ def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
     """While a demand waits unchanged, the judgement that saw the most agents stands: a pass caused by the offers of one
     agent would otherwise explain the whole cluster by it."""
     if before is not None and before.agents > now.agents and before.wanted - before.placed == now.wanted - now.placed:
-        return before
+        return before._replace(attempt=now.attempt)
     return now

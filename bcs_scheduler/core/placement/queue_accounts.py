@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol, TypeAlias
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
+from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, queue_figures
 from offers.model import DecidedBy, Demand
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
-from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
+from offers.policy.obstacles import Attempt, Obstacle, label
+from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED, Decisions
 from offers.resources import SCALARS, requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
@@ -25,9 +26,23 @@ from transactions.base import Slot
 from transactions.engine.demands import Demands
 from transactions.rules.queues import queue_of
 
-Waiting = TreeReason | Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
-"""The reasons for which a taskgroup waits: the queue has its limit; the queue has its deserved share; the gang needs
-more places at the same time; promised room is being freed; no agent has room, or the room is kept for others."""
+Waiting: TypeAlias = str
+"""The reasons for which a taskgroup waits: values of `TreeReason`, labels of obstacles (`offers.policy.obstacles`), and
+
+    queue_limit     the queue has its maximum
+    queue_overused  the queue has its deserved share
+    gang            the gang needs more places at the same time
+    room_promised   promised room is being freed
+    no_room         no agent has room, or the room is kept for others
+"""
+
+
+OF_SESSIONS: Mapping[str, Waiting] = {
+    QUEUE_LIMIT: "queue_limit",
+    QUEUE_GUARANTEES: label(Obstacle.GUARANTEE),
+    QUEUE_OVERUSED: "queue_overused",
+}
+"""The reasons for which a taskgroup waits at its queue, by code of `Decisions.held_back`."""
 
 
 class QueueFigures(NamedTuple):
@@ -51,6 +66,7 @@ class _Outcome(NamedTuple):
     deserved: Mapping[str, Mapping[str, int]]
     held_back: Mapping[str, str]
     promised: Container[str]
+    attempts: Mapping[str, Attempt]
 
 
 class QueueTrees(Protocol):
@@ -90,13 +106,16 @@ class QueueAccounts:
         self._outcomes: dict[str, _Outcome] = {}
         """Outcomes of the latest sessions, by role."""
 
-    def decided(self, role: str, decisions: Decisions) -> None:
-        """Takes over the decisions of the latest session of a role."""
+    def decided(self, role: str, decisions: Decisions, attempts: Mapping[str, Attempt]) -> None:
+        """Takes over the decisions of the latest session of a role. `attempts`: the latest attempts to make room, by
+        application."""
         deserved = {
             queue: {resource: int(amount) for resource, amount in shares.items()}
             for queue, shares in decisions.deserved.items()
         }
-        self._outcomes[role] = _Outcome(deserved, decisions.held_back, {job for job, _ in decisions.pipelined})
+        self._outcomes[role] = _Outcome(
+            deserved, decisions.held_back, {job for job, _ in decisions.pipelined}, attempts
+        )
 
     def figures(self) -> list[QueueFigures]:
         """All queues, by name."""
@@ -189,10 +208,11 @@ class QueueAccounts:
     def _reason(self, role: str, application: str, gang: bool) -> Waiting:
         outcome = self._outcomes.get(role)
         held_back = outcome.held_back.get(application) if outcome is not None else None
-        if held_back is not None and held_back in REASONS:
-            return cast(Waiting, REASONS[held_back])
         if held_back is not None:
-            return "queue_limit" if held_back == QUEUE_LIMIT else "queue_overused"
-        if outcome is not None and application in outcome.promised:
+            return REASONS[held_back] if held_back in REASONS else OF_SESSIONS[held_back]
+        attempt = outcome.attempts.get(application) if outcome is not None else None
+        if outcome is not None and (application in outcome.promised or (attempt is not None and attempt.evicted)):
             return "room_promised"
+        if attempt is not None and attempt.cause is not None:
+            return label(attempt.cause)
         return "gang" if gang else "no_room"

@@ -47,8 +47,8 @@ def cause_of(tree: Tree, application: str, name: str) -> Cause:
 
 
 def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
-    """The queue or limit for which a pending ask waits; None if no queue and no limit holds it back. Costs with the
-    depth of the tree. Raises KeyError if there is no such ask."""
+    """The queue or limit for which a pending ask waits; None if no queue below root and no limit holds it back. Costs
+    with the depth of the tree. Raises KeyError if there is no such ask."""
     owner = tree.applications[application]
     request, leaf = owner.asks[name].alike.request, tree.queues[owner.queue]
     for queue in leaf.path:
@@ -57,7 +57,7 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
             return Cause(Hold.QUEUE_STOPPED, queue.name)
         if not owner.allocations and most is not None and queue.running >= most:
             return Cause(Hold.QUEUE_APPLICATIONS, queue.name, limit=most)
-        if queue.exceeded(request):
+        if queue.parent is not None and queue.exceeded(request):  # the maximum of root is the room of all nodes
             named = tuple(entry for entry in request if entry[0] in queue.max)
             return Cause(Hold.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.room()))
     for tracker in owner.trackers:

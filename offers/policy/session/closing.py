@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from offers.policy.session.attempts import attempts
 from offers.policy.session.blocked import Conditions
 from offers.policy.session.decisions import (
     NOT_ENOUGH_RESOURCES,
-    QUEUE_LIMIT,
     QUEUE_NOT_FOUND,
     QUEUE_OVERUSED,
     SCHEDULED,
@@ -65,6 +65,7 @@ def close(session: Session) -> Decisions:
         if (job.number, position) not in launched
     }
     until = session.snapshot.now + session.policy.nomination_seconds
+    tried = attempts(session, evictions)
     return Decisions(
         binds=tuple(binds),
         evictions=tuple(evictions),
@@ -85,6 +86,7 @@ def close(session: Session) -> Decisions:
             if len(job.job.pending) > len(job.placed)
             for reason in held_back(session, job)
         },
+        attempts=tried,
     )
 
 
@@ -95,10 +97,17 @@ def no_queue(job: Job) -> Condition:
 
 def held_back(session: Session, job: JobState) -> dict[str, int]:
     """The reasons that lie with the queue of a job."""
-    if job.over_limit:
-        return {QUEUE_LIMIT: 1}
+    if job.over_limit and (limit := _limit(session, job)):
+        return {limit: 1}
     passed_over = job.misfit is None and any(one.queue == job.queue.name for _, one in session.sequence)
     return {QUEUE_OVERUSED: 1} if passed_over else {}
+
+
+def _limit(session: Session, job: JobState) -> str:
+    """The limit of the queue that holds the first task without a place back; empty if none does."""
+    tasks, rules = job.job.tasks, session.rules
+    position = next((one for one in job.job.pending if one not in job.placed), None)
+    return "" if position is None else rules.limit(job, session.needs.of(tasks[position].template))
 
 
 class Closing:

@@ -8,13 +8,15 @@ plug-ins of all tiers agree. Plug-ins that judge a candidate by itself come befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.model import Job
 from offers.policy.session.plugins import conformance, gang, priority
 from offers.policy.session.plugins.interface import (
@@ -58,6 +60,13 @@ class Composition:
         reclaimable = [(f.counts, f.reclaimable) for f in every if f.reclaimable]
         evictable = [(Counts.NOTHING, f.evictable) for f in every if f.evictable]
         self._preemptable, self._reclaimable = (_in_order(found, evictable) for found in (preemptable, reclaimable))
+        self._obstacles: dict[Victims, Callable[[Victim], Obstacle]] = {}
+        """The codes of the victims that a function refuses, for users."""
+        for f in every:
+            for function in filter(None, (f.preemptable, f.reclaimable)):
+                self._obstacles[function] = partial(_always, f.obstacle)
+            if f.evictable and f.keeps:
+                self._obstacles[f.evictable] = f.keeps
         ours = (priority.preemptable, gang.surplus, conformance.not_critical)
         self.victims_by_priority = all(function in ours for _, function in preemptable)
         """True if the victims for a task depend only on the priority of its job."""
@@ -92,6 +101,12 @@ class Composition:
     def room(self, queue: QueueState, need: Need) -> int:
         """Counts the further tasks that the limits of a queue admit."""
         return min((function(queue, need) for function in self._rooms), default=UNLIMITED)
+
+    def limit(self, job: JobState, need: Need) -> str:
+        """The code of the limit of the queue that keeps the next task of a job back, or those that reach its minimum;
+        empty if none does."""
+        tasks = max(1, job.min_available - job.ready - job.waiting)
+        return next((code for f in self._every if f.limit and (code := f.limit(job.queue, need, tasks))), "")
 
     def allocatable(self, queue: QueueState, need: Need) -> bool:
         """True if a queue may take back room for one more task."""
@@ -153,11 +168,27 @@ class Composition:
         """Returns the tasks that may be evicted for a task of another queue."""
         return _agreed(self._reclaimable, claim, candidates)
 
+    def refused(self, claim: Claim, candidates: list[Victim], *, reclaims: bool) -> Iterator[tuple[Victim, Obstacle]]:
+        """Yields the candidates that may not be evicted for a task, each with the code of the first function that
+        refuses it. `reclaims`: by `reclaim_victims`, else by `preempt_victims`. No decision depends on this."""
+        for function in self._reclaimable if reclaims else self._preemptable:
+            left = function(claim, candidates)
+            kept = {(victim.job.number, victim.position) for victim in left}
+            code = self._obstacles.get(function, partial(_always, Obstacle.PLUGIN))
+            for victim in candidates:
+                if (victim.job.number, victim.position) not in kept:
+                    yield victim, code(victim)
+            candidates = left
+
     # --- figures ----------------------------------------------------------------------------------------------
 
     def deserved(self) -> Mapping[str, Mapping[str, Fraction]]:
         """Returns the deserved shares of the queues, as the first plug-in says that knows."""
         return next((f.deserved() for f in self._every if f.deserved), {})
+
+
+def _always(code: Obstacle, _: Victim) -> Obstacle:
+    return code
 
 
 def _in_order(named: list[tuple[Counts, Victims]], evictable: list[tuple[Counts, Victims]]) -> list[Victims]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
+from offers.policy.obstacles import Attempt
 from offers.policy.session.model import Nomination
 
 SCHEDULED, UNSCHEDULABLE = "Scheduled", "Unschedulable"
@@ -13,7 +14,9 @@ SCHEDULED, UNSCHEDULABLE = "Scheduled", "Unschedulable"
 NOT_ENOUGH_RESOURCES, QUEUE_NOT_FOUND = "NotEnoughResources", "QueueNotFound"
 """Reasons of `UNSCHEDULABLE`, beside those that plug-ins give."""
 QUEUE_LIMIT = "QueueLimit"
-"""The reason in refusals of a limit of the queue; counts once."""
+"""The reason in refusals of a queue that has no room below its capability; counts once."""
+QUEUE_GUARANTEES = "QueueGuarantees"
+"""The reason in refusals of a queue beside which the rest of the cluster is guaranteed to others; counts once."""
 QUEUE_OVERUSED = "QueueOverused"
 """The reason in refusals of a queue that has its deserved share; counts once."""
 
@@ -82,7 +85,11 @@ class Decisions(NamedTuple):
     allocated: Mapping[str, Mapping[str, int]] = {}
     """Amounts by queue and dimension that the queues have after the session; queues without jobs are missing."""
     held_back: Mapping[str, str] = {}
-    """`QUEUE_LIMIT` or `QUEUE_OVERUSED`, by the name of a job of which tasks wait for that reason."""
+    """`QUEUE_LIMIT`, `QUEUE_GUARANTEES` or `QUEUE_OVERUSED`, by the name of a job of which tasks wait for that
+    reason."""
+    attempts: Mapping[str, Attempt | None] = {}
+    """The attempt to make room by evictions, by the name of the job; None if none was due. Jobs that this session did
+    not look at are missing (`attempts`)."""
 
     def without_evictions(self, jobs: Collection[str], promised: Collection[tuple[str, str]]) -> Decisions:
         """The same decisions without evictions for these jobs. `promised`: tasks with promises of earlier sessions,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.decisions import PluginFault
 from offers.policy.session.plugins.interface import SWITCHES, Functions, Verdict
 
@@ -27,8 +28,10 @@ _NEUTRAL: dict[str, Callable[..., Any]] = {
     "preemptable": lambda _, candidates: list(candidates),
     "reclaimable": lambda _, candidates: list(candidates),
     "evictable": lambda _, candidates: list(candidates),
+    "keeps": lambda *_: Obstacle.PLUGIN,
     "overused": lambda *_: False,
     "room": lambda *_: UNLIMITED,
+    "limit": lambda *_: "",
     "allocatable": lambda *_: True,
     "job_valid": lambda *_: None,
     "job_ready": lambda *_: True,

@@ -13,10 +13,11 @@ from bcs_scheduler.wire.reasons import cause_of_end, ended
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from offers.model import DecidedBy, Diagnosis, GroupGap, HeldBack
+from offers.policy.obstacles import Attempt
 from store.ids import taskgroup_name
 from store.records import Application, Placeholder, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
-from transactions import explain, text
+from transactions import explain, obstacles, text
 from transactions.kinds.registry import progress
 from transactions.rules.application_types import lasting
 from transactions.rules.taskgroups import endings, health, relaunch
@@ -88,10 +89,35 @@ class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
     deserved: dict[str, float]
 
 
+class ObstacleView(msgspec.Struct, frozen=True, kw_only=True):
+    """An obstacle of an attempt to make room. `code`: see docs/policies.md. `number`: taskgroups (agents, for the codes
+    `NotOnOneAgent` and `Reserved`) that it concerns; 0: it concerns the attempt as a whole. `whose`: the first queues
+    or applications that it belongs to; `others`: number of further ones. `until`: the moment at which it ends, empty if
+    that is not known. `text` repeats it in words. `change`: the change that would end it."""
+
+    code: str
+    number: int
+    whose: list[str]
+    others: int
+    until: str
+    text: str
+    change: str
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest attempt to make room by ending other work. `evicted`: taskgroups that are ended, on `agent`; 0: the
+    attempt was in vain, because of the `obstacles`, the most important first."""
+
+    at: str
+    evicted: int
+    agent: str
+    obstacles: list[ObstacleView]
+
+
 class Placing(msgspec.Struct, frozen=True, kw_only=True):
     """The last placement pass for the open taskgroups of a transaction. `gang` is null unless they wait for each
-    other, `group` unless a pod group is below its minimum, `queue` unless a queue of the policy holds them back, and
-    `partition` if all roles have one policy."""
+    other, `group` unless a pod group is below its minimum, `queue` unless a queue of the policy holds them back,
+    `partition` if all roles have one policy, and `attempt` unless other work was to be ended for them."""
 
     wanted: int
     placed: int
@@ -103,6 +129,7 @@ class Placing(msgspec.Struct, frozen=True, kw_only=True):
     group: GroupHold | None
     queue: QueueHold | None
     partition: PartitionView | None = None
+    attempt: AttemptView | None = None
 
 
 class ReservationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -270,6 +297,27 @@ def _placing(diagnosis: Diagnosis) -> Placing:
         group=_group(diagnosis.gap) if diagnosis.gap is not None else None,
         queue=_hold(diagnosis.held_back) if diagnosis.held_back is not None else None,
         partition=show_partition(diagnosis.decided_by) if diagnosis.decided_by is not None else None,
+        attempt=_attempt(diagnosis.attempt) if diagnosis.attempt is not None else None,
+    )
+
+
+def _attempt(found: Attempt) -> AttemptView:
+    return AttemptView(
+        at=rfc3339(found.at),
+        evicted=found.evicted,
+        agent=found.agent,
+        obstacles=[
+            ObstacleView(
+                code=str(one.code),
+                number=one.number,
+                whose=list(one.whose),
+                others=one.others,
+                until=rfc3339(one.until) if one.until else "",
+                text=obstacles.obstacle(one),
+                change=obstacles.change(one.code),
+            )
+            for one in found.met
+        ],
     )
 
 
@@ -295,6 +343,14 @@ def _hold(found: HeldBack) -> QueueHold:
         for amounts in (found.allocated, found.deserved)
     )
     return QueueHold(name=found.queue, limited=found.at_limit, allocated=allocated, deserved=deserved)
+
+
+def _tried(attempt: AttemptView | None) -> list[str]:
+    """The latest attempt to make room: its time, and for each obstacle the change that would end it."""
+    if attempt is None or not attempt.obstacles:
+        return []
+    lines = [f"last attempt to end other work for it: {attempt.at}, in vain"]
+    return lines + [f"{one.text}; to change that, {one.change}" for one in attempt.obstacles]
 
 
 def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transaction | None, now: float) -> str:
@@ -355,6 +411,7 @@ def _sentences(
             missing = operation.placing.wanted - operation.placing.placed
             why = f" without a place: {operation.placing.message}"
             lines += [] if any(one.endswith(why) for one in found) else [f"{counted(missing, 'taskgroup')}{why}"]
+            lines += _tried(operation.placing.attempt)
             part = operation.placing.partition
             if part is not None:
                 lines.append(f"the policy {part.policy} decides about the roles {', '.join(part.roles)}")

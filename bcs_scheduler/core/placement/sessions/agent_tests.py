@@ -16,6 +16,7 @@ from bcs_scheduler.core.placement.sessions.pending import Kind
 from bcs_scheduler.core.placement.sessions.role import NOT_OFFERED
 from offers.matching.explain import Explainer
 from offers.model import Demand
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.columns import Array
 from offers.policy.session.guard import UNWATCHED, Calls
 from offers.policy.session.model import Template
@@ -50,7 +51,7 @@ class AgentTests:
 
     def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
         """See `Plugin.open`."""
-        return Functions(feasibility=self._feasibility, evictable=self._evictable)
+        return Functions(feasibility=self._feasibility, evictable=self._evictable, keeps=lambda _: Obstacle.BUDGET)
 
     def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
         """The candidates within the budgets of their applications, less the victims of this session."""

@@ -26,12 +26,16 @@ from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
 from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
+from offers.dimensions import Amounts
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
+from offers.policy.holds import Hold
+from offers.policy.obstacles import Attempt
 from offers.policy.session.configuration.policy import PluginChoice, Policy
-from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction, PluginFault
+from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, Decisions, Eviction, PluginFault
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
 from offers.policy.session.model import Nomination
 from offers.policy.session.session import decide
+from offers.resources import SCALARS
 from store.ids import namespace_of, object_key
 from store.mentions import mention, private
 from transactions.base import Failure, Refused, Slot
@@ -79,6 +83,8 @@ class SessionPass(PlacementPass):
         """The groups of applications that the latest session left below their minimum, by name."""
         self._capped = False
         """Taskgroups above the minimum of a group did not take part in the latest session."""
+        self._attempts: dict[str, Attempt] = {}
+        """The latest attempts to make room by evictions, by application that waits."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest session, by application."""
         self._prompt: list[Demand[Slot]] = []
@@ -200,13 +206,15 @@ class SessionPass(PlacementPass):
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}
         self._gaps, self._capped, self._lacking = {}, False, {}
+        waits = {demand.application for demand in demands}
+        self._attempts = {name: attempt for name, attempt in self._attempts.items() if name in waits}
         for role in dict.fromkeys(demand.role for demand in demands):
             decisions = self._decide_role(role, [demand for demand in demands if demand.role == role])
             promised.update(decisions.nominations)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
         waiting = self._waiting_demands(demands)
-        self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking)
+        self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
@@ -227,7 +235,12 @@ class SessionPass(PlacementPass):
         self._lacking.update(found.missing)
         for fault in decisions.faults:
             self._report(fault, "failed")
-        turn.queues.decided(role, decisions)
+        for name, attempt in decisions.attempts.items():
+            if attempt is not None:
+                self._attempts[name] = attempt
+            else:
+                self._attempts.pop(name, None)
+        turn.queues.decided(role, decisions, self._attempts)
         self._carry_out(chosen)
         self._evict(decisions.evictions)
         places, victims = set(decisions.pipelined.values()), {eviction.task for eviction in decisions.evictions}
@@ -344,8 +357,17 @@ class SessionPass(PlacementPass):
             queue = self._queue_of(application)
             allocated = tuple((name, amount) for name, amount in decisions.allocated[queue].items() if amount)
             deserved = tuple((name, int(part)) for name, part in decisions.deserved.get(queue, {}).items() if part)
-            found[application] = HeldBack(queue, reason == QUEUE_LIMIT, allocated, deserved)
+            if reason == QUEUE_LIMIT:
+                found[application] = HeldBack(queue, True, allocated, self._capability(queue), Hold.QUEUE_MAXIMUM)
+            else:
+                hold = Hold.GUARANTEES if reason == QUEUE_GUARANTEES else ""
+                found[application] = HeldBack(queue, False, allocated, deserved, hold)
         return found
+
+    def _capability(self, queue: str) -> Amounts:
+        record = self._turn.state.queues.get(queue)
+        limits = ((name, getattr(record.capability, name)) for name in SCALARS) if record is not None else ()
+        return tuple((name, most) for name, most in limits if most is not None)
 
     def _most(self, demand: Demand[Slot]) -> int:
         """Number of slots that the matcher would place at most now. Constraints that count taskgroups are not known to

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from offers.policy.amounts import ExactRatios
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Victim
 from offers.policy.session.state.jobs import JobState
 
@@ -59,4 +60,4 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
                 victims.append(victim)
         return victims
 
-    return Functions(job_order=job_order, preemptable=preemptable, counts=Counts.SHARES)
+    return Functions(job_order=job_order, preemptable=preemptable, counts=Counts.SHARES, obstacle=Obstacle.SHARE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Verdict, Victim
 from offers.policy.session.state.jobs import JobState
 
@@ -28,6 +29,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
         preemptable=surplus,
         reclaimable=surplus,
         counts=Counts.JOBS,
+        obstacle=Obstacle.GANG,
     )
 
 

@@ -16,6 +16,7 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Job, Task, Template
 from offers.policy.session.state.agents import AgentView
@@ -124,6 +125,10 @@ class Functions:
     evictable: Victims | None = None
     """Names those of the candidates, in their order, that may leave now. Unlike the two before, it holds in every
     tier."""
+    obstacle: Obstacle = Obstacle.PLUGIN
+    """The code of a candidate that `preemptable` or `reclaimable` refuses, for users."""
+    keeps: Callable[[Victim], Obstacle] | None = None
+    """The code of a candidate that `evictable` refuses, for users."""
     counts: Counts = Counts.NOTHING
     """The counts that `preemptable` and `reclaimable` keep over the candidates before."""
     reclaims_by_queue: bool = False
@@ -131,6 +136,9 @@ class Functions:
     overused: Callable[[QueueState], bool] | None = None
     room: Callable[[QueueState, Need], int] | None = None
     """The number of further tasks that `allocate` may place for a queue; no negative number."""
+    limit: Callable[[QueueState, Need, int], str] | None = None
+    """The limit of a queue that keeps back so many more tasks at the same time: `decisions.QUEUE_LIMIT`,
+    `QUEUE_GUARANTEES` or `QUEUE_OVERUSED`; empty if none does. Only for users."""
     allocatable: Callable[[QueueState, Need], bool] | None = None
     """True if a queue may take room back for one more task."""
     job_valid: Callable[[JobState], Verdict | None] | None = None

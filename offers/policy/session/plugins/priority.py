@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.plugins.interface import Argument, Claim, Functions, Victim
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
         job_order=lambda job: -job.priority,
         task_order=lambda _, task: -task.priority,
         preemptable=preemptable,
+        obstacle=Obstacle.PRIORITY,
     )
 
 

@@ -14,6 +14,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from offers.policy.amounts import ExactRatios
+from offers.policy.obstacles import Obstacle
+from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED
 from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Victim
 from offers.policy.session.plugins.support.waterfilling import Share, fill
 from offers.policy.session.state.jobs import QueueState
@@ -51,6 +53,8 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:
         reclaimable=lambda claim, candidates: shares().reclaimable(claim, candidates),
         reclaims_by_queue=True,
         counts=Counts.SHARES,
+        obstacle=Obstacle.GUARANTEE,
+        limit=lambda queue, need, tasks: shares().limit(queue, need, tasks, strict=arguments["strict"]),
         deserved=lambda: {
             name: dict(zip(session.snapshot.dimensions, row, strict=True)) for name, row in shares().deserved.items()
         },
@@ -67,12 +71,16 @@ class Shares:
         totals = snapshot.totals
         guarantees = {queue.name: snapshot.row(queue.guarantee) for queue in snapshot.queues}
         promised = [sum(row[d] for row in guarantees.values()) for d in range(len(totals))]
+        self._totals = totals
         self.limits: dict[str, list[int]] = {}
+        self._capabilities: dict[str, dict[int, int]] = {}
         for queue in queues:
             own = guarantees[queue.name]
             limit = [total - promised[d] + own[d] for d, total in enumerate(totals)]
-            for dimension, amount in queue.queue.capability:
-                d = snapshot.index[dimension]
+            most = self._capabilities[queue.name] = {
+                snapshot.index[dimension]: amount for dimension, amount in queue.queue.capability
+            }
+            for d, amount in most.items():
                 limit[d] = min(limit[d], amount)
             self.limits[queue.name] = limit
         cuts = [min(Fraction(1), Fraction(total, promised[d] or 1)) for d, total in enumerate(totals)]
@@ -128,6 +136,18 @@ class Shares:
         """Counts the further tasks that hard limits and deserved share admit."""
         deserved = self._count(self._floors[queue.name], queue, need)
         return min(deserved, self.room(queue, need)) if deserved else 0
+
+    def limit(self, queue: QueueState, need: Need, tasks: int, *, strict: bool) -> str:
+        """The limit that keeps so many more tasks back, the capability first; empty if none does, or if the work of the
+        queue fills the cluster. `strict`: the deserved share is a limit, too."""
+        used = queue.allocated
+        most = self._capabilities[queue.name]
+        if any(d in most and used[d] + amount * tasks > most[d] for d, amount in need.row):
+            return QUEUE_LIMIT
+        limits, totals = self.limits[queue.name], self._totals
+        if any(limits[d] < used[d] + amount * tasks <= totals[d] for d, amount in need.row):
+            return QUEUE_GUARANTEES
+        return QUEUE_OVERUSED if strict and self.strict_room(queue, need) < tasks <= self.room(queue, need) else ""
 
     @staticmethod
     def _count(limits: list[int], queue: QueueState, need: Need) -> int:
