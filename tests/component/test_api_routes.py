@@ -247,6 +247,25 @@ def test_a_body_without_declared_length_is_limited_too(api: Api) -> None:
     assert refusal(response) == (413, "too_large")
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_client_that_sends_far_too_much_reads_the_refusal(api: Api, declared: bool) -> None:
+    """The rest of the body is read, so the connection does not end in a reset in place of the answer."""
+    piece = b"x" * 1_000_000
+    content: Any = piece * 9 if declared else iter([piece] * 9)
+    response = api.call("POST", "/namespaces/a/configmaps", data=content)
+    assert refusal(response) == (413, "too_large")
+    assert "api.max_body_bytes" in response.json()["message"]
+
+
+def test_a_body_that_waits_for_permission_is_refused_at_once(api: Api) -> None:
+    with connection_to(api) as connection:
+        connection.sendall(
+            b"POST %b/namespaces/a/configmaps HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Content-Length: 9000000\r\nExpect: 100-continue\r\n\r\n" % BASE.encode()
+        )
+        assert connection.recv(65536).startswith(b"HTTP/1.1 413"), "there is no 100 Continue before"
+
+
 def test_a_body_that_does_not_come_is_not_waited_for(impatient: Api) -> None:
     with connection_to(impatient) as connection:
         head = f"POST {BASE}/namespaces/shop/applications HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{{"

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
 
@@ -18,34 +19,63 @@ from bcs_scheduler.wire import depth
 from bcs_scheduler.wire.problems import Problems, element, member
 from transactions.text import duration
 
+DRAINED, DRAIN_SECONDS = 32 * 1024 * 1024, 5.0
+"""Bytes and seconds of a too large body that are read and dropped before the answer. The end of a connection with
+bytes that nobody has read is a reset, by which the client loses the answer."""
+
 
 async def read(
-    stream: AsyncIterator[bytes], declared: str | None, content_type: str, limit: int, timeout: float
+    stream: AsyncIterator[bytes],
+    declared: str | None,
+    content_type: str,
+    limit: int,
+    timeout: float,
+    *,
+    awaited: bool = False,
 ) -> bytes:
-    """The whole body. `declared` is the Content-Length header. Raises ApiError 408, 413, 415."""
+    """The whole body. `declared` is the Content-Length header. `awaited`: the client sends the body only when it is
+    asked for it (Expect: 100-continue). Raises ApiError 408, 413, 415."""
     media = content_type.partition(";")[0].strip().lower()
     if media not in ("", "application/json"):
         raise ApiError(errors.NOT_JSON, f"the body must be application/json, not {media[:80]}")
     if declared is not None and declared.isdigit() and int(declared) > limit:
+        if not awaited and int(declared) <= DRAINED:
+            await _drain(stream)
         raise _too_large(limit)
     try:
         async with asyncio.timeout(timeout):
-            return await _collect(stream, limit)
+            body = await _collect(stream, limit)
     except TimeoutError as late:
         raise ApiError(errors.TOO_SLOW, f"the body did not arrive within {duration(timeout)}") from late
+    if body is None:
+        await _drain(stream)
+        raise _too_large(limit)
+    return body
 
 
-async def _collect(stream: AsyncIterator[bytes], limit: int) -> bytes:
+async def _collect(stream: AsyncIterator[bytes], limit: int) -> bytes | None:
+    """None: there are more bytes than the limit."""
     body = bytearray()
     async for chunk in stream:
         body += chunk
         if len(body) > limit:
-            raise _too_large(limit)
+            return None
     return bytes(body)
 
 
+async def _drain(stream: AsyncIterator[bytes]) -> None:
+    left = DRAINED
+    with suppress(TimeoutError):
+        async with asyncio.timeout(DRAIN_SECONDS):
+            async for chunk in stream:
+                left -= len(chunk)
+                if left < 0:
+                    return
+
+
 def _too_large(limit: int) -> ApiError:
-    return ApiError(errors.TOO_LARGE, f"the body exceeds {limit} bytes", headers={"Connection": "close"})
+    words = f"the body exceeds {limit} bytes (setting api.max_body_bytes of the scheduler)"
+    return ApiError(errors.TOO_LARGE, words, headers={"Connection": "close"})
 
 
 def parse(body: bytes, called: str = "the body", problems: Problems | None = None) -> Any:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import functools
-import json
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +14,6 @@ import pytest
 from bcs_scheduler.cli.client.http.connections import FAILURES, Connections, NotConnected
 from bcs_scheduler.cli.client.http.credentials import Credentials
 from bcs_scheduler.cli.client.http.responses import HttpError, TlsExpected
-from bcs_scheduler.cli.main import run
 from store import threads
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -157,19 +154,3 @@ def test_a_stream_outlives_requests_beside_it() -> None:
 def test_a_url_that_is_none(url: str) -> None:
     with pytest.raises(NotConnected):
         made().request("GET", url, None, {})
-
-
-def test_a_request_that_is_too_large_to_be_read_names_its_size(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """The server reads no more, so the client sees the end of the connection in place of the refusal."""
-    monkeypatch.delenv("BCS_SERVER", raising=False)
-    items = {"a": {"type": "file", "content": "x" * 9_000_000}}
-    file = tmp_path / "big.json"
-    file.write_text(json.dumps({"apiVersion": "v4", "kind": "configmap", "metadata": {"name": "big"}, "datas": items}))
-    missing = b'{"result": false, "code": 1405202, "message": "no", "data": {"reason": "not_found"}}'
-    first = b"HTTP/1.1 404 Not Found\r\nContent-Length: %d\r\n\r\n%s" % (len(missing), missing)
-    with answering((first, b"")) as (url, _):
-        code = run(["--server", url, "apply", "-f", str(file)])
-    said = capsys.readouterr().err
-    assert code == 1 and "9.0 MB" in said and "max_body_bytes" in said

@@ -27,11 +27,6 @@ def hint_of(server: str, url: str, error: BaseException) -> str:
     return NO_SERVER if refused and address_of(url) == address_of(server) else ""
 
 
-def is_cut_off(error: BaseException) -> bool:
-    """True if the server ended the connection while it received a request."""
-    return any(isinstance(one, ConnectionResetError | BrokenPipeError) for one in chain_of(error))
-
-
 def cause_of(error: BaseException) -> str:
     """The innermost cause of an error of the HTTP library."""
     inner = chain_of(error)

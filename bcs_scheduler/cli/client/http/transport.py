@@ -26,8 +26,6 @@ PAGE = 500
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-USUAL_BODY = 1_000_000
-"""Characters of JSON. A larger request may be above the bound of the scheduler, which reads no more of it then."""
 NOT_EXECUTED = frozenset({"unavailable", "no_leader"})
 """Reasons of a 503 after which a POST can be repeated. After other reasons and after a 504 its outcome is unknown."""
 REFUSED = "connection refused"
@@ -145,17 +143,12 @@ class Transport:
                 if response.status == 429:
                     repeat, pause = True, max(pause, _seconds(response.header("Retry-After")))
             except Failed as error:
-                from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, hint_of, is_cut_off, mixed_up
+                from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, hint_of, mixed_up
 
                 address = address_of(error.url)
                 cause = cause_of(error.error)
                 if isinstance(error.error, TimeoutError):
                     raise TimedOut(f"{address} did not answer within {READ_TIMEOUT:g}s") from None
-                if body is not None and is_cut_off(error.error) and (size := len(json.dumps(body))) > USUAL_BODY:
-                    raise CliError(
-                        f"{address} ended the connection while it received {size / 1e6:.1f} MB: "
-                        "a request may have 1 MB, or api.max_body_bytes of the scheduler"
-                    ) from None
                 why = mixed_up(error.url, error.error) or cause
                 hint = hint_of(self.server, error.url, error.error)
                 failure = Unreachable(f"cannot reach {address}: {why}", hint=hint)
