@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.output.data import print_form
 from bcs_scheduler.cli.output.formats import WITH_ARGUMENT, Form, chosen_form
 from bcs_scheduler.cli.output.sorting import in_order
@@ -37,16 +38,20 @@ def sorted_by(
     shape: Shape, found: list[Json], columns: Sequence[Column], seen: Callable[[Json], Any] = lambda item: item
 ) -> list[Json]:
     """The items in the order that the user asked for. `seen`: the form of an item that expressions read. Raises
-    UsageError for an expression that is none."""
+    UsageError for an expression that is none, and for a field that no item has."""
     if not shape.sort_by:
         return found
     column = next((column for column in columns if column.title.lower() == shape.sort_by.lower()), None)
     if column is not None:
         return in_order(found, order_of(column))
-    from bcs_scheduler.cli.output.expressions import first_value
+    from bcs_scheduler.cli.output.expressions import compiled
 
-    find = first_value(shape.sort_by)
-    return in_order(found, lambda item: find(seen(item)))
+    find = compiled(shape.sort_by)
+    values = [find(seen(item)) for item in found]
+    if found and not any(values):
+        known = ", ".join(column.title.lower() for column in columns)
+        raise UsageError(f"--sort-by: there is no column or field {shape.sort_by!r}; columns: {known}")
+    return [item for item, _ in in_order(list(zip(found, values, strict=True)), lambda pair: next(iter(pair[1]), None))]
 
 
 def grid_of(shape: Shape, found: Sequence[Json], columns: Sequence[Column], prefix: str = "") -> Grid:

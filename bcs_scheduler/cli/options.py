@@ -243,10 +243,19 @@ DOCUMENTS = "JSON or YAML file, directory, or - for standard input. May be repea
 
 
 def files_option(words: str = DOCUMENTS, *, required: bool = False) -> Callable[[Command], Command]:
-    """-f FILE, any number of times, as `files`."""
-    return click.option(
+    """-f FILE, any number of times, as `files`, and -R."""
+    given = click.option(
         "-f", "--filename", "files", multiple=True, required=required, type=click.Path(), metavar="FILE", help=words
     )
+    recursive = click.option(
+        "-R",
+        "--recursive",
+        is_flag=True,
+        expose_value=False,
+        callback=_remember("recursive"),
+        help="With -f DIRECTORY: also the documents in its directories.",
+    )
+    return lambda command: given(recursive(command))
 
 
 file_option = files_option(required=True)

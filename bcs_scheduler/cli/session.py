@@ -49,6 +49,8 @@ class Session:
     on_conflict: str = ""
     """The effect on a running operation on the same object: one of options.ON_CONFLICT; empty = the default of the
     server."""
+    recursive: bool = False
+    """Directories of documents are read with the directories in them."""
     stable: float = 0.0
     """Seconds for which a workload must run without a failure before a wait ends."""
     wide: bool = False
@@ -189,7 +191,7 @@ class Session:
         self.err.print(error.message)
         for problem in error.problems:
             line = f"{problem.path}: {problem.message}" if problem.path else problem.message
-            told = problem.message in error.message and problem.path in error.message
+            told = problem.message in error.message and (problem.path in error.message or len(error.problems) == 1)
             if not told and (len(error.problems) > 1 or _has_own_path(problem)):
                 self.err.print(f"  {line}")
         if error.hint:

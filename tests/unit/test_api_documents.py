@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.kinds.agents import read_extended_resource, read_settings, read_taints
+from bcs_scheduler.api.documents.parts.names import LABEL_KEY
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http import body
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.reading.query import parse_selector
 from bcs_scheduler.wire.problems import Problems
 from bcs_scheduler.wire.quantities import QuantityError, cores, memory, storage
 from store.records import Version
@@ -508,3 +510,24 @@ def test_broken_json_says_where(content: bytes, words: str) -> None:
         body.parse(content)
     assert refused.value.failure.status == 400
     assert words in refused.value.message
+
+
+@pytest.mark.parametrize("key", ["a b", "-a", "a_", "a!", "über", "a,b", "a=b", "(a)", "a\n"])
+def test_a_label_whose_key_no_selector_reads_is_refused(key: str) -> None:
+    """Annotations are not selected, so their keys are any text."""
+    raw = document()
+    raw["metadata"]["annotations"] = {key: "x"}
+    version_of(raw)
+    for part, path in ((raw["metadata"], "$.metadata"), (raw["spec"]["template"], "$.spec.template.metadata")):
+        holder = part if path == "$.metadata" else part.setdefault("metadata", {})
+        holder["labels"] = {key: "x"}
+        with pytest.raises(ApiError) as refused:
+            version_of(raw)
+        assert [each.path.startswith(path) for each in refused.value.problems] == [True]
+        del holder["labels"]
+
+
+@settings(max_examples=50)
+@given(st.from_regex(LABEL_KEY, fullmatch=True))
+def test_a_selector_reads_every_key_of_labels(key: str) -> None:
+    assert [one.key for one in parse_selector(f"{key}=x,!{key},{key} in (x)")] == [key] * 3

@@ -20,8 +20,8 @@ from bcs_scheduler.wire.problems import Problems, element, member
 from transactions.text import duration
 
 DRAINED, DRAIN_SECONDS = 32 * 1024 * 1024, 5.0
-"""Bytes and seconds of a too large body that are read and dropped before the answer. The end of a connection with
-bytes that nobody has read is a reset, by which the client loses the answer."""
+"""Bytes and seconds of a too large body that are read and dropped before the answer. A connection that ends with
+unread bytes is reset, and the client loses the answer."""
 
 
 async def read(
@@ -54,7 +54,7 @@ async def read(
 
 
 async def _collect(stream: AsyncIterator[bytes], limit: int) -> bytes | None:
-    """None: there are more bytes than the limit."""
+    """Returns the body; None if it has more bytes than the limit."""
     body = bytearray()
     async for chunk in stream:
         body += chunk

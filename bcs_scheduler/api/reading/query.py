@@ -12,6 +12,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
+from bcs_scheduler.api.documents.parts.names import LABEL_KEY
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter
 from bcs_scheduler.api.http.operation import Answer, Listing, Param
 from bcs_scheduler.wire.problems import LONGEST_KEY, Problems, hint
@@ -97,10 +98,9 @@ class Requirement(NamedTuple):
         return (labels.get(self.key) in self.values) is not self.negated
 
 
-_KEY = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _TERM = re.compile(
-    rf"\s*(?:(?P<absent>!)\s*(?P<nokey>{_KEY})"
-    rf"|(?P<key>{_KEY})(?:\s*+(?P<op>==|!=|=)\s*+(?P<value>[^,()!=\s]*)"
+    rf"\s*(?:(?P<absent>!)\s*(?P<nokey>{LABEL_KEY})"
+    rf"|(?P<key>{LABEL_KEY})(?:\s*+(?P<op>==|!=|=)\s*+(?P<value>[^,()!=\s]*)"
     rf"|\s++(?P<set>in|notin)\s*+\((?P<items>[^()]*)\))?)"
     rf"\s*+(?:,|\Z)"
 )

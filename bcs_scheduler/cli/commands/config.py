@@ -27,6 +27,7 @@ CONTEXTS = (
 
 NEW_CONTEXT = {"name": "NAME", "server": "URL"}
 """Placeholders for the user's own values in advice."""
+FIRST_CONTEXT = "default"
 name_argument = click.argument("name", shell_complete=context_names)
 
 
@@ -89,11 +90,14 @@ def get_contexts(ctx: click.Context, /, **listed: Any) -> None:
 @connection_options
 @click.pass_context
 def set_context(ctx: click.Context, name: str | None, current: bool) -> None:
-    """Make context NAME, or change it: server, namespace and files of credentials that are given as options."""
+    """Make context NAME, or change it: server, namespace and files of credentials that are given as options.
+
+    With --current, the first context is made if there is none. Its name is default.
+    """
     session = session_of(ctx)
     if bool(name) == current:
         raise UsageError("give the name of a context, or --current")
-    name = name or _current(session.context)
+    name = name or _current(session.context, make=True)
     given = {field: value for field in contexts.FIELDS if (value := _given(session, field))}
     if not given:
         raise UsageError("give at least one of --server, -n, --token-file, --ca-file, --client-cert and --client-key")
@@ -125,10 +129,14 @@ def view() -> None:
     click.echo(path.read_text(encoding="utf-8") if path.exists() else f"# {path} does not exist", nl=not path.exists())
 
 
-def _current(given: str) -> str:
-    """The name of the context that other commands take; `given`: with --context. Raises NotFound."""
-    name = given or os.environ.get("BCS_CONTEXT") or contexts.read_config().get("current-context")
+def _current(given: str, *, make: bool = False) -> str:
+    """The name of the context that other commands take; `given`: with --context. `make`: without any context that of
+    the first one, which does not exist yet. Raises NotFound."""
+    read = contexts.read_config()
+    name = given or os.environ.get("BCS_CONTEXT") or read.get("current-context")
     if not name:
+        if make and not contexts.contexts_of(read):
+            return FIRST_CONTEXT
         raise _no_current()
     _existing(contexts.document(), name)
     return str(name)

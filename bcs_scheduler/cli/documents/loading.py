@@ -60,11 +60,13 @@ class Loaded(NamedTuple):
     """Lines about objects that are not applied: others make them."""
 
 
-def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: bool = False) -> Loaded:
+def load_documents(
+    paths: Iterable[str], namespace: str, *, namespace_given: bool = False, recursive: bool = False
+) -> Loaded:
     """Reads all documents. A problem of one document does not end the reading of the others.
 
-    A document without a namespace gets `namespace`. With `namespace_given` (the user gave -n) a document with another
-    namespace is a problem.
+    `recursive`: also of the directories in directories. A document without a namespace gets `namespace`. With
+    `namespace_given` (the user gave -n) a document with another namespace is a problem.
     """
     documents: list[Document] = []
     problems: list[UsageError] = []
@@ -73,7 +75,7 @@ def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: boo
     left_out: list[str] = []
     for path in paths:
         with _noted(problems):
-            files += _files(path)
+            files += _files(path, recursive)
     for file in files:
         with _noted(problems):
             bodies += bodies_of(file)
@@ -190,10 +192,11 @@ def refuse(problems: Sequence[UsageError]) -> None:
         raise UsageError(f"the documents have {len(problems)} problems; nothing was sent", listed)
 
 
-def _files(path: str) -> list[str]:
+def _files(path: str, recursive: bool) -> list[str]:
     if path == "-" or not Path(path).is_dir():
         return [path]
-    found = sorted(str(file) for file in Path(path).iterdir() if file.suffix in SUFFIXES and file.is_file())
+    inside = Path(path).rglob("*") if recursive else Path(path).iterdir()
+    found = sorted(str(file) for file in inside if file.suffix in SUFFIXES and file.is_file())
     if not found:
         raise UsageError(f"{path}: the directory contains no .json, .yaml or .yml file")
     return found

@@ -25,6 +25,13 @@ def joined(words: Sequence[str]) -> str:
     raise click.UsageError(f"give one [KIND/]NAME, not {len(words)} words" if words else "give a [KIND/]NAME")
 
 
+def several(words: Sequence[str]) -> list[str]:
+    """The names of one or more: ``KIND/NAME...``, ``NAME...`` or ``KIND NAME...``. Raises UsageError (of click)."""
+    if len(words) < 2 or "/" in words[0] or not (words[0].lower() in OWNERS or instead_of_kind(words[0])):
+        return list(words) or [joined(words)]
+    return [joined((words[0], name)) for name in words[1:]]
+
+
 def owner_argument(command: Command) -> Command:
     """The argument `name`."""
     return click.argument(

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 DRY_RUN = "--dry-run="
+BOOLEANS = (
+    "--all", "--all-namespaces", "--follow", "--force", "--force-conflicts", "--ignore-not-found", "--no-headers",
+    "--now", "--prune", "--recursive", "--rm", "--server-side", "--show-labels", "--stdin", "--tty", "--wait",
+    "--watch",
+)  # fmt: skip
+"""Flags that kubectl takes with a value too, such as ``--wait=false``."""
 DOCUMENT = "`bcs apply -f FILE` makes one from a document"
 PATCH = "`bcs edit KIND/NAME` and `bcs patch KIND/NAME -p PATCH` change the document, also of a running workload"
 INSTEAD: Mapping[str, str] = {
@@ -53,10 +59,13 @@ def no_command(path: str) -> str:
 
 def rewritten(arguments: Sequence[str]) -> list[str]:
     """Arguments with ``--dry-run`` in place of ``--dry-run=client`` and ``--dry-run=server`` of kubectl: the server
-    makes all plans. ``--dry-run=none`` is left out. Words after ``--`` are those of another program."""
+    makes all plans. ``--dry-run=none`` is left out, and so is ``--FLAG=false``; ``--FLAG=true`` is ``--FLAG``. Words
+    after ``--`` are those of another program."""
     found, rest = list(arguments), []
     if "--" in found:
         rest = found[found.index("--") :]
         found = found[: len(found) - len(rest)]
-    kept = (one for one in found if one != f"{DRY_RUN}none")
-    return [DRY_RUN[:-1] if one in (f"{DRY_RUN}client", f"{DRY_RUN}server") else one for one in kept] + rest
+    left_out = {f"{DRY_RUN}none", *(f"{flag}=false" for flag in BOOLEANS)}
+    shorter = {f"{DRY_RUN}{side}": DRY_RUN[:-1] for side in ("client", "server")}
+    shorter |= {f"{flag}=true": flag for flag in BOOLEANS}
+    return [shorter.get(one, one) for one in found if one not in left_out] + rest

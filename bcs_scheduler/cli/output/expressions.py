@@ -54,12 +54,6 @@ def _unescaped(name: str) -> str:
     return "'" + re.sub(r"\\(.)", r"\1", name) + "'"
 
 
-def first_value(expression: str) -> Callable[[Any], Any]:
-    """A function that returns the first value that an expression finds; None if it finds none."""
-    find = compiled(expression)
-    return lambda data: next(iter(find(data)), None)
-
-
 def custom_columns(argument: str) -> Sequence[Column]:
     """Columns from ``TITLE:PATH,TITLE:PATH``. Raises UsageError."""
     made = []

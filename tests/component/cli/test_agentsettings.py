@@ -108,7 +108,7 @@ def test_agents_are_named_as_kubectl_names_nodes(agents: StandIn, bcs: Any, befo
     agents.on("PUT", "/agentsettings/taint", ok([]))
     agents.on("POST", "/agentsettings/disable", ok([]))
     name = form.format("host-1")
-    assert bcs("taint", *before, name, "gpu=yes:NoSchedule", "old:NoSchedule-").code == 0
+    assert bcs("taint", *before, name, "gpu=yes:NoSchedule").code == 0
     assert agents.requests("PUT")[0].body == [{"innerIP": "10.0.0.1", "noSchedule": {"gpu": "yes"}}]
     assert bcs("cordon", *before, name).code == 0
     assert agents.requests("POST")[0].query["ips"] == "10.0.0.1"

@@ -71,10 +71,17 @@ def test_contexts_are_listed_chosen_and_deleted(call: Any, config: Path) -> None
 def test_the_current_context_is_changed(
     server: StandIn, call: Any, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = call("config", "set-context", "--current", "--namespace=shop")
-    assert missing[0] == 3 and "there is no current context" in missing[2] and not config.exists()
+    made = call("config", "set-context", "--current", "--namespace=first")
+    assert made == (0, "context/default set\n", "") and call("config", "current-context")[1] == "default\n"
+    call("config", "set-context", "--current", "--server", server.url, "-n", "shop")
+    assert call("config", "delete-context", "default")[0] == 0
     for name in ("a", "b"):
         assert call("config", "set-context", name, "--server", server.url)[0] == 0
+    text = config.read_text()
+    config.write_text(text.replace("current-context", "# current-context"))
+    missing = call("config", "set-context", "--current", "--namespace=shop")
+    assert missing[0] == 3 and "`bcs config use-context a` chooses one" in missing[2]
+    config.write_text(text)
     assert call("config", "set-context", "--current", "--namespace=shop") == (0, "context/a set\n", "")
     server.on("GET", "/namespaces/shop/applications", ok([application()]))
     assert call("get", "app", "-o", "name")[1] == "application/web\n"

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.kinds.registry import COLUMNS, SINGULAR
 from bcs_scheduler.cli.kinds.workloads import events
 from bcs_scheduler.cli.output.terminal import Terminal
+from bcs_scheduler.core.event_log import INTERNAL
+from store.reasons import REASONS
 from tests.component.cli.standin import APPS, Answer, StandIn, application, ok, taskgroup, transaction
 
 PATH = "/namespaces/defaultGroup/events"
@@ -67,6 +70,10 @@ def test_filters_go_to_the_server(server: StandIn, bcs: Any) -> None:
     assert (query["level"], query["reason"], query["last"]) == ("warning", "Lost,Failed", "3")
     bcs("get", "events", "--since", "10m")
     assert float(server.seen[-1].query["since"]) > 1_700_000_000
+    server.on("GET", "/agents", ok([{"id": "S1", "key": "10.0.0.1", "ip": "10.0.0.1", "hostname": "host-1"}]))
+    for path in ("applications/web", "deployments/web", "services/web", f"taskgroups/{GROUP}"):
+        server.on("GET", f"/namespaces/defaultGroup/{path}", ok({}))
+    server.on("GET", "/transactions/defaultGroup/application-1", ok({}))
     for arguments, expected in (
         (("web",), {"owner": "web"}),
         (("--for", "app/web"), {"owner": "web"}),
@@ -80,6 +87,38 @@ def test_filters_go_to_the_server(server: StandIn, bcs: Any) -> None:
         assert result.code == 0
         assert "no events in namespace defaultGroup" in result.err
         assert {key: server.seen[-1].query.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("watch", [(), ("-w",)])
+@pytest.mark.parametrize(
+    "about", ["app/nope", "deployment/nope", "svc/nope", "cm/nope", "agent/nope", "tx/nope", "nope"]
+)
+def test_an_object_that_does_not_exist_is_an_error(
+    server: StandIn, bcs: Any, about: str, watch: tuple[str, ...]
+) -> None:
+    server.on("GET", PATH, ok([]))
+    server.on("GET", "/agents", ok([]))
+    result = bcs("events", about, *watch) if "/" not in about else bcs("events", "--for", about, *watch)
+    assert result.code == 3 and "nope" in result.err and not result.out
+
+
+def test_a_deleted_object_has_its_events(server: StandIn, bcs: Any) -> None:
+    server.on("GET", PATH, ok([event(1, kind="service", name="gone")]))
+    assert "service/gone" in bcs("events", "--for", "svc/gone", "-o", "table").out
+
+
+def test_an_unknown_kind_is_an_error_and_a_registered_one_is_found(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/crr", ok([{"spec": {"names": {"kind": "Database"}}}]))
+    server.on("GET", PATH, ok([]))
+    assert "unknown kind 'servce'" in bcs("events", "--for", "servce/web").err
+    assert bcs("events", "--for", "database/main").code == 0
+    query = server.seen[-1].query
+    assert (query["kind"], query["name"]) == ("customobject", "Database/defaultGroup/main")
+
+
+def test_kinds_of_events_that_are_not_listed_are_known() -> None:
+    kinds = {kind for meaning in REASONS.values() for kind in meaning.kinds}
+    assert sorted(kinds - INTERNAL - {SINGULAR[kind] for kind in COLUMNS}) == sorted(events.WITHOUT_LISTS)
 
 
 def test_what_makes_no_sense_is_refused(server: StandIn, bcs: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bcs_scheduler.cli.habits.kinds import DOCUMENTS
 from bcs_scheduler.cli.main import run
 from tests.component.apiserver import serving
 from tests.component.cli.conftest import Result
@@ -121,12 +122,29 @@ def test_custom_resources_from_registration_to_removal(bcs: Any, gateway: CoreGa
     assert done(bcs("delete", "kind", "Database")) == [("kind", "Database", "deleted")]
 
 
-def test_a_kind_of_kubernetes_names_the_kind_that_is_meant(bcs: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [
+        ("Deployment", "documents of Kubernetes have another form: `bcs create deployment NAME --image IMAGE"),
+        ("Service", "documents of Kubernetes have another form: `bcs create service NAME --port PORT"),
+        ("ConfigMap", "documents of Kubernetes have another form: `bcs create configmap NAME"),
+        ("Pod", "documents of Kubernetes have another form: `bcs run IMAGE"),
+        ("Job", "there is no kind 'Job': a job is an application"),
+        ("StatefulSet", "there is no kind 'StatefulSet': taskgroups of applications keep"),
+    ],
+)
+def test_a_document_of_kubernetes_is_answered_with_the_way_here(bcs: Any, tmp_path: Path, kind: str, way: str) -> None:
     path = tmp_path / "nginx.yaml"
-    path.write_text("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: nginx}\n")
+    path.write_text(f"apiVersion: apps/v1\nkind: {kind}\nmetadata: {{name: nginx}}\n")
     result = bcs("apply", "-f", str(path))
-    assert result.code == 2
-    assert "kind: 'Deployment' is not known (did you mean deployment?); known: " in " ".join(result.err.split())
+    assert result.code == 2 and way in " ".join(result.err.split())
+
+
+@pytest.mark.parametrize("way", sorted(set(DOCUMENTS.values())))
+def test_the_way_here_works(bcs: Any, way: str) -> None:
+    """What the sentence tells prints something."""
+    command = way.split("`")[1].replace("NAME", "one").replace("IMAGE", "nginx").replace("PORT", "80")
+    assert bcs(*command.replace("FILE", __file__).split()[1:]).code == 0, command
 
 
 def test_an_unknown_kind_stops_everything_before_it_begins(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:

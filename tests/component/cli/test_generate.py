@@ -88,13 +88,26 @@ def test_contents_come_from_lines_of_variables(server: StandIn, bcs: Any, tmp_pa
 def test_taints_are_set_and_removed_beside_the_others(server: StandIn, bcs: Any) -> None:
     server.on("GET", "/agents", ok([agent(1), agent(2, taints={})]))
     server.on("PUT", "/agentsettings/taint", ok([]))
-    result = bcs("taint", "host-1", "S2", "unknown", "gpu=yes", "old-", "-o", "text")
-    assert result.out.splitlines()[0] == "agent/10.0.0.1 tainted (gpu=yes)"
-    assert server.requests("PUT")[0].body == [
+    result = bcs("taint", "host-1", "gpu=yes", "old-", "-o", "text")
+    assert (result.code, result.out) == (0, "agent/10.0.0.1 tainted (gpu=yes)\n")
+    result = bcs("taint", "S2", "unknown", "gpu=yes", "-o", "text")
+    assert [one for request in server.requests("PUT") for one in request.body] == [
         {"innerIP": name, "noSchedule": {"gpu": "yes"}} for name in ("10.0.0.1", "10.0.0.2", "unknown")
     ]
-    assert bcs("taint", "host-1", "old=y-", "-o", "text").out == "agent/10.0.0.1 tainted (old=x)\n", "another value"
     assert bcs("taint", "host-1").code == bcs("taint", "a=b").code == bcs("taint", "host-1", "=b").code == 2
+
+
+def test_a_taint_that_is_not_there_is_not_removed(server: StandIn, bcs: Any) -> None:
+    """The other agents are changed, as kubectl does."""
+    server.on("GET", "/agents", ok([agent(1), agent(2, taints={})]))
+    server.on("PUT", "/agentsettings/taint", ok([]))
+    result = bcs("taint", "host-1", "old=y-")
+    assert result.code == 3 and "taint old=y of agent 10.0.0.1 not found" in result.err, "another value"
+    assert not server.requests("PUT")
+    result = bcs("taint", "host-1", "S2", "old-", "-o", "text")
+    assert (result.code, result.out) == (3, "agent/10.0.0.1 without taints\n")
+    assert "taint old of agent 10.0.0.2 not found" in result.err
+    assert server.requests("PUT")[0].body == [{"innerIP": "10.0.0.1", "noSchedule": {}}]
 
 
 def test_cordoned_agents_are_disabled(server: StandIn, bcs: Any) -> None:

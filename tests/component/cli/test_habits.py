@@ -14,7 +14,7 @@ from bcs_scheduler.cli.habits.options import RUN
 from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
 from bcs_scheduler.cli.main import COMMANDS
-from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok, taskgroup, write
+from tests.component.cli.standin import ACCEPTED, APPS, Answer, StandIn, application, ok, taskgroup, write
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +139,76 @@ def test_run_takes_options_of_docker_or_names_the_way(server: StandIn, bcs: Any)
     refused = bcs("create", "service", "externalname", "s2", "--external-name", "x.y")
     assert "--external-name is not an option of `bcs create service`" in refused.err
     assert len(server.requests("POST")) == 1
+
+
+def test_several_workloads_are_scaled(server: StandIn, bcs: Any) -> None:
+    for name in ("web", "api"):
+        server.on("GET", f"{APPS}/{name}", ok(application(name)))
+        server.on("PUT", f"{APPS}/{name}/scale/3", ok(ACCEPTED))
+    for words in (("app/web", "app/api", "--replicas=3"), ("app", "web", "api", "3"), ("web", "api", "3")):
+        before = len(server.requests("PUT"))
+        assert bcs("scale", *words).code == 0
+        assert [one.path for one in server.requests("PUT")[before:]] == [f"{APPS}/web/scale/3", f"{APPS}/api/scale/3"]
+    result = bcs("scale", "app/nope", "app/api", "3")
+    assert result.code == 3 and result.out.startswith("application/api scaled to 3")
+
+
+def test_what_does_not_exist_is_ignored_on_request(server: StandIn, bcs: Any) -> None:
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("DELETE", f"{APPS}/web", ok(ACCEPTED))
+    for value in ("", "=true"):
+        assert bcs("delete", "app/nope", "app/web", f"--ignore-not-found{value}").code == 0
+        assert bcs("get", "app", "nope", f"--ignore-not-found{value}", "-o", "json") == (0, "", "")
+        assert bcs("get", "app", "nope", "web", f"--ignore-not-found{value}", "-o", "name").out == "application/web\n"
+    assert bcs("delete", "app/nope").code == bcs("get", "app", "nope").code == 3
+    assert bcs("delete", "app/nope", "--ignore-not-found=false").code == 3
+
+
+def test_flags_of_kubectl_work_or_are_answered(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    server.on("DELETE", f"{APPS}/web", ok(ACCEPTED))
+    for accepted in (("--cascade=background",), ("--cascade", "foreground"), ("--wait=false",), ("--force=false",)):
+        assert bcs("delete", "app/web", *accepted).code == 0, accepted
+    for refused, way in (
+        (("delete", "app/web", "--cascade=orphan"), "a deletion ends all taskgroups"),
+        (("delete", "app/web", "--now"), "killPolicy.gracePeriod"),
+        (("delete", "app/web", "--grace-period=0"), "killPolicy.gracePeriod"),
+        (("apply", "-f", "x", "--prune"), "bcs delete KIND -l SELECTOR"),
+        (("apply", "-f", "x", "--field-manager=me"), "objects belong to no set"),
+        (("top", "nodes", "-l", "a=b"), "-l is supported for applications and taskgroups"),
+    ):
+        result = bcs(*refused)
+        assert result.code == 2 and way in " ".join(result.err.split()), refused
+    server.on("POST", APPS, ok(ACCEPTED))
+    assert bcs("run", "nginx", "--labels=app=web,tier=front", "-l", "x=a,b").code == 0
+    assert server.requests("POST")[-1].body["metadata"]["labels"] == {"app": "web", "tier": "front", "x": "a,b"}
+
+
+def test_directories_in_directories_are_read_on_request(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    write(inner, {"kind": "configmap", "metadata": {"name": "deep"}, "datas": {}})
+    write(tmp_path, {"kind": "configmap", "metadata": {"name": "flat"}, "datas": {}})
+    server.on("POST", "/namespaces/defaultGroup/configmaps", ok({}))
+    for flags, names in (((), ["flat"]), (("-R", "--server-side"), ["flat", "deep"])):
+        before = len(server.requests("POST"))
+        assert bcs("apply", "-f", str(tmp_path), *flags).code == 0
+        assert {one.body["metadata"]["name"] for one in server.requests("POST")[before:]} == set(names)
+
+
+def test_an_order_by_an_unknown_field_is_refused(server: StandIn, bcs: Any) -> None:
+    server.on("GET", APPS, ok([application("web"), application("api")]))
+    assert bcs("get", "app", "--sort-by", ".metadata.name", "-o", "name").out.split() == [
+        "application/api", "application/web",
+    ]  # fmt: skip
+    result = bcs("get", "app", "--sort-by", ".metadata.nmae")
+    assert result.code == 2 and "there is no column or field '.metadata.nmae'; columns: name, " in result.err
+    server.on("GET", APPS, ok([]))
+    assert bcs("get", "app", "--sort-by", ".metadata.nmae").code == 0, "nothing is known without objects"
+
+
+def test_a_conflict_is_said_once(server: StandIn, bcs: Any) -> None:
+    words = "application defaultGroup/web exists already"
+    problem = {"path": "$.metadata.name", "message": words}
+    data = {"reason": "exists", "problems": [problem]}
+    server.on("POST", APPS, Answer(409, {"result": False, "code": 1405201, "message": words, "data": data}))
+    assert bcs("create", "application", "web", "--", "true").err.count(words) == 1

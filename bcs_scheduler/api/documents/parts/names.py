@@ -16,6 +16,8 @@ takes 255 characters."""
 DEFAULT_NAMESPACE = "defaultGroup"
 """The original's default, which its users have documents for; the one namespace with an upper-case letter."""
 LABEL_KEY_LENGTH = 253
+LABEL_KEY = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
+"""The keys that selectors of labels can name (`api.reading.query`)."""
 LABEL_VALUE_LENGTH = 4096
 NAME_RULE = (
     f"must be lower-case letters, digits and '-', start with a letter, end with a letter or digit, "
@@ -54,8 +56,19 @@ def check_host_name(name: str, path: str, problems: Problems) -> None:
 
 
 def check_labels(labels: dict[str, str], path: str, problems: Problems) -> None:
-    """Labels and annotations: any text, bounded."""
-    for key, value in labels.items():
+    """Labels and selectors: keys that a selector can name, any values; both bounded."""
+    check_annotations(labels, path, problems)
+    for key in labels:
+        if key and not re.fullmatch(LABEL_KEY, key):
+            words = (
+                "must have a key of letters, digits, '.', '_', '-' and '/' that begins and ends with a letter or digit"
+            )
+            problems.add(member(path, key), f"{words}: selectors cannot name others")
+
+
+def check_annotations(annotations: dict[str, str], path: str, problems: Problems) -> None:
+    """Any text, bounded."""
+    for key, value in annotations.items():
         at = member(path, key)
         if not key or len(key) > LABEL_KEY_LENGTH:
             problems.add(at, f"a key must have 1 to {LABEL_KEY_LENGTH} characters")

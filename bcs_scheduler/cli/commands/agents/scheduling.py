@@ -9,7 +9,7 @@ import click
 from bcs_scheduler.cli.client.lookup import AGENT_WORDS, agent_keys
 from bcs_scheduler.cli.commands.agents.plans import report_plans
 from bcs_scheduler.cli.commands.completing import agent_names
-from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
 from bcs_scheduler.cli.options import (
     connection_options,
@@ -77,13 +77,21 @@ def taint(session: Session, words: tuple[str, ...], force: bool, dry_run: bool) 
     marks = [_without_effect(mark) for mark in marks]
     known = session.client.agents()
     present = {agent["key"]: dict(agent.get("taints") or {}) for agent in known}
-    wanted = {key: _tainted(present.get(key, {}), marks) for key in agent_keys(known, agents)}
-    warn_missing_agents(session, session.client.set_taints(wanted, force=force, dry_run=dry_run))
+    wanted, missing = {}, []
+    for key in agent_keys(known, agents):
+        try:
+            wanted[key] = _tainted(key, present.get(key, {}), marks)
+        except NotFound as error:
+            missing.append(error.message)
+    if wanted:
+        warn_missing_agents(session, session.client.set_taints(wanted, force=force, dry_run=dry_run))
     note = "dry run" if dry_run else ""
     for key, taints in wanted.items():
         shown = ", ".join([*(f"{name}={value}" for name, value in taints.items()), *filter(None, [note])])
         done = "tainted" if taints else "without taints"
         session.report("agent", key, done, shown, taints=taints, dryRun=dry_run)
+    if missing:
+        raise NotFound("; ".join(missing))
 
 
 def _is_taint(word: str) -> bool:
@@ -116,7 +124,8 @@ def resume(session: Session) -> None:
     session.report("cluster", "replacements", "resumed", f"{count} lost", taskgroups=count)
 
 
-def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:
+def _tainted(agent: str, present: dict[str, str], marks: list[str]) -> dict[str, str]:
+    """The taints after the change. Raises NotFound for one that is to be removed and does not exist."""
     taints = dict(present)
     for mark in marks:
         key, equals, value = mark.removesuffix("-").partition("=") if mark.endswith("-") else mark.partition("=")
@@ -124,6 +133,8 @@ def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:
             raise UsageError(f"{mark!r} is not a taint: KEY=VALUE sets a taint, KEY- removes it")
         if not mark.endswith("-"):
             taints[key] = value
-        elif not equals or taints.get(key) == value:
-            taints.pop(key, None)
+        elif key in taints and (not equals or taints[key] == value):
+            del taints[key]
+        else:
+            raise NotFound(f"taint {mark.removesuffix('-')} of agent {agent} not found")
     return taints

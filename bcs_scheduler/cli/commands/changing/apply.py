@@ -14,7 +14,8 @@ from bcs_scheduler.cli.documents.document import CUSTOM, KINDS, Document, in_ord
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
 from bcs_scheduler.cli.errors import CliError, NotFound, Unreachable, UsageError
-from bcs_scheduler.cli.habits.arguments import joined, owner_argument
+from bcs_scheduler.cli.habits import options as habits
+from bcs_scheduler.cli.habits.arguments import owner_argument, several
 from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
@@ -41,7 +42,9 @@ Named = tuple[str, str, str]
 
 def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
     """Documents of files, in the order in which they are applied. Raises UsageError with all problems of all files."""
-    documents, problems, left_out = load_documents(files, session.namespace, namespace_given=session.namespace_given)
+    documents, problems, left_out = load_documents(
+        files, session.namespace, namespace_given=session.namespace_given, recursive=session.recursive
+    )
     try:
         problems += unknown_kinds(session, documents)
     except CliError as error:
@@ -110,10 +113,7 @@ def _named(document: Document, error: CliError) -> CliError:
     if isinstance(error, UsageError):  # names the file already
         return error
     message = f"{document.source}: {document.kind.lower()}/{document.name}: {error.message}"
-    # A problem that says the same as the message is not printed a second time.
-    own = error.message
-    problems = [each for each in error.problems if own not in {each.message, f"{each.path}: {each.message}"}]
-    return type(error)(message, problems, reason=error.reason)
+    return type(error)(message, error.problems, reason=error.reason)
 
 
 @click.command(
@@ -125,6 +125,9 @@ def _named(document: Document, error: CliError) -> CliError:
 )
 @file_option
 @click.option("-k", "--kustomize", expose_value=False, hidden=True, callback=_no_kustomize, help="Not supported.")
+@habits.without_effect("--server-side", "--force-conflicts")
+@habits.answered(habits.APPLY)
+@habits.answered(habits.APPLY_FLAGS, flags=True)
 @validate_option
 @on_conflict_option
 @changing_command
@@ -183,30 +186,40 @@ def update(
 
 
 @click.command(epilog=examples("bcs scale web 8 --wait", "bcs scale deployment/gallery 3 --dry-run"))
-@click.argument("words", nargs=-1, required=True, metavar="[KIND/]NAME INSTANCES", shell_complete=owner_names)
+@click.argument("words", nargs=-1, required=True, metavar="[KIND/]NAME... INSTANCES", shell_complete=owner_names)
 @click.option("--replicas", type=click.IntRange(0), metavar="N", help="The same as INSTANCES.", hidden=True)
 @on_conflict_option
 @changing_command
 def scale(session: Session, words: tuple[str, ...], replicas: int | None, dry_run: bool, wait: bool) -> None:
-    """Change the number of taskgroups of a deployment or application to INSTANCES. With 0 it is stopped, and kept."""
-    name, instances = _wanted(words, replicas)
-    kind, name = find_owner(session.client, session.namespace, name)
-    how = OPERATIONS[kind]
-    if how.scale is None:
-        raise UsageError(f"a {kind} cannot be scaled: its number of taskgroups follows from the agents")
-    accepted = how.scale(session, session.namespace, name, instances, dry_run)
-    if wait and not dry_run:
-        how.wait_applied(session, session.namespace, name, accepted)
+    """Change the number of taskgroups of deployments or applications to INSTANCES. 0 stops them, and keeps them."""
+    names, instances = _wanted(words, replicas)
+    started, failures = [], []
+    for kind, name in [find_owner(session.client, session.namespace, name) for name in names]:
+        how = OPERATIONS[kind]
+        try:
+            if how.scale is None:
+                raise UsageError(f"a {kind} cannot be scaled: its number of taskgroups follows from the agents")
+            started.append((how, name, how.scale(session, session.namespace, name, instances, dry_run)))
+        except Unreachable:
+            raise
+        except CliError as error:
+            failures.append(error)
+    for how, name, accepted in started if wait and not dry_run else ():
+        try:
+            how.wait_applied(session, session.namespace, name, accepted)
+        except CliError as error:
+            failures.append(error)
+    _fail(session, counted(len(names), "workload"), len(names), failures)
 
 
-def _wanted(words: tuple[str, ...], replicas: int | None) -> tuple[str, int]:
-    """Name and number of taskgroups. Raises UsageError (of click)."""
+def _wanted(words: tuple[str, ...], replicas: int | None) -> tuple[list[str], int]:
+    """Names and number of taskgroups. Raises UsageError (of click)."""
     if replicas is not None:
-        return joined(words), replicas
-    *name, number = words
+        return several(words), replicas
+    *names, number = words
     if not number.isdecimal():
         raise click.UsageError(f"give the number of taskgroups after the name: {number!r} is no number")
-    return joined(name), int(number)
+    return several(names), int(number)
 
 
 @click.command(epilog=examples("bcs rollback web --wait", "bcs rollback deployment/gallery --to 3"))
@@ -250,6 +263,10 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
 @field_selector_option
 @click.option("--all", "every", is_flag=True, help="Delete all objects of the kinds in the namespace.")
 @click.option("--force", cls=RenamedOption, former=("--enforce",), is_flag=True, help="Do not wait for lost agents.")
+@click.option("--ignore-not-found", "ignore", is_flag=True, help="Objects that do not exist are no failure.")
+@click.option("--cascade", expose_value=False, hidden=True, callback=habits.cascade, help="As kubectl.")
+@habits.answered(habits.DELETE)
+@habits.answered(habits.DELETE_FLAGS, flags=True)
 @changing_command
 def delete(
     session: Session,
@@ -259,6 +276,7 @@ def delete(
     fields: str,
     every: bool,
     force: bool,
+    ignore: bool,
     dry_run: bool,
     wait: bool,
 ) -> None:
@@ -284,15 +302,16 @@ def delete(
     else:
         found = list(_named_objects(session, names, files))
     try:
-        _delete(session, found, force=force, dry_run=dry_run, wait=wait)
+        _delete(session, found, force=force, ignore=ignore, dry_run=dry_run, wait=wait)
     except NotFound:
         if len(names) == 1 and all(part.lower() in (*DELETABLE, *ALIASES) for part in names[0].split(",")):
             raise UsageError(f"{names[0]}: give names after the kind, -l SELECTOR or --all") from None
         raise
 
 
-def _delete(session: Session, found: list[Named], *, force: bool, dry_run: bool, wait: bool) -> None:
-    """Deletes all objects, also after one has failed, and then waits. Raises errors as `carry_out` does."""
+def _delete(session: Session, found: list[Named], *, force: bool, ignore: bool, dry_run: bool, wait: bool) -> None:
+    """Deletes all objects, also after one has failed, and then waits. `ignore`: those that do not exist are no failure.
+    Raises errors as `carry_out` does."""
     started, failures = [], []
     for kind, namespace, name in found:
         try:
@@ -301,7 +320,8 @@ def _delete(session: Session, found: list[Named], *, force: bool, dry_run: bool,
         except Unreachable:
             raise
         except CliError as error:
-            failures.append(error)
+            if not (ignore and isinstance(error, NotFound)):
+                failures.append(error)
     for kind, namespace, name, accepted in started if wait and not dry_run else ():
         try:
             operations_of(kind).wait_deleted(session, namespace, name, accepted)

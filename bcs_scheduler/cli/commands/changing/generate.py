@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +28,8 @@ from bcs_scheduler.cli.session import Session
 
 Command = Callable[..., Any]
 SEPARATOR = "--"
+SEVERAL = re.compile(r",(?=[^,=]+=)")
+"""Between labels that are given together, as kubectl takes them."""
 CPU, MEMORY = "1", "64"
 """Cores and MB that the scheduler takes where a document has none. They are written into the document, because a
 document without them means other amounts to the original."""
@@ -68,8 +71,11 @@ def template_options(command: Command) -> Command:
                 "-l",
                 "--label",
                 "labels",
+                cls=RenamedOption,
+                former=("--labels",),
                 multiple=True,
                 metavar="KEY=VALUE",
+                callback=lambda ctx, param, given: tuple(one for each in given for one in SEVERAL.split(each)),
                 help="A label. May be repeated. Default: app=NAME.",
             ),
             click.option(

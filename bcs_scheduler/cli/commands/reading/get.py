@@ -62,6 +62,7 @@ def event_options(begin: str) -> Callable[[Command], Command]:
 )
 @field_selector_option
 @click.option("-w", "--watch", is_flag=True, help="Poll, and print again after each change.")
+@click.option("--ignore-not-found", "ignore", is_flag=True, help="Objects that do not exist are no failure.")
 @click.option("--show-labels", is_flag=True, help="Show the labels of the objects as the last column of tables.")
 @event_options("For events: show")
 @list_options
@@ -75,6 +76,7 @@ def get(
     selector: str,
     fields: str,
     watch: bool,
+    ignore: bool,
     show_labels: bool,
     output: Any,
     sort_by: str,
@@ -102,6 +104,7 @@ def get(
         selector=selector,
         fields=fields,
         watch=watch,
+        ignore=ignore,
         output=output,
         sort_by=sort_by,
         headers=not no_headers,

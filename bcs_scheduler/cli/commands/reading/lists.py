@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from bcs_scheduler.cli.commands.refreshing import INTERVAL, refresh
-from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.kinds.base import ALIASES, Found
 from bcs_scheduler.cli.kinds.fields import conditions_of, matching
 from bcs_scheduler.cli.kinds.metadata import found_with_metadata, labels_column, with_metadata
@@ -68,13 +68,15 @@ def show(
     selector: str,
     fields: str = "",
     watch: bool,
+    ignore: bool = False,
     output: Form | None,
     sort_by: str,
     headers: bool,
     labels: bool = False,
 ) -> None:
     """Prints the objects that the words name (`queries_of`); without words the kinds. `event_filters`: the given
-    options for events. `fields`: a field selector. `labels`: tables have a column of labels. Raises UsageError."""
+    options for events. `fields`: a field selector. `ignore`: names without an object are left out. `labels`: tables
+    have a column of labels. Raises UsageError."""
     shape = chosen_shape(output=output, sort_by=sort_by, no_headers=not headers)._replace(labels=labels)
     if not words:
         _reject(event_filters)
@@ -100,7 +102,7 @@ def show(
         return _sorted(part._replace(found=found), shape, query)
 
     def look() -> list[Part]:
-        return [chosen(_read(session, query, namespace, selector, documents), query) for query in queries]
+        return [chosen(_read(session, query, namespace, selector, documents, ignore), query) for query in queries]
 
     if watch and [query.kind for query in queries] == ["endpoints"] and len(queries[0].names) == 1:
         from bcs_scheduler.cli.kinds.objects.services import endpoint_changes
@@ -119,7 +121,9 @@ def show(
     elif watch:
         _watch(session, look, shape, everywhere)
     else:
-        _print(session, look(), shape, everywhere)
+        found = look()
+        if not (ignore and queries[0].names and not any(part.found for part in found)):
+            _print(session, found, shape, everywhere)
 
 
 def _is_streamed(kind: str, documents: bool) -> bool:
@@ -175,13 +179,21 @@ def _sorted(part: Part, shape: Shape, query: Query) -> Part:
     return Part(kind, in_order(in_order(found, first_column(kind).cell), NAMESPACE.cell))
 
 
-def _read(session: Session, query: Query, namespace: str | None, selector: str, documents: bool) -> Part:
-    read = reader_of(query.kind, documents=documents)
-    if len(query.names) == 1:
-        return Part(query.kind, read(session, namespace, query.names[0], selector))
-    if not query.names:
-        return Part(query.kind, read(session, namespace, None, selector))
-    parts = [Part(query.kind, read(session, namespace, name, selector)) for name in query.names]
+def _read(session: Session, query: Query, namespace: str | None, selector: str, documents: bool, ignore: bool) -> Part:
+    """`ignore`: names without an object are left out."""
+    reader = reader_of(query.kind, documents=documents)
+
+    def read(name: str | None) -> Found:
+        try:
+            return reader(session, namespace, name, selector)
+        except NotFound:
+            if not ignore or name is None:
+                raise
+            return []
+
+    if len(query.names) < 2:
+        return Part(query.kind, read(query.names[0] if query.names else None))
+    parts = [Part(query.kind, read(name)) for name in query.names]
     return Part(query.kind, [item for part in parts for item in part.items])
 
 

@@ -163,6 +163,17 @@ KINDS: dict[str, tuple[Callable[[Session, str | None], list[Json]], Sequence[Col
 }
 
 
+LABELLED: dict[str, Callable[[Session, str | None, str], set[tuple[str, str]]]] = {
+    "applications": lambda session, namespace, labels: {
+        (item["RunAs"], item["Name"]) for item in session.client.applications(namespace, selector=labels)
+    },
+    "taskgroups": lambda session, namespace, labels: {
+        (item["RunAs"], item["ID"]) for item in session.client.taskgroups(namespace, selector=labels)
+    },
+}
+"""(namespace, name or id) of the objects with the labels of a selector."""
+
+
 def _most(name: str) -> Callable[[Json], Any]:
     """Descending order by used resources. Unknown numbers come last, by allocated resources."""
     return lambda i: (i["used"][name] is None, -(i["used"][name] or 0), -i["allocated"][name])
@@ -184,11 +195,21 @@ ORDERS: dict[str, Callable[[Json], Any]] = {
 @click.option(
     "--sort", "order", type=click.Choice(tuple(ORDERS)), default="cpu", show_default=True, help="Order of the lines."
 )
+@click.option(
+    "-l",
+    "--selector",
+    "labels",
+    default="",
+    metavar="SELECTOR",
+    help="Show taskgroups or applications with these labels.",
+)
 @click.option("-w", "--watch", is_flag=True, help="Poll, and refresh the table.")
 @list_options
 @connection_options
 @pass_session
-def top(session: Session, /, words: tuple[str, ...], everywhere: bool, order: str, watch: bool, **listed: Any) -> None:
+def top(
+    session: Session, /, words: tuple[str, ...], everywhere: bool, order: str, labels: str, watch: bool, **listed: Any
+) -> None:
     """Show used and allocated resources of agents, applications, taskgroups or namespaces, of all or by name.
 
     KIND is agents (nodes), the default, applications, taskgroups (pods) or namespaces. For taskgroups, NAME may be an
@@ -199,10 +220,16 @@ def top(session: Session, /, words: tuple[str, ...], everywhere: bool, order: st
     """
     shape = chosen_shape(**listed)
     kind, names = _wanted(session, words)
+    if labels and kind not in LABELLED:
+        raise UsageError(f"-l is supported for {' and '.join(LABELLED)}")
     everything = everywhere or kind in ("agents", "namespaces")
+    namespace = None if everything else session.namespace
 
     def look() -> list[Json]:
-        found = _named(kind, names, KINDS[kind][0](session, None if everything else session.namespace))
+        found = _named(kind, names, KINDS[kind][0](session, namespace))
+        if labels:
+            chosen = LABELLED[kind](session, namespace, labels)
+            found = [item for item in found if (item["namespace"], item[NAMED_BY[kind][0]]) in chosen]
         ordered = sorted(found, key=lambda item: (ORDERS[order](item), [natural(part) for part in _name(item)]))
         return sorted_by(shape, ordered, KINDS[kind][1])
 

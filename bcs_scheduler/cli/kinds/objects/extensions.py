@@ -10,7 +10,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, verb
 from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
-from bcs_scheduler.cli.habits.kinds import instead_of_kind
+from bcs_scheduler.cli.habits.kinds import instead_of_document
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import counted, duration, pairs, when
@@ -227,7 +227,7 @@ def unknown_kinds(session: Session, documents: Sequence[Document]) -> list[Usage
 
 def _not_known(kind: str) -> str:
     """With a hint at the kind that differs in capitals only, as the kinds of Kubernetes do."""
-    if instead := instead_of_kind(kind):
+    if instead := instead_of_document(kind):
         return instead
     found = next((known for known in KINDS if known.lower() == kind.lower()), "")
     hint = f" (did you mean {found}?)" if found else ""

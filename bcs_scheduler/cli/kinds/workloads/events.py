@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from bcs_scheduler.cli.client.lookup import find_taskgroup, find_transaction, name_of
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.errors import TimedOut, Unreachable, UsageError
-from bcs_scheduler.cli.habits.kinds import instead_of_kind
-from bcs_scheduler.cli.kinds.base import ALIASES
+from bcs_scheduler.cli.errors import NotFound, TimedOut, Unreachable, UsageError
 from bcs_scheduler.cli.kinds.fields import Condition, conditions_of, matching
-from bcs_scheduler.cli.kinds.registry import COLUMNS
+from bcs_scheduler.cli.kinds.registry import CLUSTER_WIDE, COLUMNS, SINGULAR, known_kind, reader_of
+from bcs_scheduler.cli.kinds.selection import kind_of
 from bcs_scheduler.cli.listing import Shape, print_list
 from bcs_scheduler.cli.output.data import print_form
 from bcs_scheduler.cli.output.formats import Form
@@ -21,6 +21,7 @@ from bcs_scheduler.cli.output.tables import Column, age_column, joined, time_col
 from bcs_scheduler.cli.output.terminal import Style, Styled
 from bcs_scheduler.cli.output.text import local_time
 from bcs_scheduler.cli.session import Session
+from store.keys import custom_key
 
 STYLES: Mapping[str, Style] = {"warning": "yellow", "error": "red"}
 
@@ -54,6 +55,14 @@ MOST = 100_000
 """Number of events without --last: in a list, and before the new events of -w. `MOST`: that the API takes."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 """Seconds before a lost stream is resumed: doubled after each attempt, up to the longest."""
+WORKLOADS = ("deployments", "daemonsets", "applications")
+KNOWN_BY_NAME = frozenset(
+    (*WORKLOADS, "taskgroups", "transactions", "services", "endpoints", "configmaps", "secrets", "podgroups", "webhooks", "namespaces", "queues",
+     "priorityclasses", "agents", "managed", "kinds")
+)  # fmt: skip
+"""Kinds whose objects are found by their names alone."""
+WITHOUT_LISTS = ("customkind", "customobject", "framework", "queuetree")
+"""Kinds of objects of events that `bcs get` does not list."""
 OWNERS = frozenset({"application", "deployment", "daemonset"})
 """Kinds whose events include those of their parts."""
 
@@ -70,6 +79,8 @@ def show_events(
     """Runs `bcs events`. `name`: a workload. `chosen`: values of the options for events. `fields`: a field selector."""
     filters = _filters(session, name, chosen)
     conditions = conditions_of(["events"], fields)
+    if namespace is not None and (name or chosen.get("event_for")):
+        _must_be_known(session, namespace, filters, name or chosen["event_for"])
     if not watch:
         _list(session, namespace, filters, shape, conditions)
         return
@@ -92,14 +103,41 @@ def _filters(session: Session, name: str | None, chosen: Mapping[str, Any]) -> d
     return filters
 
 
+def _must_be_known(session: Session, namespace: str, filters: Mapping[str, Any], text: str) -> None:
+    """Raises NotFound for an object without events that does not exist."""
+    about = {key: filters[key] for key in ("owner", "kind", "name") if key in filters}
+    word, slash, name = text.partition("/")
+    kinds = [kind_of(word)] if slash else WORKLOADS
+    if kinds[0] not in KNOWN_BY_NAME or session.client.events(namespace, {**about, "last": 1}):
+        return
+    for kind in kinds:
+        with suppress(NotFound):
+            _read(session, kind, namespace, name if slash else text)
+            return
+    where = "" if kinds[0] in CLUSTER_WIDE else f" in namespace {namespace}"
+    raise NotFound(
+        f"{SINGULAR[kinds[0]] if slash else 'workload'} {name or text} does not exist{where}, and has no events"
+    )
+
+
+def _read(session: Session, kind: str, namespace: str, name: str) -> None:
+    """Raises NotFound."""
+    if kind == "taskgroups":
+        find_taskgroup(session.client, namespace, name)
+    elif kind == "transactions":
+        find_transaction(session.client, namespace, name)
+    else:
+        reader_of(kind)(session, namespace, name, "")
+
+
 def _object(session: Session, text: str) -> dict[str, str]:
     word, _, name = text.partition("/")
-    plural = ALIASES.get(word.lower(), word.lower())
-    kind = next((known for known, many in ALIASES.items() if many == plural and known + "s" == many), plural)
-    if plural not in COLUMNS and (instead := instead_of_kind(word)):
-        raise UsageError(instead)
-    if not name or not kind:
+    if not name or not word:
         raise UsageError(f"--for takes KIND/NAME, such as application/web, not {text!r}")
+    plural = kind_of(word)
+    if plural not in COLUMNS and word not in WITHOUT_LISTS:
+        return {"kind": "customobject", "name": custom_key(known_kind(session, word), session.namespace, name)}
+    kind = SINGULAR.get(plural, plural)
     if kind in OWNERS:
         return {"owner": name}
     if kind == "taskgroup" and "." not in name:
