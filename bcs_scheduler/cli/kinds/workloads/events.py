@@ -57,8 +57,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 2.0
 """Seconds before a lost stream is resumed: doubled after each attempt, up to the longest."""
 WORKLOADS = ("deployments", "daemonsets", "applications")
 KNOWN_BY_NAME = frozenset(
-    (*WORKLOADS, "taskgroups", "transactions", "services", "endpoints", "configmaps", "secrets", "podgroups", "webhooks", "namespaces", "queues",
-     "priorityclasses", "agents", "managed", "kinds")
+    (*WORKLOADS, "taskgroups", "transactions", "services", "endpoints", "configmaps", "secrets", "podgroups",
+     "webhooks", "namespaces", "queues", "priorityclasses", "agents", "managed", "kinds")
 )  # fmt: skip
 """Kinds whose objects are found by their names alone."""
 WITHOUT_LISTS = ("customkind", "customobject", "framework", "queuetree")
