@@ -80,7 +80,7 @@ def check_application(
     template = document.spec.template
     at = "$.spec.template.metadata"
     names.check_labels(template.metadata.labels, member(at, "labels"), problems)
-    names.check_annotations(template.metadata.annotations, member(at, "annotations"), problems)
+    names.check_labels(template.metadata.annotations, member(at, "annotations"), problems, selected=False)
     check_constraint(document.constraint, "$.constraint", problems)
     pod = template.spec
     _check_gang(document.spec, present, problems)
@@ -113,7 +113,7 @@ def check_metadata(metadata: Metadata, problems: Problems) -> None:
     names.check_name(metadata.name, "$.metadata.name", problems)
     names.check_namespace(metadata.namespace, "$.metadata.namespace", problems)
     names.check_labels(metadata.labels, "$.metadata.labels", problems)
-    names.check_annotations(metadata.annotations, "$.metadata.annotations", problems)
+    names.check_labels(metadata.annotations, "$.metadata.annotations", problems, selected=False)
     for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER):
         if key in metadata.annotations:
             problems.add(member("$.metadata.annotations", key), "only the scheduler sets this annotation")

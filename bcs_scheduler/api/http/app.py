@@ -303,7 +303,7 @@ async def _read_body(request: Request, settings: ApiSettings, problems: Problems
             "" if lenient else headers.get("content-type", ""),
             settings.max_body,
             settings.body_timeout,
-            awaited="expect" in headers,
+            awaited=lambda: "expect" in headers,
         )
     except ClientDisconnect as gone:
         raise ApiError(errors.BAD_BODY, "the connection ended before the end of the body") from gone

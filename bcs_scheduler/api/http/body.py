@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, NoReturn
@@ -31,15 +31,15 @@ async def read(
     limit: int,
     timeout: float,
     *,
-    awaited: bool = False,
+    awaited: Callable[[], bool] = lambda: False,
 ) -> bytes:
-    """The whole body. `declared` is the Content-Length header. `awaited`: the client sends the body only when it is
-    asked for it (Expect: 100-continue). Raises ApiError 408, 413, 415."""
+    """The whole body. `declared` is the Content-Length header. `awaited`: true if the client sends the body only when
+    it is asked for it (Expect: 100-continue). Raises ApiError 408, 413, 415."""
     media = content_type.partition(";")[0].strip().lower()
     if media not in ("", "application/json"):
         raise ApiError(errors.NOT_JSON, f"the body must be application/json, not {media[:80]}")
     if declared is not None and declared.isdigit() and int(declared) > limit:
-        if not awaited and int(declared) <= DRAINED:
+        if not awaited() and int(declared) <= DRAINED:
             await _drain(stream)
         raise _too_large(limit)
     try:

@@ -26,7 +26,7 @@ def read_namespace(raw: object, name: str | None = None, problems: Problems | No
     if metadata.namespace not in ("", metadata.name):
         problems.add("$.metadata.namespace", f'is "{metadata.namespace}"; a namespace is in none')
     names.check_labels(metadata.labels, "$.metadata.labels", problems)
-    names.check_annotations(metadata.annotations, "$.metadata.annotations", problems)
+    names.check_labels(metadata.annotations, "$.metadata.annotations", problems, selected=False)
     queue = document.spec.queue
     for part in queue.split("."):  # a queue of the tree may be named by its full name
         names.check_name(part, "$.spec.queue", problems)

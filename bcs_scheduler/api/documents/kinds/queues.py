@@ -32,7 +32,7 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
     if metadata.namespace not in ("", metadata.name):
         problems.add("$.metadata.namespace", f'is "{metadata.namespace}"; a queue is in no namespace')
     names.check_labels(metadata.labels, "$.metadata.labels", problems)
-    names.check_annotations(metadata.annotations, "$.metadata.annotations", problems)
+    names.check_labels(metadata.annotations, "$.metadata.annotations", problems, selected=False)
     guarantee = _read(spec.guarantee, "$.spec.guarantee", problems)
     capability = _read(spec.capability, "$.spec.capability", problems)
     _refuse_unknown(raw, problems)

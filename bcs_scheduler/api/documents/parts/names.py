@@ -26,6 +26,7 @@ NAME_RULE = (
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _NAME_OF_THE_ORIGINAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 _PORT = re.compile(r"[A-Za-z0-9._-]{1,63}\Z")
+_LABEL_KEY = re.compile(rf"{LABEL_KEY}\Z")
 _VARIABLE = re.compile(r"[^=\0\s]+\Z")
 
 
@@ -55,25 +56,20 @@ def check_host_name(name: str, path: str, problems: Problems) -> None:
         problems.add(path, f"{NAME_RULE}, not {name[:80]!r}")
 
 
-def check_labels(labels: dict[str, str], path: str, problems: Problems) -> None:
-    """Labels and selectors: keys that a selector can name, any values; both bounded."""
-    check_annotations(labels, path, problems)
-    for key in labels:
-        if key and not re.fullmatch(LABEL_KEY, key):
+def check_labels(labels: dict[str, str], path: str, problems: Problems, *, selected: bool = True) -> None:
+    """Labels and selectors: keys that a selector can name, any values; both bounded. `selected` False: annotations,
+    whose keys may be any text."""
+    for key, value in labels.items():
+        if not key or len(key) > LABEL_KEY_LENGTH:
+            problems.add(member(path, key), f"a key must have 1 to {LABEL_KEY_LENGTH} characters")
+        elif selected and not _LABEL_KEY.match(key):
             words = (
                 "must have a key of letters, digits, '.', '_', '-' and '/' that begins and ends with a letter or digit"
             )
             problems.add(member(path, key), f"{words}: selectors cannot name others")
-
-
-def check_annotations(annotations: dict[str, str], path: str, problems: Problems) -> None:
-    """Any text, bounded."""
-    for key, value in annotations.items():
-        at = member(path, key)
-        if not key or len(key) > LABEL_KEY_LENGTH:
-            problems.add(at, f"a key must have 1 to {LABEL_KEY_LENGTH} characters")
         if len(value) > LABEL_VALUE_LENGTH:
-            problems.add(at, f"has {len(value)} characters, at most {LABEL_VALUE_LENGTH} are allowed")
+            words = f"has {len(value)} characters, at most {LABEL_VALUE_LENGTH} are allowed"
+            problems.add(member(path, key), words)
 
 
 def check_port_name(name: str, path: str, problems: Problems) -> None:

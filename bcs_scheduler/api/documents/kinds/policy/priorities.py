@@ -28,7 +28,7 @@ def read_priority_class(raw: object, name: str | None = None, problems: Problems
     if metadata.namespace not in ("", metadata.name):
         problems.add("$.metadata.namespace", f'is "{metadata.namespace}"; a priority class is in no namespace')
     names.check_labels(metadata.labels, "$.metadata.labels", problems)
-    names.check_annotations(metadata.annotations, "$.metadata.annotations", problems)
+    names.check_labels(metadata.annotations, "$.metadata.annotations", problems, selected=False)
     if problems:
         raise invalid(problems.listed())
     return PriorityClass(
