@@ -90,6 +90,8 @@ class Deployment(Record, frozen=True, kw_only=True, rename=_STORED):
     """The update is being undone (cancelled or rolled back): `application` grows again and `successor` shrinks."""
     rollback_reason: str = ""
     """While the update is undone: the reason, in words for the messages."""
+    rollback_requested: bool = False
+    """A user has asked for the last undoing of an update; it did not follow from a failure."""
     pausing: bool = False
     """Pause asked for: the step that runs is completed, no other begins."""
     phase: StepPhase = ""

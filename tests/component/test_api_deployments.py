@@ -218,7 +218,7 @@ def test_an_update_is_paused_resumed_and_cancelled(gateway: CoreGateway, updatin
     settle(gateway)
     view = updating.data(FRONT)
     assert (view["status"], view["revision"], view["application"]["name"]) == ("Running", 1, "front")
-    assert condition(view, "Progressing")["reason"] == "RolledBack"
+    assert condition(view, "Progressing")["reason"] == "Complete" and view["rollbackRequested"] is True
     assert reason(updating.call(method, f"{FRONT}/resumeupdate")) == (409, "conflict")
 
 

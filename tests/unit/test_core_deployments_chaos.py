@@ -26,6 +26,7 @@ from tests.unit.lab import START, version
 from tests.unit.rollinglab import WEB, RollingLab, wish
 from transactions.base import Options, Periods
 from transactions.conflicts import OnConflict
+from transactions.kinds.registry import kind_of
 from transactions.rules import rolling
 from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout
 
@@ -193,6 +194,8 @@ def calm(lab: ChaosLab) -> None:
 
 
 def settled(lab: ChaosLab) -> bool:
+    if any(kind_of(lab.core.state, transaction).sizes for transaction in lab.core.state.active_transactions()):
+        return False
     return all(g.started and not g.killing_since and not g.ended for g in lab.groups) or not any(
         g.killing_since and not g.ended for g in lab.groups
     )

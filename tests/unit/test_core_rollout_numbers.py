@@ -7,6 +7,7 @@ import pytest
 from bcs_scheduler.core.interface import leased, requests
 from store.records import Canary, Namespace, Quota, Strategy
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
+from transactions.rules.deployment_status import summarize
 
 ONE_BY_ONE = Strategy(max_surge=1, max_unavailable=0)
 
@@ -65,6 +66,28 @@ def test_going_back_keeps_the_number_of_the_update_if_it_was_asked_for_meanwhile
     assert lab.resize(4, "supersede").data["unchanged"]
     lab.control("cancel")
     finished(lab, 1, 4)
+
+
+def test_a_rollback_keeps_the_number_that_a_user_has_set_last_and_a_cancel_restores_the_one_before() -> None:
+    for undo, number in (("rollback", 6), ("cancel", 4)):
+        lab = deployed(4, ONE_BY_ONE)
+        lab.renew(6, **NEW)
+        lab.run_until(lambda lab=lab: any(group.started for group in lab.new))  # type: ignore[misc]
+        assert not (lab.undo() if undo == "rollback" else lab.control("cancel")).error
+        finished(lab, 1, number)
+        assert lab.deployment.rollback_requested
+        found = summarize(lab.core.state, lab.deployment, lab.now)
+        assert [(c.status, c.reason) for c in found.conditions] == [("True", "Complete"), ("True", "Enough")]
+
+
+def test_one_taskgroup_that_never_ran_is_not_available() -> None:
+    lab = RollingLab()
+    lab.deploy(1)
+    found = summarize(lab.core.state, lab.deployment, lab.now).conditions[1]
+    assert (found.status, found.message) == ("False", "0 taskgroups available, 1 needed")
+    lab.offer()
+    lab.run()
+    assert summarize(lab.core.state, lab.deployment, lab.now).conditions[1].status == "True"
 
 
 def test_the_way_back_takes_another_number_as_well() -> None:
@@ -156,3 +179,101 @@ def test_a_suspended_update_takes_the_number_for_when_it_goes_on() -> None:
     assert lab.deployment.status == "UpdateSuspend"
     lab.control("resume")
     finished(lab, 2, 5)
+
+
+# --- updates that wait ------------------------------------------------------------------------------------------------
+
+
+def waiting(kind: str) -> RollingLab:
+    """An update of 4 taskgroups that makes no step now, with one new taskgroup beside the old ones."""
+    if kind == "suspended":
+        lab = deployed(4, Strategy(max_surge=1, max_unavailable=1))
+        lab.renew(4, **NEVER, **NEW)
+        lab.run_until(lambda: bool(lab.new))
+        lab.report(lab.new[0], "FAILED", message="boom")
+    else:
+        canary = Canary(instances=1, manual=kind == "paused", hold=1000.0)
+        lab = deployed(4, Strategy(max_surge=1, max_unavailable=1, canary=canary))
+        lab.renew(4, **NEW)
+    lab.run()
+    assert lab.deployment.status == {"paused": "UpdatePaused", "suspended": "UpdateSuspend"}.get(kind, "Update")
+    assert len(lab.new) == 1
+    lab.measure()
+    return lab
+
+
+KINDS = ["paused", "suspended", "held"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_that_waits_grows_on_the_side_that_serves(kind: str) -> None:
+    """The number is reached at once, although no step is made; the canary stays as small as it is."""
+    lab = waiting(kind)
+    status = lab.deployment.status
+    assert lab.resize(9, "supersede").error == ""
+    lab.run()
+    assert (lab.deployment.status, len(lab.new), len(lab.groups)) == (status, 1, 9)
+    assert all(map(lab.is_ready, lab.old))
+    lab.measure()
+    if kind == "held":
+        lab.wait(1001)
+    else:
+        lab = lab.succeed()
+        lab.offer()
+        lab.control("resume")
+    finished(lab, 2, 9)
+    lab.hold_bounds()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_update_that_waits_shrinks_on_the_larger_side(kind: str) -> None:
+    lab = waiting(kind)
+    assert lab.resize(2, "supersede").error == ""
+    lab.run()
+    assert len(lab.groups) <= 3 and lab.ready >= 1
+    assert len(lab.new) == (0 if kind == "suspended" else 1) or len(lab.old) >= len(lab.new)
+    lab.control("resume")
+    if kind == "held":
+        lab.wait(1001)
+    finished(lab, 2, 2)
+
+
+def test_an_update_that_waits_and_lacks_room_grows_when_there_is_some_and_may_be_undone() -> None:
+    lab = waiting("paused")
+    lab.turn(*(leased.OfferRescinded(offer_id=offer.id) for offer in lab.core.offers()))
+    lab.resize(6, "supersede")
+    lab.wait(600)
+    assert len(lab.groups) == 4
+    lab.resize(8, "supersede")
+    lab.resize(7, "supersede")
+    lab.offer()
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    lab.run()
+    assert (len(lab.groups), len(lab.new)) == (7, 1)
+    lab.control("cancel")
+    finished(lab, 1, 7)
+
+
+def test_an_update_that_is_nearly_done_grows_on_its_new_side() -> None:
+    lab = deployed(4, Strategy(max_surge=1, max_unavailable=1, manual=True))
+    lab.renew(4, **NEW)
+    for _ in range(2):
+        lab.run()
+        lab.control("resume")
+    lab.run()
+    old = len(lab.old)
+    assert lab.deployment.status == "UpdatePaused" and len(lab.new) > old
+    lab.resize(8, "supersede")
+    lab.run()
+    assert (len(lab.old), len(lab.new), lab.ready) == (old, 8 - old, 8)
+    lab.control("resume")
+    finished(lab, 2, 8)
+
+
+def test_a_number_that_came_before_the_pause_is_reached_in_it() -> None:
+    lab = deployed(4, Strategy(max_surge=1, max_unavailable=1, canary=Canary(instances=1, manual=True)))
+    lab.renew(4, **NEW)
+    lab.resize(8, "supersede")
+    lab.run()
+    assert (lab.deployment.status, len(lab.new), lab.ready) == ("UpdatePaused", 1, 8)

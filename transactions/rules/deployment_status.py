@@ -102,7 +102,8 @@ def _progressing(state: StateReader, deployment: Deployment, done: int, total: i
         return Condition("Progressing", "True", reason, words or f"{done} of {counted(total, 'taskgroup')} as wanted")
     if deployment.status == "UpdateResource":
         return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")
-    if max(state.revisions_of(deployment.key), default=0) > deployment.revision:
+    undone = max(state.revisions_of(deployment.key), default=0) > deployment.revision
+    if undone and not deployment.rollback_requested:
         return Condition("Progressing", "False", "RolledBack", words or f"revision {deployment.revision} runs again")
     halted = _halted(state, deployment)
     if halted is not None:
@@ -133,7 +134,8 @@ def _halted(state: StateReader, deployment: Deployment) -> Condition | None:
 
 
 def _available(deployment: Deployment, serving: int) -> Condition:
-    needed = max(0, deployment.instances - deployment.strategy.max_unavailable)
+    # With one instance, maxUnavailable would allow that there is none: it must not be called available then.
+    needed = max(min(1, deployment.instances), deployment.instances - deployment.strategy.max_unavailable)
     if serving >= needed:
         return Condition("Available", "True", "Enough", f"{counted(serving, 'taskgroup')} available, {needed} needed")
     return Condition("Available", "False", "TooFew", f"{counted(serving, 'taskgroup')} available, {needed} needed")

@@ -87,6 +87,11 @@ class RolloutState(NamedTuple):
         return max(0, self.ceiling - self.growing.held - self.shrinking.held - alive)
 
     @property
+    def held(self) -> int:
+        """Number of places that both sides hold."""
+        return self.growing.held + self.shrinking.held
+
+    @property
     def ready(self) -> int:
         """Number of ready taskgroups. On the growing side a taskgroup counts when it has been ready for `min_ready`
         seconds, on the other side at once."""
@@ -323,6 +328,42 @@ def to_remove(state: State, found: RolloutState, most: int) -> list[TaskGroup]:
     chosen = sorted(can_end, key=_loss)[:disruption_budget]
     allowed = max(0, min(disruption_budget - len(chosen), found.ready - found.floor))
     return [*dead, *chosen, *itertools.islice(_serving(state, shrinking), allowed)]
+
+
+def serving(deployment: Deployment, found: RolloutState) -> Application:
+    """Returns the application that gets more taskgroups while the update does not continue: the one with more ready
+    taskgroups. A canary stays as small as it is, and on the way back the new application gets no more."""
+    growing, shrinking = found.growing, found.shrinking
+    both = (growing.application, *shrinking.applications)
+    bound = next(each for each in both if each.key == deployment.application_key)
+    if deployment.rolling_back or wanted_new(deployment) < deployment.instances:
+        return bound
+    old, new = (side.wanted - len(side.unready) for side in (shrinking, growing))
+    return growing.application if new > old else bound
+
+
+def surplus(state: State, found: RolloutState) -> list[TaskGroup]:
+    """Returns the taskgroups beyond the ceiling of an update that makes no step, after a change to a smaller number.
+    They are taken from the larger side, one by one, those that are not ready first. Places that no taskgroup holds yet
+    do not count."""
+    sizes = {"new": found.growing.wanted, "old": found.shrinking.wanted}
+    members = {"new": _in_order_of_loss(state, found, found.growing)}
+    members["old"] = _in_order_of_loss(state, found, found.shrinking)
+    chosen: list[TaskGroup] = []
+    for _ in range(min(sum(sizes.values()) - found.ceiling, MOST_AT_ONCE)):
+        larger = max(sizes, key=lambda name: sizes[name])
+        group = next(members[larger], None)
+        if group is None:
+            break
+        sizes[larger] -= 1
+        chosen.append(group)
+    return chosen
+
+
+def _in_order_of_loss(state: State, found: RolloutState, side: Side) -> Iterator[TaskGroup]:
+    """Wanted taskgroups of one side that can be ended, those that are missed least first."""
+    yield from sorted((g for g in side.unready.values() if not _is_unreachable(state, g, found.now)), key=_loss)
+    yield from _serving(state, side)
 
 
 def _serving(state: State, side: Side) -> Iterator[TaskGroup]:

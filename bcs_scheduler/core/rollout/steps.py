@@ -17,7 +17,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.rollout import update_records
 from store.advice import advise
 from store.ids import object_key
-from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup
+from store.records import Canary, Deployment, RollingPayload, TaskGroup
 from store.records.workloads import StepPhase
 from transactions import groups
 from transactions.base import longest_shutdown_delay
@@ -35,20 +35,25 @@ ROUNDS = 16
 """Most transitions that follow from each other in one call; every change causes another call."""
 
 
-def advance(turn: TurnContext, deployment: Deployment) -> float:
+def advance(turn: TurnContext, deployment: Deployment, *, resized: bool = False) -> float:
     """Does the possible work of the present step. Returns the Unix seconds of the next look even if nothing changes;
-    infinity = never."""
+    infinity = never. `resized`: a request has just changed the number of taskgroups. An update that makes no step now
+    gets this number; without such a request, at least as many as its bounds demand."""
+    least = deployment.instances if resized else rolling.bounds(deployment)[0]
     for _ in range(ROUNDS):
         if deployment.status != "Update":
+            found = rolling.rollout_state(turn.state, deployment, turn.now)
+            if found is not None and deployment.status in update_records.HALTED:
+                _keep_number(turn, deployment, found, least)
             return math.inf
-        after = _once(turn, deployment)
+        after = _once(turn, deployment, least)
         if not isinstance(after, Deployment):
             return after
         deployment = after
     return turn.now
 
 
-def _once(turn: TurnContext, deployment: Deployment) -> Deployment | float:
+def _once(turn: TurnContext, deployment: Deployment, least: int) -> Deployment | float:
     """The deployment after one transition, or when to look again if there is none now."""
     found = rolling.rollout_state(turn.state, deployment, turn.now)
     if found is None:
@@ -69,7 +74,35 @@ def _once(turn: TurnContext, deployment: Deployment) -> Deployment | float:
             return _adding(turn, deployment, found)
         case "DELETE":
             return _removing(turn, deployment, found)
-    return _between(turn, deployment, found)
+    after = _between(turn, deployment, found)
+    if not isinstance(after, Deployment):
+        _keep_number(turn, deployment, found, least)
+    return after
+
+
+def _keep_number(turn: TurnContext, deployment: Deployment, found: RolloutState, least: int) -> None:
+    """An update that makes no step now has the wanted number of taskgroups nevertheless: the side that serves grows if
+    both have fewer than `least` places together, and the larger side shrinks if both have more than the bound."""
+    own = rolling.side(turn.state, rolling.serving(deployment, found))
+    target = max(own.wanted, own.held + min(deployment.instances - found.held, found.room))
+    if own.adding is not None and own.adding.target != target:
+        update_records.stop_adding(turn, own, "CANCEL", f"deployment {deployment.key} is scaled")
+    if target > own.wanted and (found.held < least if own.adding is None else own.adding.target != target):
+        application = turn.state.applications[own.application.key]
+        scale.grow(turn.context, application, target, turn.options.transactions.periods.inner_reschedule)
+        words = f"application {application.name} grows to {counted(target, 'taskgroup')} while the update waits"
+        update_records.record_event(turn, deployment, "DeploymentScaled", words)
+        return
+    if found.held <= found.ceiling:
+        return
+    for side in (found.growing, found.shrinking):
+        update_records.stop_adding(turn, side, "CANCEL", f"deployment {deployment.key} is scaled")
+    going = _nameable(rolling.surplus(turn.state, found))
+    for side in (found.growing, found.shrinking):
+        _shrink(turn, side, going)
+    if going:
+        words = f"{counted(len(going), 'taskgroup')} removed while the update waits"
+        update_records.record_event(turn, deployment, "DeploymentScaled", words)
 
 
 def _adding(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
@@ -149,7 +182,7 @@ def _spare(turn: TurnContext, deployment: Deployment, found: RolloutState, lost:
     _release(turn, found.growing, lost, words)
     for group in lost:
         if is_chosen_by_rollout(group):
-            groups.replace_end_cause(turn.context, group, "Rescheduled", "removed by an update that was undone")
+            groups.replace_end_cause(turn.context, group, "Rescheduled", "removed by an update, and wanted again")
     update_records.record_event(turn, deployment, "RemovalReduced", words)
     return deployment
 
@@ -301,10 +334,8 @@ def _remove(turn: TurnContext, deployment: Deployment, found: RolloutState) -> D
     going = _nameable([*leaving, *chosen])
     left = shrinking.wanted - max(0, len(going) - len(leaving))
     victims = _ids(going)
-    for application in shrinking.applications:
-        own = [group for group in going if group.application == application.name]
-        if own:
-            _shrink(turn, found, application, own)
+    update_records.stop_adding(turn, shrinking, "CANCEL", f"the update of deployment {deployment.key} continues")
+    _shrink(turn, shrinking, going)
     return _begin_phase(
         turn,
         deployment,
@@ -314,13 +345,17 @@ def _remove(turn: TurnContext, deployment: Deployment, found: RolloutState) -> D
     )
 
 
-def _shrink(turn: TurnContext, found: RolloutState, application: Application, going: list[TaskGroup]) -> None:
-    """These taskgroups of one application of the shrinking side go."""
-    leaving = found.shrinking.leaving
-    gone = sum(group.application == application.name for group in leaving.values())
-    chosen = sum(group.id not in leaving for group in going)
-    left = len(turn.state.groups_of(application.key)) - gone - chosen
-    scale.shrink(turn.context, application, _ids(going), left, turn.options.transactions.periods.rolling_down)
+def _shrink(turn: TurnContext, side: Side, going: list[TaskGroup]) -> None:
+    """Begins the removal of the taskgroups that belong to applications of this side."""
+    for each in side.applications:
+        own = [group for group in going if group.application == each.name]
+        if not own:
+            continue
+        gone = sum(group.application == each.name for group in side.leaving.values())
+        chosen = sum(group.id not in side.leaving for group in own)
+        left = len(turn.state.groups_of(each.key)) - gone - chosen
+        application = turn.state.applications[each.key]
+        scale.shrink(turn.context, application, _ids(own), left, turn.options.transactions.periods.rolling_down)
 
 
 def _nameable(going: list[TaskGroup]) -> list[TaskGroup]:

@@ -19,7 +19,7 @@ from transactions.base import Refused
 from transactions.kinds import delete, launch, scale
 from transactions.resources import resource_request
 from transactions.rules import rolling
-from transactions.rules.rolling import RolloutState
+from transactions.rules.rolling import RolloutState, Side
 from transactions.text import counted
 
 HALTED = ("UpdatePaused", "UpdateSuspend")
@@ -76,6 +76,7 @@ def begin(turn: TurnContext, deployment: Deployment, revision: Revision) -> Depl
         previous_instances=deployment.instances,
         successor=name,
         progress_at=turn.now,
+        rollback_requested=False,
         **_AT_REST,
     )
 
@@ -92,7 +93,8 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, revisi
         words = f"{len(present.retiring)} superseded revisions of deployment {present.key} still have taskgroups"
         raise Refused("conflict", f"{words}; {advise('cancel_retiring')}")
     words = f"superseded by revision {revision.number}"
-    _stop_adding(turn, found, "SUPERSEDED", words)
+    for side in (found.growing, found.shrinking):
+        stop_adding(turn, side, "SUPERSEDED", words)
     turn.state.readiness.unfollow(found.growing.application.key)
     grown = turn.state.applications[found.growing.application.key]
     turn.uow.put(_side(turn, grown, "down", found.growing.wanted))
@@ -113,6 +115,7 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, revisi
         retiring=retiring,
         next_revision=0,
         progress_at=turn.now,
+        rollback_requested=False,
         **_AT_REST,
     )
 
@@ -190,7 +193,8 @@ def revert(turn: TurnContext, deployment: Deployment, why: str, *, asked: bool =
     found = rolling.rollout_state(turn.state, deployment, turn.now)
     if found is None:
         return suspend(turn, deployment, "one of its applications is gone")
-    _stop_adding(turn, found, "CANCEL", f"the update of deployment {deployment.key} is undone")
+    for side in (found.growing, found.shrinking):
+        stop_adding(turn, side, "CANCEL", f"the update of deployment {deployment.key} is undone")
     new, old = found.growing, turn.state.applications[deployment.application_key]
     leaving = sum(group.application == old.name for group in found.shrinking.leaving.values())
     turn.uow.put(_side(turn, new.application, "down", new.wanted))
@@ -206,6 +210,7 @@ def revert(turn: TurnContext, deployment: Deployment, why: str, *, asked: bool =
             "rollback_reason": why,
             "step": deployment.step,
             "canary_done": deployment.canary_done,
+            "rollback_requested": asked,
         },
         status="Update",
         message=words,
@@ -264,18 +269,23 @@ def fail(
 ) -> Deployment:
     """Handles a step that cannot end: rolls back if the strategy says so, else suspends the update until a user
     acts."""
-    _stop_adding(turn, found, verdict, words)
+    stop_adding(turn, found.growing, verdict, words)
     if deployment.strategy.on_failure == "rollback" and not deployment.rolling_back:
         return revert(turn, deployment, words)
     return suspend(turn, deployment, words)
 
 
-def _stop_adding(turn: TurnContext, found: RolloutState, verdict: TransactionStatus, words: str) -> None:
-    """Ends the launches on the growing side: its wanted number becomes the existing number."""
-    for each in rolling.phase_transactions(turn.state.active_of(found.growing.application.key).values()):
-        if not each.victims:
-            turn.engine.end(turn.context, each.transaction, verdict, words)
-    _set_instances(turn, found.growing.application, found.growing.wanted)
+def stop_adding(turn: TurnContext, side: Side, verdict: TransactionStatus, words: str) -> None:
+    """Ends the launches on one side: the wanted number of each application becomes the existing number."""
+    for application in side.applications:
+        active = rolling.phase_transactions(turn.state.active_of(application.key).values())
+        for each in active:
+            if not each.victims:
+                turn.engine.end(turn.context, each.transaction, verdict, words)
+        if application is side.application and not side.others:
+            _set_instances(turn, application, side.wanted)
+        elif any(not each.victims for each in active):
+            _set_instances(turn, application, rolling.side(turn.state, application).wanted)
 
 
 def _set_instances(turn: TurnContext, application: Application, instances: int) -> None:

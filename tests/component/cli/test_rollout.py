@@ -55,6 +55,7 @@ def deployment(status: str = "Running", done: int = 3, **changes: Any) -> dict[s
         "previousRevision": 1 if updating else 0,
         "nextRevision": 0,
         "rollingBack": False,
+        "rollbackRequested": False,
         "pausing": False,
         "counts": {
             "old": 3 if updating else 0,
@@ -215,6 +216,16 @@ def test_what_was_to_follow_and_does_not_is_a_failure(server: StandIn, words: An
     server.on("GET", FRONT, ok(undone), ok(undone), ok(deployment(revision=1, message=refused)))
     result = words("rollout", "status", "front")
     assert result.code == 1 and "configmap conf is missing" in result.err
+
+
+def test_the_status_of_an_undoing_that_was_asked_for_is_a_success(server: StandIn, words: Any) -> None:
+    """`bcs rollback web && bcs rollout status web` succeeds, like with kubectl. An undoing after a failure does not."""
+    back = ok(deployment("Update", 1, rollingBack=True, rollbackRequested=True))
+    server.on("GET", FRONT, back, back, ok(deployment(revision=1, rollbackRequested=True)))
+    assert words("rollout", "status", "front").out.splitlines() == ["deployment/front rolled out (revision 1)"]
+    back = ok(deployment("Update", 1, rollingBack=True))
+    server.on("GET", FRONT, back, back, ok(deployment(revision=1)))
+    assert words("rollout", "status", "front").code == 1
 
 
 def test_going_back_is_a_success_when_it_was_asked_for(server: StandIn, words: Any) -> None:

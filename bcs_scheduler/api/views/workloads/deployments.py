@@ -113,6 +113,8 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """While an update is undone: the revision that follows after that; else 0."""
     rolling_back: bool
     """The update is being undone."""
+    rollback_requested: bool
+    """A user has asked for the last undoing of an update."""
     pausing: bool
     """A pause was asked for; the step that runs is completed first."""
     counts: DeploymentCounts
@@ -193,6 +195,7 @@ def _view(state: StateReader, deployment: Deployment, diagnose: Diagnose, found:
         previous_revision=deployment.previous,
         next_revision=deployment.next_revision,
         rolling_back=deployment.rolling_back,
+        rollback_requested=deployment.rollback_requested,
         pausing=deployment.pausing,
         counts=DeploymentCounts(
             old=found.old,

@@ -136,8 +136,9 @@ def wait_for_rollout(
     deployment.
 
     `revision`: the wanted one; 0 = the one that is wanted at the first poll. `rollback_expected`: the user asked for a
-    rollback. `limit`: seconds; None = the limit of the session. Raises CliError if the update was suspended or rolled
-    back, Conflict if it is paused, TimedOut at the limit.
+    rollback; without a wanted revision, a rollback that is in progress on request at the first poll is expected, too.
+    `limit`: seconds; None = the limit of the session. Raises CliError if the update was suspended or rolled back,
+    Conflict if it is paused, TimedOut at the limit.
     """
     last: Json = {}
     wanted, undone = revision, False
@@ -145,8 +146,10 @@ def wait_for_rollout(
     deadline = time.monotonic() + (session.wait_limit if limit is None else limit)
 
     def look() -> Look:
-        nonlocal last, wanted, undone
+        nonlocal last, wanted, undone, rollback_expected
         last = _next_state(session, namespace, name, last, deadline - time.monotonic())
+        if not wanted and last["rollingBack"] and last["rollbackRequested"]:
+            rollback_expected = True
         wanted = wanted or int(last["nextRevision"] or last["revision"])
         undone = undone or _leaves_revision(last, wanted)
         _raise_if_halted(name, last)

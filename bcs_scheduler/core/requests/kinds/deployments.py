@@ -307,13 +307,17 @@ def _cancel(turn: TurnContext, present: Deployment, why: str) -> Deployment:
 
 
 def roll_back(turn: TurnContext, asked: requests.RollbackDeployment) -> Data:
-    """Goes back to a revision; None = the one before. Raises Refused (not_found, conflict)."""
+    """Goes back to a revision; None = the one before. The number of taskgroups stays. Raises Refused (not_found,
+    conflict)."""
     present = deployment_checks.existing(turn, asked.namespace, asked.name)
     if present.updating and present.status != "Deleting":
         if asked.revision not in (None, present.previous):
             raise Refused(
                 "conflict", f"during its update deployment {present.key} goes back to {present.previous} only"
             )
+        if not present.next_revision:
+            # A rollback changes the definition. The number of taskgroups remains the one that a user has set last.
+            present = update_records.put(turn, present, previous_instances=present.instances)
         steps.advance(turn, _cancel(turn, present, "rolled back on request"))
         return deployment_checks.answer_of(turn, turn.state.deployments[present.key])
     deployment_checks.refuse_unless_at_rest(present, "roll back", "Running")
@@ -357,7 +361,7 @@ def _amended(turn: TurnContext, before: Deployment, after: Deployment) -> Data:
     """Continues a changed update; the next step begins at once if the change allows one."""
     if after == before:
         return {**deployment_checks.answer_of(turn, before), "unchanged": True}
-    steps.advance(turn, after)
+    steps.advance(turn, after, resized=after.instances != before.instances)
     return deployment_checks.answer_of(turn, turn.state.deployments[after.key])
 
 
