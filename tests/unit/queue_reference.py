@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from itertools import groupby
 from typing import Any
 
 from offers.dimensions import share
 from offers.policy.hierarchy import Allocation, Ask
 from offers.policy.hierarchy.configuration.partition import (
     Fencing,
+    GangPreemption,
     Limit,
     NodeOrder,
     Partition,
@@ -23,6 +25,9 @@ from offers.policy.hierarchy.configuration.partition import (
 )
 
 Figures = dict[str, int]
+Unit = list[Allocation]
+"""Allocations that end together."""
+Cost = tuple[bool, bool, int, int, Fraction]
 
 
 class Member:
@@ -46,6 +51,14 @@ class Reference:
         self.promised: dict[str, str] = {}
         self.leaving: set[str] = set()
         self.stopped: set[str] = set()
+        self.least: dict[str, int] = {}
+        """The minimum of each gang."""
+        self.allowances: dict[str, int] = {}
+        """The victims that the disruption budgets of applications admit; others admit all."""
+        self.bound = "root"
+        """The fence of the latest search."""
+        self.candidates: list[Allocation] = []
+        """The eligible allocations of the latest search, in the order of loss."""
         self.names = sorted({name for total in nodes.values() for name in total} | {"cpus", "mem"})
 
     def _walk(self, config: QueueConfig, full: str) -> None:
@@ -289,80 +302,122 @@ class Reference:
         over = self.short(wanted, self.expected(goal), dict(self.queues[goal].guaranteed))
         between = self.path(leaf)[: self.path(leaf).index(goal)]
         siblings = any(self.queues[one].guaranteed for one in between)
+        self.bound = fence = self.fence(ask, leaf)
         eligible = [one for one in self.eligible(ask, leaf) if (siblings if self.below(goal, one.ask) else not over)]
         eligible = [one for one in eligible if self.keeps_guarantees(one, self.lost((one,), leaf), leaf, wanted)]
+        self.candidates = eligible
         for one in eligible:
             if self.below(goal, one.ask):
                 self.less(over, one)
         if over:
             return None
         above: Figures = {}
+        limited = False
         for queue in self.path(leaf):
-            for name, amount in self.short(wanted, self.expected(queue), self.most(queue)).items():
+            excess = self.short(wanted, self.expected(queue), self.most(queue))
+            limited = limited or (queue != "root" and bool(excess))
+            for name, amount in excess.items():
                 above[name] = max(amount, above.get(name, 0))
-        whole: list[tuple[int, str, list[Allocation]]] = []
-        partial: list[tuple[int, str]] = []
+        found: list[tuple[Cost, str, list[Allocation]]] = []
+        partial: list[tuple[Cost, str, list[Unit]]] = []
         for node in sorted(self.nodes):
             local = [one for one in eligible if one.node == node]
-            taken, sufficed, short, left = self.on(ask, node, local, above, leaf)
-            if short:
-                continue
-            if left:
-                partial.append((sufficed, node))
-                continue
-            taken = self.trim(taken, self.lacking(ask, node), above, node)
-            if taken:
-                whole.append((len(taken), node, taken))
-        if whole:
-            _, node, taken = min(whole, key=lambda entry: entry[:2])
-            return node, [one.ask.id for one in taken]
-        if not partial or not above:
+            lacking = self.lacking(ask, node)
+            if not lacking:
+                partial.append((self.cost([], fence), node, []))
+            units, short, left = self.on(ask, node, local, above, leaf)
+            if not short and not left:
+                units = self.trim(units, lacking, above, node)
+                if units:
+                    taken = [one for unit in units for one in unit]
+                    found.append((self.cost(taken, fence), node, taken))
+            elif not short:
+                units, _, _ = self.on(ask, node, local, {}, leaf)
+                units = self.trim(units, lacking, {}, node)
+                partial.append((self.cost([one for unit in units for one in unit], fence), node, units))
+        if partial and (limited or (above and not found)):
+            _, node, units = min(partial, key=lambda entry: entry[:2])
+            units, _, left = self.take(units, eligible, self.lacking(ask, node), above, node, ask, leaf)
+            if not left:
+                units = self.trim(units, self.lacking(ask, node), above, node)
+                if units:
+                    taken = [one for unit in units for one in unit]
+                    found.append((self.cost(taken, fence), node, taken))
+        if not found:
             return None
-        return self.spread(ask, min(partial)[1], eligible, above, leaf)
+        _, node, taken = min(found, key=lambda entry: entry[:2])
+        return node, [one.ask.id for one in taken]
 
-    def spread(
-        self, ask: Ask, node: str, eligible: list[Allocation], above: Figures, leaf: str
-    ) -> tuple[str, list[str]] | None:
-        own, _, _, _ = self.on(ask, node, [one for one in eligible if one.node == node], {}, leaf)
-        taken, _, _, left = self.take(
-            own, [one for one in eligible if one not in own], self.lacking(ask, node), above, node, ask, leaf
+    def cost(self, taken: list[Allocation], fence: str) -> Cost:
+        """What is compared between nodes: strong wishes, the highest priority, the number, the sum of amounts."""
+        whole = self.most("root")
+        return (
+            any(not one.ask.preemptable for one in taken),
+            any(one.ask.originator for one in taken),
+            max((self.importance(one, fence) for one in taken), default=-(2**62)),
+            len(taken),
+            sum((share(amount, whole[name]) for one in taken for name, amount in one.ask.request), Fraction(0)),
         )
-        if left:
-            return None
-        victims = self.trim(taken, self.lacking(ask, node), above, node)
-        return (node, [one.ask.id for one in victims]) if victims else None
+
+    def importance(self, one: Allocation, fence: str) -> int:
+        """The priority that an allocation shows at a queue above it."""
+        shown = one.ask.priority
+        for queue in self.path(self.members[one.ask.application].queue):
+            if queue == fence:
+                break
+            properties = self.queues[queue].properties
+            fenced = properties.priority_policy is Fencing.FENCE
+            shown = properties.priority_offset + (0 if fenced else shown)
+        return shown
 
     def on(
         self, ask: Ask, node: str, local: list[Allocation], above: Figures, leaf: str
-    ) -> tuple[list[Allocation], int, Figures, Figures]:
+    ) -> tuple[list[Unit], Figures, Figures]:
         """The victims on one node; if they do not suffice, one that suffices alone, and those after it."""
         lacking = self.lacking(ask, node)
         found = self.take([], local, lacking, above, node, ask, leaf)
-        if found[2]:
+        if found[1]:
             for one in local:
-                if self.covers(one, lacking):
-                    return self.take(
-                        [one], [other for other in local if other is not one], lacking, above, node, ask, leaf
-                    )
+                first = self.take([], [one], lacking, above, node, ask, leaf)
+                if first[0] and not first[1]:
+                    others = [other for other in local if other is not one]
+                    return self.take(first[0], others, lacking, above, node, ask, leaf)
         return found
 
-    @staticmethod
-    def covers(one: Allocation, shortage: Figures) -> bool:
-        request = dict(one.ask.request)
-        return all(request.get(name, 0) >= amount for name, amount in shortage.items())
+    def unit(self, one: Allocation, units: list[Unit], eligible: list[Allocation]) -> Unit | None:
+        """The allocations that end with one; None if its application does not admit that."""
+        name = one.ask.application
+        chosen = [other for unit in units for other in unit if other.ask.application == name]
+        here = [
+            other
+            for identity, other in self.running.items()
+            if other.ask.application == name and identity not in self.leaving
+        ]
+        allowance, least = self.allowances.get(name, 99), self.least.get(name, 0)
+        if least > 1 and len(here) - len(chosen) <= least:
+            queue = self.members[name].queue
+            settings = (self.queues[above].properties.gang_preemption for above in self.path(queue))
+            whole = next((each for each in settings if each is not None), GangPreemption.KEEP) is GangPreemption.WHOLE
+            return here if whole and allowance >= 1 and all(other in eligible for other in here) else None
+        return [one] if len(chosen) < allowance else None
+
+    def fence(self, ask: Ask, leaf: str) -> str:
+        """The queue that bounds the search."""
+        for queue in self.path(leaf):
+            if self.queues[queue].properties.preemption_policy is PreemptionPolicy.FENCE or self.short(
+                dict(ask.request), self.expected(queue), self.most(queue)
+            ):
+                return queue
+        return "root"
 
     def eligible(self, ask: Ask, leaf: str) -> list[Allocation]:
         """All allocations that may be victims, in the order of loss."""
         shown: dict[str, int] = {}
-        priority, fence = ask.priority, leaf
-        for fence in self.path(leaf):
-            properties = self.queues[fence].properties
+        priority, fence = ask.priority, self.fence(ask, leaf)
+        for queue in self.path(leaf):
+            properties = self.queues[queue].properties
             fenced = properties.priority_policy is Fencing.FENCE
-            priority = shown[fence] = properties.priority_offset + (0 if fenced else priority)
-            if properties.preemption_policy is PreemptionPolicy.FENCE:
-                break
-            if self.short(dict(ask.request), self.expected(fence), self.most(fence)):
-                break
+            priority = shown[queue] = properties.priority_offset + (0 if fenced else priority)
         found = []
         for name, one in self.running.items():
             queue = self.members[one.ask.application].queue
@@ -373,9 +428,12 @@ class Reference:
             towards = next(part for part in self.path(leaf) if part.rpartition(".")[0] == above)
             if self.may_lose(branch, shown[towards], one.ask.priority):
                 found.append(one)
-        return sorted(
-            found, key=lambda one: (not one.ask.preemptable, one.ask.originator, -one.ask.created, one.ask.id)
-        )
+
+        def order(one: Allocation) -> tuple[Any, ...]:
+            ask = one.ask
+            return (not ask.preemptable, ask.originator, self.importance(one, fence), -ask.created, ask.id)
+
+        return sorted(found, key=order)
 
     def may_lose(self, branch: list[str], relative: int, priority: int) -> bool:
         everything = False
@@ -417,27 +475,46 @@ class Reference:
         return lost
 
     def take(
-        self, begun: list[Allocation], candidates: list[Allocation], short: Figures, above: Figures, node: str,
+        self, begun: list[Unit], candidates: list[Allocation], short: Figures, above: Figures, node: str,
         ask: Ask, leaf: str,
-    ) -> tuple[list[Allocation], int, Figures, Figures]:  # fmt: skip
-        """Takes victims until nothing is short; also how many the node alone needed, and what is still short."""
-        short, above, taken = dict(short), dict(above), list(begun)
-        for one in begun:
-            self.reduce(short, above, one, node)
-        sufficed = len(taken)
-        for one in candidates:
+    ) -> tuple[list[Unit], Figures, Figures]:  # fmt: skip
+        """Takes victims until nothing is short; also what is still short."""
+        units = list(begun)
+        started = short, above
+        short, above = dict(short), dict(above)
+        for unit in begun:
+            for one in unit:
+                self.reduce(short, above, one, node)
+        for one, is_later in self.gangs_last(candidates):
             if not short and not above:
                 break
+            taken = [other for unit in units for other in unit]
             names = {name for name, _ in one.ask.request}
-            if not ((one.node == node and names & set(short)) or names & set(above)):
+            if one in taken or not ((one.node == node and names & set(short)) or names & set(above)):
                 continue
-            if not self.keeps_guarantees(one, self.lost([*taken, one], leaf), leaf, dict(ask.request)):
+            found = self.unit(one, units, self.candidates)
+            if found is None or (len(found) > 1 and not is_later):
                 continue
-            taken.append(one)
-            if short:
-                sufficed = len(taken)
-            self.reduce(short, above, one, node)
-        return taken, sufficed, short, above
+            taken += [other for other in found if other not in taken]
+            if not self.keeps_guarantees(one, self.lost(taken, leaf), leaf, dict(ask.request)):
+                continue
+            units = [unit for unit in units if not any(other in found for other in unit)] + [found]
+            short, above = dict(started[0]), dict(started[1])
+            for other in taken:
+                self.reduce(short, above, other, node)
+        return units, short, above
+
+    def gangs_last(self, candidates: list[Allocation]) -> list[tuple[Allocation, bool]]:
+        """The candidates by importance; of equally important ones, all once more (True), for whole gangs."""
+
+        def key(one: Allocation) -> tuple[bool, bool, int]:
+            return (not one.ask.preemptable, one.ask.originator, self.importance(one, self.bound))
+
+        found: list[tuple[Allocation, bool]] = []
+        for _, group in groupby(candidates, key):
+            alike = list(group)
+            found += [(one, is_later) for is_later in (False, True) for one in alike]
+        return found
 
     def keeps_guarantees(self, one: Allocation, lost: dict[tuple[str, str], int], leaf: str, wanted: Figures) -> bool:
         for queue in self.path(self.members[one.ask.application].queue):
@@ -466,14 +543,14 @@ class Reference:
             self.less(short, one)
         self.less(above, one)
 
-    def trim(self, taken: list[Allocation], short: Figures, above: Figures, node: str) -> list[Allocation]:
-        """The victims that are needed; the last one is the most important."""
-        kept = list(taken)
-        for one in reversed(taken):
-            others = [other for other in kept if other is not one]
+    def trim(self, units: list[Unit], short: Figures, above: Figures, node: str) -> list[Unit]:
+        """The victims that are needed; the most important ones are given back first."""
+        kept = list(units)
+        for unit in sorted(units, key=lambda one: max(map(self.candidates.index, one)), reverse=True):
+            others = [other for other in kept if other is not unit]
             short_left, above_left = dict(short), dict(above)
-            for other in others:
-                self.reduce(short_left, above_left, other, node)
+            for one in (one for other in others for one in other):
+                self.reduce(short_left, above_left, one, node)
             if not short_left and not above_left:
                 kept = others
         return kept

@@ -99,9 +99,9 @@ def test_nodes_that_cannot_need_fewer_victims_are_passed_over(monkeypatch: pytes
     searched: list[str] = []
     search = Search._take
 
-    def counted(self: Search, taken: Any, running: Any, node: str, whole: bool) -> None:
+    def counted(self: Search, taken: Any, candidates: Any, node: str, *more: Any) -> None:
         searched.append(node)
-        search(self, taken, running, node, whole)
+        search(self, taken, candidates, node, *more)
 
     monkeypatch.setattr(Search, "_take", counted)
     (found,) = preempt(tree, 1000.0)

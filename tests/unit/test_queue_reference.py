@@ -47,6 +47,8 @@ def random_queues(chance: random.Random) -> dict[str, Any]:
         properties["priority.offset"] = chance.choice((0, 0, 0, 1, -1))
         properties["priority.policy"] = chance.choice(("default", "default", "fence"))
         properties["preemption.policy"] = chance.choice(("default",) * 6 + ("fence", "disabled"))
+        if chance.random() < 0.4:
+            properties["preemption.gangs"] = chance.choice(("keep", "whole"))
         properties["application.sort.policy"] = chance.choice(("fifo", "fair"))
         properties["application.sort.priority"] = chance.choice(("enabled", "enabled", "disabled"))
         return entry
@@ -61,34 +63,51 @@ def random_queues(chance: random.Random) -> dict[str, Any]:
 class Pair:
     """The engine and the reference, which are given the same."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(
+        self, chance: random.Random, document: Any = None, nodes: dict[str, dict[str, int]] | None = None
+    ) -> None:
         self.chance = chance
-        partition = partition_of(random_queues(chance), quantity=int)
-        nodes = {
+        partition = partition_of(document or random_queues(chance), quantity=int)
+        nodes = nodes or {
             f"n{n}": {"cpus": chance.randint(2, 6), "mem": chance.randint(3, 8)} for n in range(chance.randint(1, 3))
         }
         self.tree, self.reference = Tree(partition, list(nodes.items())), Reference(partition, nodes)
+        self.tree.allowance = self.allowance
         self.asked = 0
-        for number in range(chance.randint(1, 7)):
-            leaf = chance.choice([leaf.name for leaf in self.tree.root.leaves()])
+        leaves = [leaf.name for leaf in self.tree.root.leaves()]
+        for number in range(chance.randint(1, 7) if document is None else 8):
+            leaf = chance.choice(leaves) if document is None else leaves[number % len(leaves)]
             user, groups = f"u{chance.randint(0, 1)}", tuple(f"g{n}" for n in range(2) if chance.random() < 0.4)
             submitted = float(chance.randint(0, 3))
             self.tree.submit(Application(f"a{number}", leaf, submitted, user, groups))
+            if chance.random() < (0.1 if document is None else 0.4):
+                least = self.tree.applications[f"a{number}"].least = chance.randint(2, 3)
+                self.reference.least[f"a{number}"] = least
+            if chance.random() < (0.1 if document is None else 0.2):
+                self.reference.allowances[f"a{number}"] = chance.randint(0, 2)
             self.reference.members[f"a{number}"] = Member(f"a{number}", leaf, submitted, user, groups)
 
-    def ask(self) -> None:
+    def allowance(self, application: str) -> int:
+        return self.reference.allowances.get(application, 99)
+
+    def wanted(self, cpus: int, *queues: str) -> Ask:
+        """An ask of an application below one of the queues, if there is one."""
         chance = self.chance
         self.asked += 1
-        ask = Ask(
-            chance.choice(list(self.tree.applications)),
+        names = [name for name, one in self.tree.applications.items() if not queues or one.queue.startswith(queues)]
+        return Ask(
+            chance.choice(names or list(self.tree.applications)),
             f"t{self.asked}",
-            amounts({"cpus": chance.randint(1, 3), "mem": chance.choice((0, 1, 1, 3))}),
+            amounts({"cpus": cpus, "mem": chance.choice((0, 1, 1, 3))}),
             float(chance.randint(0, 9)),
             chance.choice((0, 0, 0, 1, 2)),
             preemptable=chance.random() < 0.8,
             originator=chance.random() < 0.2,
             required_node=chance.choice(("", "", "", "", "n0")),
         )
+
+    def ask(self, *queues: str) -> None:
+        ask = self.wanted(self.chance.randint(1, 3), *queues)
         self.tree.ask(ask)
         self.reference.pending[ask.id] = ask
         member = self.reference.members[ask.application]
@@ -185,12 +204,71 @@ def test_the_clusters_place_and_preempt() -> None:
     assert sum(preempted > 0 for _, preempted in found) >= 8
 
 
+def crowded(seed: int) -> Pair:
+    """Nodes that others fill, and asks of a queue below its guarantee: most asks may preempt."""
+    chance = random.Random(seed)
+
+    def queue(name: str, guaranteed: int | None = None, *queues: Any) -> dict[str, Any]:
+        properties: dict[str, Any] = {"priority.offset": chance.choice((0, 0, 0, 1, -1))}
+        properties["priority.policy"] = chance.choice(("default",) * 4 + ("fence",))
+        properties["preemption.policy"] = chance.choice(("default",) * 8 + ("fence", "disabled"))
+        if chance.random() < 0.5:
+            properties["preemption.gangs"] = chance.choice(("keep", "whole"))
+        resources: dict[str, Any] = {} if guaranteed is None else {"guaranteed": {"cpus": guaranteed}}
+        return {"name": name, "queues": list(queues), "properties": properties, "resources": resources}
+
+    wide = queue("wide", None, queue("a", chance.choice((None, 0, 2))), queue("b", chance.choice((None, 1))))
+    mine = queue("mine", 8, queue("x", chance.choice((None, 4, 6))), queue("y", chance.choice((None, 1))))
+    if chance.random() < 0.3:
+        mine["resources"]["max"] = {"cpus": chance.randint(8, 10)}
+    document = {"queues": [wide, mine, queue("c", chance.choice((None, 2)))]}
+    pair = Pair(chance, document, {f"n{n}": {"cpus": chance.randint(3, 6), "mem": 20} for n in range(3)})
+    for node, total in pair.reference.nodes.items():
+        left = total["cpus"] - chance.choice((0, 0, 1))
+        while left > 0:
+            ask = pair.wanted(min(left, chance.choice((1, 1, 1, 2, 3))), "root.wide", "root.c", "root.mine.y")
+            pair.tree.recover(Allocation(ask, node))
+            pair.reference.running[ask.id] = Allocation(ask, node)
+            pair.reference.members[ask.application].oldest = pair.tree.applications[ask.application].submitted
+            left -= dict(ask.request)["cpus"]
+    return pair
+
+
+def compare_crowded(seed: int) -> tuple[int, int]:
+    """Preemptions, and those with several victims."""
+    pair = crowded(seed)
+    found = several = 0
+    for _ in range(3):
+        pair.ask("root.mine")
+        pair.ask("root.mine")
+        pair.run()
+        found += pair.preempt()
+        several += len(pair.reference.leaving) > 1
+        if pair.chance.random() < 0.7:
+            pair.end_victims()
+            pair.run()
+    return found, several
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=share(150), deadline=None)
+def test_victims_are_those_of_the_reference(seed: int) -> None:
+    compare_crowded(seed)
+
+
+def test_crowded_clusters_preempt() -> None:
+    found = [compare_crowded(seed) for seed in range(100)]
+    assert sum(preempted for preempted, _ in found) >= 40
+    assert sum(several for _, several in found) >= 10
+
+
 @pytest.mark.rotating
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_the_tree_decides_as_the_reference_on_many_clusters(block: int) -> None:
     for seed in range(block * 300, block * 300 + share(300)):
         compare(seed)
+        compare_crowded(seed)
 
 
 def test_an_allocation_on_the_wrong_node_is_found() -> None:

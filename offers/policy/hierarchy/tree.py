@@ -134,6 +134,7 @@ class Tree:
         node = self.nodes.use(allocation.node, request, -1)
         node.remove(allocation)
         if self.leaving.pop(allocation.ask.id, None) is not None:
+            owner.leaving -= 1
             self.nodes.leave(node.name, request, -1)
             for queue in leaf.path:
                 add_to(queue.leaving, request, -1)
@@ -195,6 +196,7 @@ class Tree:
             raise KeyError(victim.ask.id)
         self.version += 1
         self.leaving[victim.ask.id] = victim
+        owner.leaving += 1
         self.nodes.leave(victim.node, victim.ask.request, 1)
         for queue in self.queues[owner.queue].path:
             add_to(queue.leaving, victim.ask.request, 1)

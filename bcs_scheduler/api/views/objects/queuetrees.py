@@ -259,6 +259,7 @@ def _properties(figures: TreeQueueFigures) -> dict[str, str | int | float]:
         "priority.offset": given.priority_offset,
         "preemption.policy": str(given.preemption_policy),
         "preemption.delay": given.preemption_delay,
+        "preemption.gangs": str(figures.gang_preemption),
         "quota.preemption.delay": given.quota_preemption_delay,
     }
 

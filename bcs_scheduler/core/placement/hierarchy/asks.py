@@ -41,6 +41,12 @@ def ask_of(job: Job, task: Task, *, lasting: bool = False) -> Ask:
     )
 
 
+def least_of(job: Job) -> int:
+    """The number of allocations that a gang needs; 0: the job is no gang. Tasks on unreachable agents hold room and are
+    no members."""
+    return job.min_available + sum(task.status is Status.UNKNOWN for task in job.tasks) if job.min_available > 1 else 0
+
+
 def same(before: Task, after: Task | None) -> bool:
     """True if the tree has nothing to change for the later task; None: the task is gone."""
     return after is not None and (before.template, before.agent) == (after.template, after.agent)

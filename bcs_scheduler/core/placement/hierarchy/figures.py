@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from offers.model import DecidedBy
 from offers.policy.hierarchy import Queue, Tree
-from offers.policy.hierarchy.configuration.partition import Limit, QueueConfig
+from offers.policy.hierarchy.configuration.partition import GangPreemption, Limit, QueueConfig
 from offers.policy.holds import Hold
 from store.records import QueueTree
 
@@ -75,6 +75,8 @@ class TreeQueueFigures(NamedTuple):
     pending: Mapping[str, int]
     """Taskgroups that wait for a place, by reason, in the queue or below."""
     limits: tuple[LimitFigures, ...]
+    gang_preemption: GangPreemption = GangPreemption.KEEP
+    """The setting that counts, of this queue or of one above."""
 
 
 class TreeFigures(NamedTuple):
@@ -142,6 +144,7 @@ def _figures(
         sum(queue.running for queue in by_role.values()),
         pending,
         limits,
+        first.gang_preemption,
     )
 
 

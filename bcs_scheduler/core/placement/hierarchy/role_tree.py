@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from itertools import chain
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, frozen
-from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, safe, same, sized_anew, task_name
+from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, least_of, safe, same, sized_anew, task_name
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy import (
@@ -234,6 +234,7 @@ class RoleTree:
             task.status in ON_AGENT and task.name not in tasks for task in job.tasks
         ):
             self._doubtful.add(name)  # the agents may follow
+        self.tree.applications[name].least = least_of(job)
         self._set_tasks(job, tasks)
 
     def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:

@@ -66,6 +66,7 @@ class _Application(NamedTuple):
     preempted_at: Mapping[str, float]
     reserved_at: Mapping[str, float]
     paused_until: Mapping[Amounts, float]
+    least: int
 
 
 class Captured(NamedTuple):
@@ -107,6 +108,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
                 dict(one.preempted_at),
                 dict(one.reserved_at),
                 dict(one.paused_until),
+                one.least,
             )
             for one in tree.applications.values()
         ],
@@ -179,7 +181,7 @@ def _copy_application(copy: Tree, application: _Application) -> Steps[None]:
         copy.ask(ask)
         if number % STEP == 0:
             yield
-    other.oldest = application.oldest
+    other.oldest, other.least = application.oldest, application.least
     other.preempted_at, other.reserved_at = dict(application.preempted_at), dict(application.reserved_at)
     other.paused_until = dict(application.paused_until)
     copy.renew(other, other.priorities.greatest(), None)

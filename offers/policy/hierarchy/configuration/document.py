@@ -35,6 +35,7 @@ from offers.policy.hierarchy.configuration.partition import (
     Acl,
     Fencing,
     Filter,
+    GangPreemption,
     Limit,
     NodeOrder,
     Partition,
@@ -81,6 +82,7 @@ PROPERTIES = frozenset(
         "priority.offset",
         "preemption.policy",
         "preemption.delay",
+        "preemption.gangs",
         "quota.preemption.delay",
         "application.unschedasks.backoff",
         "application.unschedasks.backoff.delay",
@@ -276,6 +278,8 @@ class _Reader:
                     found["preemption_policy"] = fields.choice(place, one, PreemptionPolicy, PreemptionPolicy.DEFAULT)
                 case "preemption.delay":
                     found["preemption_delay"] = fields.seconds(place, one, 30.0)
+                case "preemption.gangs":
+                    found["gang_preemption"] = fields.choice(place, one, GangPreemption, GangPreemption.KEEP)
                 case "quota.preemption.delay":
                     found["quota_preemption_delay"] = fields.seconds(place, one, 0.0)
                 case "application.unschedasks.backoff" if not fields.count(place, one):

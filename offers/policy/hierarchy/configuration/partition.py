@@ -41,6 +41,13 @@ class PreemptionPolicy(StrEnum):
     DISABLED = "disabled"
 
 
+class GangPreemption(StrEnum):
+    """The values of `preemption.gangs`: a gang loses nothing that it needs for its minimum, or ends as a whole."""
+
+    KEEP = "keep"
+    WHOLE = "whole"
+
+
 class NodeOrder(StrEnum):
     """The values of `nodesortpolicy.type`: the least or the most used node comes first."""
 
@@ -58,6 +65,8 @@ class Properties(NamedTuple):
     preemption_policy: PreemptionPolicy = PreemptionPolicy.DEFAULT
     preemption_delay: float = 30.0
     quota_preemption_delay: float = 0.0
+    gang_preemption: GangPreemption | None = None
+    """The end of gangs; None: as in the queue above, and KEEP for root."""
 
 
 class Limit(NamedTuple):

@@ -2,17 +2,19 @@
 
 The excess of a queue is taken from its own allocations once the usage has been above the maximum for the
 `quota.preemption.delay` of the queue. A parent spreads its excess over its children in proportion to their usage above
-their guarantees. No queue falls below its guarantee, so the taken amount may be less than the excess; an allocation
-is not divided, so the taken amount may also be more.
+their guarantees. No queue falls below its guarantee, and an allocation that is larger than the rest of the excess
+stays, so the taken amount may be less than the excess. Applications lose no more than they may (`losses`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offers.policy.hierarchy.state.model import Allocation
+from offers.policy.hierarchy.preemption.losses import Losses
+from offers.policy.hierarchy.state.model import Allocation, add_to
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.tree import Tree
+from offers.policy.obstacles import Obstacle
 
 Excess = dict[str, int]
 """Amounts above 0 by resource."""
@@ -58,6 +60,10 @@ def _take(tree: Tree, queue: Queue, share: Excess, left: Excess, top: Queue) -> 
     for child, part_of_child in shares.items():
         if part_of_child:
             yield from _take(tree, child, part_of_child, left, top)
+    if queue is top:
+        # Allocations are not divided, so shares may be left: an allocation that fits the rest may end, wherever it is.
+        for leaf in sorted(queue.leaves(), key=_name):
+            yield from _from_leaf(tree, leaf, dict(left), left, top)
 
 
 def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue) -> Iterator[Allocation]:
@@ -66,28 +72,33 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue)
     for victim in sorted(allocations, key=lambda one: one.order_of_loss):
         if not share or not left:
             return
-        ask = victim.ask
-        if (
-            ask.required_node
-            or ask.id in tree.leaving
-            or not any(name in share and name in left for name, _ in ask.request)
-            or (tree.allowance is not None and tree.allowance(ask.application) < 1)
+        if victim.ask.required_node or victim.ask.id in tree.leaving:
+            continue
+        unit = Losses(tree).unit(victim, 0)
+        if isinstance(unit, Obstacle) or any(one.ask.required_node for one in unit):
+            continue
+        amounts: dict[str, int] = {}
+        for one in unit:
+            add_to(amounts, one.ask.request, 1)
+        if not any(name in share and name in left for name in amounts) or any(
+            amounts.get(name, 0) > most for figures in (share, left) for name, most in figures.items()
         ):
             continue
         if any(
             name in queue.guaranteed and _usage(queue, name) - amount < queue.guaranteed[name]
             for queue in guarded
-            for name, amount in ask.request
+            for name, amount in amounts.items()
         ):
             continue
-        tree.leave(victim)
+        for one in unit:
+            tree.leave(one)
         for figures in (share, left):
-            for name, amount in ask.request:
+            for name, amount in amounts.items():
                 if name in figures:
                     figures[name] -= amount
-                    if figures[name] <= 0:
+                    if not figures[name]:
                         del figures[name]
-        yield victim
+        yield from unit
 
 
 def spread(amount: int, weights: list[int]) -> list[int]:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 from offers.dimensions import share
 from offers.policy.amounts import Vector
+from offers.policy.hierarchy.preemption.losses import Losses
 from offers.policy.hierarchy.preemption.tries import TRIES
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import fits_request
@@ -184,6 +185,7 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         if not other.required_node:
             tree.forget_promise(other.application, other.name)
     lacks = {name: amount - node.room(name) for name, amount in ask.request if amount > node.room(name)}
+    losses = Losses(tree)
     victims: list[Allocation] = []
     for order, allocation, _ in node.running:
         if not lacks:
@@ -192,7 +194,7 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         if other.required_node or order[3] in tree.leaving or other.priority > ask.priority:
             continue
         lost = sum(victim.ask.application == other.application for victim in victims)
-        if tree.allowance is not None and tree.allowance(other.application) <= lost:
+        if losses.unit(allocation, lost) != (allocation,):
             continue
         if other.application == ask.application or not any(name in lacks for name, _ in other.request):
             continue

@@ -16,10 +16,11 @@ from math import inf
 
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises_to
 from offers.policy.hierarchy.preemption.victims import Check, plan
-from offers.policy.hierarchy.state.application import Group, RequestClass
+from offers.policy.hierarchy.state.application import Alternative, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.model import Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
 from offers.policy.hierarchy.tree import Tree
+from offers.policy.obstacles import Attempt, Obstacle, in_vain
 
 RETRY = 15.0
 """Seconds between two tries of one ask."""
@@ -42,6 +43,7 @@ def preempting(
     if not tree.partition.preemption or tree.root.state is QueueState.STOPPED:
         return
     for leaf in tree.root.leaves():
+        _forget_tries(leaf)
         tries = 0
         refused: set[tuple[RequestClass, int]] = set()
         for one, ask in list(_candidates(tree, leaf, now, without)):
@@ -77,7 +79,8 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     if ask.name in application.reserves:
         reserved = [promise for promise in promises_to(tree, ask.application) if promise.ask is ask]
         tree.forget_promise(ask.application, ask.name)
-    result = plan(tree.nodes, leaf, ask, tree.leaving, check, tree.allowance)
+    kind = _kind(application.asks[ask.name])
+    result, leaf.tried[kind] = plan(tree, leaf, ask, now, check)
     if result is not None:
         tree.preempt(result)
     else:
@@ -89,6 +92,31 @@ def _comes(tree: Tree, group: Group, ask: Ask) -> bool:
     """True if an ask has reserved a node that has room for it once everything has left that is leaving."""
     node = tree.nodes.by_name.get(group.alike.promised)
     return node is not None and all(amount <= node.room(name) for name, amount in ask.request)
+
+
+def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | None:
+    """The result of the latest try of a pending ask, or of one that is alike in the same leaf; None if there was none.
+    An ask that may not try yet has this as its result. Raises KeyError if the ask is not pending. `now`: seconds of the
+    clock of the asks."""
+    owner = tree.applications[application]
+    group, leaf = owner.asks[name], tree.queues[owner.queue]
+    found = leaf.tried.get(_kind(group))
+    created = next(ask.created for _, one, ask in group.asks if one == name)
+    if found is None and now - created < delay_of(leaf):
+        return in_vain(now, Obstacle.NOT_OLD_ENOUGH, until=created + delay_of(leaf))
+    return found
+
+
+def _kind(group: Group) -> tuple[Alternative, int]:
+    """Asks of one leaf that are of one kind have the same results."""
+    return alternative_of(group)._replace(promised=""), group.alike.priority
+
+
+def _forget_tries(leaf: Queue) -> None:
+    """Drops the results of asks that are gone."""
+    if len(leaf.tried) > 2 * len(leaf.classes):
+        kinds = {one._replace(promised="") for one in leaf.classes}
+        leaf.tried = {kind: result for kind, result in leaf.tried.items() if kind[0] in kinds}
 
 
 def has_victims(group: Group, name: str) -> bool:

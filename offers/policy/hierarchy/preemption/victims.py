@@ -3,75 +3,95 @@
 The rules: an allocation can be a victim if its leaf is in the scope of the ask, if its priority is not above the one of
 the ask, if it needs no particular node, and if it is not being preempted already. A victim is taken if it reduces a
 shortage and no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the
-resources of the ask. The ask must fit the node and every maximum on its path afterwards.
+resources of the ask, as far as its application may lose it (`losses`). The ask must fit the node and every maximum on
+its path afterwards.
 
 The nearest queue on the path of the ask with a guarantee for one of its resources must not exceed the guarantee with
 the ask. Victims below that queue count only if a queue between it and the ask has a guarantee of its own: otherwise two
 leaves without guarantees would take the room of each other without end (YUNIKORN-2769, YUNIKORN-2795). This is a
 condition of the search, and no number of victims that must be taken: if it holds only without the candidates below the
 queue, victims are chosen among these, and no more of them than the ask needs.
+
+On one node the least important victims are taken first: those that admit preemption, those that are no originator, the
+lowest priority as shown at the fence, single ones before whole gangs, the newest. If small ones use up the amount
+that their queue may lose, the first one that suffices alone begins. Victims without which the others suffice are given
+back, the most important one first. All nodes are compared by `Cost`. If a maximum is in the way, victims on any node
+may make room below the maximum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from heapq import merge
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain, groupby
+from math import prod
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
-from offers.policy.hierarchy.preemption.scope import scope_of
+from offers.policy.hierarchy.preemption.losses import Losses
+from offers.policy.hierarchy.preemption.scope import Importance, importance_at, scope_of
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
-from offers.policy.hierarchy.state.nodes import Node, Nodes, Running
+from offers.policy.hierarchy.state.nodes import Node, Running
 from offers.policy.hierarchy.state.queue import Queue, goal_of
+from offers.policy.hierarchy.tree import Tree
+from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
 
-UNBOUNDED = 1 << 62
-
-Allowance = Callable[[str], int]
-"""The number of allocations of an application, given by name, that may still be taken."""
+LOWEST = -(1 << 62)
+"""Below every priority: the importance of no victim."""
 
 Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
 """True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
 
+Order = tuple[bool, bool, int, float, str]
+"""The order in which candidates are taken."""
+
+
+class Cost(NamedTuple):
+    """The cost of a choice of victims; the least is chosen. `opt_out`, `originator`: True if a victim asks to be taken
+    after all others, or is one; `importance`: the highest priority of a victim, as it is shown at the fence; `amount`:
+    the sum of their amounts as shares of the cluster, in one unit."""
+
+    opt_out: bool
+    originator: bool
+    importance: int
+    number: int
+    amount: int
+    node: str
+
 
 def plan(
-    nodes: Nodes,
-    leaf: Queue,
-    ask: Ask,
-    leaving: Collection[str],
-    check: Check | None = None,
-    allowance: Allowance | None = None,
-) -> Preemption | None:
-    """The preemption that gives an ask of a leaf its room: the node with the fewest victims, then with the lowest name.
-    None if no preemption is allowed or useful. `leaving`: the ids of allocations that are being preempted. `check`:
-    None admits every node. `allowance`: None bounds no application."""
+    tree: Tree, leaf: Queue, ask: Ask, now: float, check: Check | None = None
+) -> tuple[Preemption | None, Attempt]:
+    """The preemption for an ask of a leaf, or None, and the attempt. `now`: its moment, seconds. `check`: None admits
+    every node."""
     wanted = {name: amount for name, amount in ask.request if amount > 0}
     goal = goal_of(leaf, wanted)
     if goal is None:
-        return None
-    search = Search(leaf, goal, ask, wanted, leaving, allowance)
-    return search.run(nodes, check) if search.is_possible(nodes) else None
+        return None, in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
+    search = Search(tree, leaf, goal, ask, wanted)
+    found = search.run(check) if search.is_possible() else None
+    if found is None:
+        return None, search.in_vain(now)
+    return found, Attempt(now, (), len(found.victims), found.node)
 
 
 class Search:
     """The search of one ask. Shortages are amounts above 0 by resource."""
 
-    def __init__(
-        self,
-        leaf: Queue,
-        goal: Queue,
-        ask: Ask,
-        wanted: dict[str, int],
-        leaving: Collection[str],
-        allowance: Allowance | None = None,
-    ) -> None:
-        """`goal`: the nearest queue on the path with a guarantee for a resource of the ask. `allowance`: None bounds no
-        application."""
-        self.ask, self._wanted, self._leaving, self._allowance = ask, wanted, leaving, allowance
-        self._fence, leaves = scope_of(leaf, ask.request, ask.priority)
+    def __init__(self, tree: Tree, leaf: Queue, goal: Queue, ask: Ask, wanted: dict[str, int]) -> None:
+        """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
+        self.ask, self._tree, self._wanted = ask, tree, wanted
+        self._losses = Losses(tree)
+        self._weights = weights(tree.total)
+        self._goal = goal
+        self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority)
         self._above: dict[str, int] = {}
         for queue in leaf.path:
             for name, amount in queue.excess(ask.request).items():
                 self._above[name] = max(amount, self._above.get(name, 0))
+        self._is_limited = any(queue.excess(ask.request) for queue in leaf.path[:-1])
+        """A maximum below root is in the way, so victims on other nodes than the one of the ask may do. The maximum of
+        root is in the way only where the nodes are full."""
         over = {
             name: goal.expected(name) + amount - goal.guaranteed[name]
             for name, amount in wanted.items()
@@ -79,150 +99,264 @@ class Search:
         }
         self._over = {name: amount for name, amount in over.items() if amount > 0}
         siblings = any(queue.guaranteed for queue in leaf.path[: leaf.path.index(goal)])
-        self._sources = {
-            one: source
-            for one, greatest in leaves.items()
-            if (siblings if goal in one.path else not self._over)
-            and (source := _Source.of(one, greatest, leaf, wanted)) is not None
-        }
+        self._sources: dict[Queue, _Source] = {}
+        for one, greatest in leaves.items():
+            if not (siblings if goal in one.path else not self._over):
+                if not self._over:
+                    self._met.count(Obstacle.OUTSIDE, one.size, one.name)
+                continue
+            source = _Source.of(one, greatest, leaf, self._fence, wanted)
+            if source is None:
+                self._met.count(Obstacle.GUARANTEE, one.size, one.name)
+            else:
+                self._sources[one] = source
+        self._is_entitled = True
+        self._floor = Cost(
+            False,
+            False,
+            min((source.lowest for source in self._sources.values()), default=LOWEST),
+            1,
+            min((self._weight(request) for one in self._sources for request in one.requests), default=0),
+            "",
+        )
+        """No choice of victims costs less, on the first of all nodes."""
 
-    def is_possible(self, nodes: Nodes) -> bool:
+    def _weight(self, request: Amounts) -> int:
+        return sum(amount * self._weights.get(name, 0) for name, amount in request)
+
+    def is_possible(self) -> bool:
         """False if no choice of victims can help: there are no candidates, or the queue with the guarantee would exceed
         it even without all candidates below it."""
         if not self._sources or not self._over:
+            self._is_entitled = not self._over
             return bool(self._sources)
         over = dict(self._over)
+        nodes = self._tree.nodes.by_name
         for place in {place for leaf in self._sources for place in leaf.places}:
-            for running in nodes.by_name[place].running:
+            for running in nodes[place].running:
                 if self._candidate(running) is not None:
                     _reduce(over, dict(running.allocation.ask.request))
+        self._is_entitled = not over
         return not over
 
-    def run(self, nodes: Nodes, check: Check | None) -> Preemption | None:
+    def in_vain(self, now: float) -> Attempt:
+        """The attempt, after a run without a result. `now`: its moment, seconds."""
+        if not self._is_entitled:
+            return in_vain(now, Obstacle.OWN_GUARANTEE, [self._goal.name])
+        return self._met.attempt(now) if self._met else in_vain(now, Obstacle.NO_CANDIDATE, [self._fence.name])
+
+    def run(self, check: Check | None) -> Preemption | None:
         """The best preemption; None if there is none."""
-        best: Preemption | None = None
-        partial: tuple[int, str] | None = None
-        fewest = UNBOUNDED
+        nodes = self._tree.nodes
+        best: tuple[Cost, _Taken] | None = None
+        partial: tuple[Cost, _Taken] | None = None
         for name in sorted({name for leaf in self._sources for name in leaf.places}):
-            taken = self._on(nodes.by_name[name], fewest - 1)
+            node = nodes.by_name[name]
+            taken = self._on(node, None if self._is_limited or best is None else best[0])
             if taken is None:
                 continue
             if taken.above:
-                found = (taken.sufficed, name)
-                if best is None and (partial is None or found < partial):
-                    partial = found
+                here = self._on(node, None, whole=False)
+                if here is not None:
+                    here.trim()
+                    found = self._cost(here, name), here
+                    if (partial is None or found[0] < partial[0]) and self._is_admitted(name, here, check):
+                        partial = found
                 continue
             taken.trim()
-            if taken.victims and len(taken.victims) < fewest and self._is_admitted(nodes, name, taken, check):
-                best = Preemption(self.ask, name, tuple(taken.victims), self._fence.name)
-                fewest = len(taken.victims)
-                if fewest == 1:
+            cost = self._cost(taken, name)
+            if taken.units and (best is None or cost < best[0]) and self._is_admitted(name, taken, check):
+                best = cost, taken
+                if cost[:5] == self._floor[:5] and not self._is_limited:
                     break
-        if best is not None or not self._above:
-            return best
-        return self._spread(nodes, partial, check)
+        if self._is_limited or (best is None and self._above):
+            best = min(
+                (one for one in (best, self._spread(partial, check)) if one is not None), default=None, key=_cost
+            )
+        if best is None:
+            return None
+        return Preemption(self.ask, best[0].node, tuple(best[1].victims), self._fence.name)
 
-    def _is_admitted(self, nodes: Nodes, name: str, taken: _Taken, check: Check | None) -> bool:
-        admitted = nodes.is_admitted(self.ask.constraint, name)
-        return admitted and (check is None or check(self.ask, name, tuple(taken.victims)))
+    def _is_admitted(self, name: str, taken: _Taken | None, check: Check | None) -> bool:
+        victims = () if taken is None else tuple(taken.victims)
+        admitted = self._tree.nodes.is_admitted(self.ask.constraint, name)
+        if admitted and (check is None or check(self.ask, name, victims)):
+            return True
+        self._met.count(Obstacle.APART)
+        return False
 
-    def _on(self, node: Node, useful: int, *, whole: bool = True) -> _Taken | None:
-        """Takes victims on one node; None if their room does not suffice for the ask, or if more than `useful` are
-        needed. `whole`: also takes victims for the maxima of queues."""
+    def _cost(self, taken: _Taken, node: str) -> Cost:
+        victims = taken.victims
+        return Cost(
+            any(not victim.ask.preemptable for victim in victims),
+            any(victim.ask.originator for victim in victims),
+            max((taken.importance[victim.ask.id] for victim in victims), default=LOWEST),
+            len(victims),
+            sum(self._weight(victim.ask.request) for victim in victims),
+            node,
+        )
+
+    def _on(self, node: Node, best: Cost | None, *, whole: bool = True) -> _Taken | None:
+        """Takes victims on one node; None if their room does not suffice for the ask, or if they cannot cost less than
+        `best`. `whole`: also takes victims for the maxima of queues."""
         short: dict[str, int] = {}
+        least, amount_at_least = 1, 0
         for name, amount in self._wanted.items():
             lack = amount - node.room(name)
-            if amount > node.total.get(name, 0):
+            largest = node.largest.get(name, 0)
+            if amount > node.total.get(name, 0) or not node.is_schedulable or (lack > 0 and not largest):
+                if whole:
+                    self._met.count(Obstacle.APART)
                 return None
             if lack > 0:
-                if lack > useful * node.largest.get(name, 0):
-                    return None
+                least = max(least, -(-lack // largest))
+                amount_at_least += lack * self._weights.get(name, 0)
                 short[name] = lack
-        taken = _Taken(short, dict(self._above))
-        self._take(taken, node.running, node.name, whole)
+        if best is not None and best[:3] == self._floor[:3]:
+            amount_at_least = max(amount_at_least, least * self._floor.amount)
+            if (least, amount_at_least) >= best[3:5]:
+                return None
+        candidates = sorted(self._candidates(node, self._met if whole else None), key=_order)
+        taken = _Taken(short, self._above if whole else {})
+        self._take(taken, candidates, node.name, self._met if whole else None)
         if taken.short and taken.missed:
-            taken = self._with_one(node, taken, whole)
-        return None if taken.short else taken
+            taken = self._with_one(node, candidates, taken)
+        if taken.short:
+            if whole:
+                self._met.count(Obstacle.APART)
+            return None
+        return taken
 
-    def _with_one(self, node: Node, failed: _Taken, whole: bool) -> _Taken:
+    def _candidates(self, node: Node, met: Tally | None = None) -> Iterator[_Candidate]:
+        for running in node.running:
+            source = self._candidate(running, met)
+            if source is not None:
+                yield _Candidate(source.order(running.allocation), running.allocation, source)
+
+    def _with_one(self, node: Node, candidates: Collection[_Candidate], failed: _Taken) -> _Taken:
         """Begins with one victim that makes the node large enough alone: smaller ones before it may have used up the
         amount that its queue can lose. `failed`, if there is none."""
-        for running in node.running:
-            request = dict(running.allocation.ask.request)
-            if all(request.get(name, 0) >= amount for name, amount in failed.needed.items()):
-                taken = _Taken(dict(failed.needed), dict(self._above))
-                self._take(taken, (running,), node.name, whole)
-                if not taken.short:
-                    self._take(taken, (one for one in node.running if one is not running), node.name, whole)
-                    return taken
+        for one in candidates:
+            taken = _Taken(failed.needed, failed.exceeded)
+            self._take(taken, (one,), node.name)
+            if taken.units and not taken.short:
+                self._take(taken, (other for other in candidates if other is not one), node.name)
+                return taken
         return failed
 
-    def _candidate(self, running: Running) -> _Source | None:
-        """The source of a victim, if the allocation can be one; None otherwise."""
+    def _candidate(self, running: Running, met: Tally | None = None) -> _Source | None:
+        """The source of a victim, if the allocation can be one; None otherwise, and `met` counts the obstacle."""
         order, allocation, leaf = running
         source = self._sources.get(leaf)
-        if source is None or order[3] in self._leaving:
+        if source is None:
             return None
         ask = allocation.ask
-        if (
-            (source.greatest is not None and ask.priority > source.greatest)
-            or (source.refused and ask.request in source.refused)
-            or ask.required_node
-        ):
-            return None
-        return source
+        if order[3] in self._tree.leaving:
+            obstacle = Obstacle.LEAVING
+        elif ask.required_node:
+            obstacle = Obstacle.CRITICAL
+        elif source.greatest is not None and ask.priority > source.greatest:
+            obstacle = Obstacle.PRIORITY
+        elif source.refused and ask.request in source.refused:
+            obstacle = Obstacle.GUARANTEE
+        else:
+            return source
+        if met is not None:
+            met.count(obstacle, 1, leaf.name if obstacle is Obstacle.GUARANTEE else "")
+        return None
 
-    def _take(self, taken: _Taken, candidates: Iterable[Running], node: str, whole: bool) -> None:
-        for running in candidates:
-            if not (taken.short or (whole and taken.above)):
-                return
-            source = self._candidate(running)
-            if source is None or not taken.is_useful(running.allocation, node, whole):
-                continue
-            ask = running.allocation.ask
-            within = self._allowance is None or taken.of(ask.application) < self._allowance(ask.application)
-            if within and taken.may_lose(ask.request, source.spares):
-                taken.take(running.allocation, node, source)
-            else:
-                taken.missed = True
+    def _take(
+        self,
+        taken: _Taken,
+        candidates: Iterable[_Candidate],
+        node: str,
+        met: Tally | None = None,
+    ) -> None:
+        """Takes candidates until nothing is short; of equally important ones, whole gangs after all others.
+        `met`: counts the obstacles of those that may not end; None counts nothing."""
+        for _, alike in groupby(candidates, _importance):
+            gangs: list[_Candidate] = []
+            for one, is_later in chain(((one, False) for one in alike), ((one, True) for one in gangs)):
+                if not (taken.short or taken.above):
+                    return
+                if one.allocation.ask.id in taken.importance or not taken.is_useful(one.allocation, node):
+                    continue
+                unit = self._losses.unit(one.allocation, taken.by_application[one.allocation.ask.application])
+                obstacle: Obstacle | None = None
+                if isinstance(unit, Obstacle):
+                    obstacle = unit
+                elif len(unit) > 1 and not is_later:
+                    gangs.append(one)
+                elif len(unit) > 1 and not self._may_all_end(unit, one.source):
+                    obstacle = Obstacle.GANG
+                elif not taken.take(unit, one, node):
+                    obstacle = Obstacle.GUARANTEE
+                if obstacle is not None:
+                    taken.missed = True
+                    if met is not None:
+                        owner = (
+                            one.source.leaf.name if obstacle is Obstacle.GUARANTEE else one.allocation.ask.application
+                        )
+                        met.count(obstacle, 1, owner)
 
-    def _spread(self, nodes: Nodes, partial: tuple[int, str] | None, check: Check | None) -> Preemption | None:
-        """A preemption with victims on several nodes, because a maximum is in the way. `partial`: the
-        number of victims on the best node and its name; None if victims make no node large enough."""
-        for node in nodes:
-            if partial is not None and partial <= (0, node.name):
+    def _may_all_end(self, unit: Iterable[Allocation], source: _Source) -> bool:
+        """True if all members of a gang can be victims. They belong to one leaf."""
+        most = source.greatest
+        return all(not one.ask.required_node and (most is None or one.ask.priority <= most) for one in unit)
+
+    def _spread(self, partial: tuple[Cost, _Taken] | None, check: Check | None) -> tuple[Cost, _Taken] | None:
+        """The best choice with victims on several nodes, because a maximum is in the way. `partial`: the victims on the
+        node on which the fewest are needed for its room, with their cost; None if victims make no node large
+        enough."""
+        for node in self._tree.nodes:
+            if partial is not None and partial[0] < Cost(False, False, LOWEST, 0, 0, node.name):
                 break
-            if all(amount <= node.room(one) for one, amount in self._wanted.items()):
-                partial = (0, node.name)
+            fits = node.is_schedulable and all(amount <= node.room(one) for one, amount in self._wanted.items())
+            if fits and self._is_admitted(node.name, None, check):
+                partial = Cost(False, False, LOWEST, 0, 0, node.name), _Taken({}, {})
+                break
         if partial is None:
             return None
-        name = partial[1]
-        taken = self._on(nodes.by_name[name], UNBOUNDED, whole=False)
-        if taken is None:
-            return None
-        own = {one.ask.id for one in taken.victims}
+        name = partial[0].node
+        taken = partial[1].going_on(self._above)
+        nodes = self._tree.nodes.by_name
         places = {place for leaf in self._sources for place in leaf.places}
-        rest = merge(*(nodes.by_name[place].running for place in sorted(places)), key=_order)
-        self._take(taken, (one for one in rest if one.order[3] not in own), name, True)
+        everywhere = [one for place in places for one in self._candidates(nodes[place])]
+        self._take(taken, sorted(everywhere, key=_order), name, self._met)
         if taken.above:
             return None
         taken.trim()
-        victims = tuple(taken.victims)
-        if not victims or not self._is_admitted(nodes, name, taken, check):
+        if not taken.units or not self._is_admitted(name, taken, check):
             return None
-        return Preemption(self.ask, name, victims, self._fence.name)
+        return self._cost(taken, name), taken
+
+
+def _cost(one: tuple[Cost, _Taken]) -> Cost:
+    return one[0]
+
+
+def weights(total: Mapping[str, int]) -> dict[str, int]:
+    """Factors with which amounts by resource become comparable: shares of a total, in one unit."""
+    whole = prod(amount for amount in total.values() if amount > 0)
+    return {name: whole // amount for name, amount in total.items() if amount > 0}
 
 
 class _Source(NamedTuple):
-    """The victims of one leaf. `greatest`: their greatest priority, None for every priority; `spares`: queue, resource
-    and the amount used beyond the guarantee; `refused`: requests of allocations none of which may be lost."""
+    """The victims of one leaf. `greatest`: their greatest priority, None for every priority; `importance`: the
+    priorities that they show at the fence; `lowest`: the least of these; `spares`: queue, resource and the amount used
+    beyond the guarantee; `refused`: requests of allocations none of which may be lost."""
 
+    leaf: Queue
     greatest: int | None
+    importance: Importance
+    lowest: int
     spares: list[tuple[Queue, str, int]]
     refused: frozenset[Amounts]
 
     @classmethod
-    def of(cls, leaf: Queue, greatest: int | None, asking: Queue, wanted: dict[str, int]) -> _Source | None:
+    def of(
+        cls, leaf: Queue, greatest: int | None, asking: Queue, fence: Queue, wanted: Mapping[str, int]
+    ) -> _Source | None:
         """The victims in a leaf for a leaf that asks; None if there are none."""
         spares = [
             (queue, name, queue.allocated.get(name, 0) - queue.leaving.get(name, 0) - queue.guaranteed[name])
@@ -232,7 +366,15 @@ class _Source(NamedTuple):
             if name in queue.guaranteed
         ]
         refused = frozenset(request for request in leaf.requests if not _leaves_enough(request, spares))
-        return None if len(refused) == len(leaf.requests) else cls(greatest, spares, refused)
+        if len(refused) == len(leaf.requests):
+            return None
+        importance = importance_at(fence, leaf)
+        return cls(leaf, greatest, importance, importance.of(leaf.least_priority()), spares, refused)
+
+    def order(self, allocation: Allocation) -> Order:
+        """The place of an allocation of the leaf among the candidates."""
+        ask = allocation.ask
+        return (not ask.preemptable, ask.originator, self.importance.of(ask.priority), -ask.created, ask.id)
 
 
 def _leaves_enough(request: Amounts, spares: list[tuple[Queue, str, int]]) -> bool:
@@ -240,84 +382,124 @@ def _leaves_enough(request: Amounts, spares: list[tuple[Queue, str, int]]) -> bo
     return all(amounts.get(name, 0) <= spare for _, name, spare in spares)
 
 
+class _Candidate(NamedTuple):
+    """An allocation that can be a victim."""
+
+    order: Order
+    allocation: Allocation
+    source: _Source
+
+
+def _importance(one: _Candidate) -> tuple[bool, bool, int]:
+    return one.order[:3]
+
+
+def _order(one: _Candidate) -> Order:
+    return one.order
+
+
+class _Unit(NamedTuple):
+    """Victims that end together, or not at all. `order`: that of the most important one."""
+
+    order: Order
+    victims: tuple[Allocation, ...]
+    here: dict[str, int]
+    """The amounts of those on the node."""
+    everywhere: dict[str, int]
+
+
 class _Taken:
     """Victims, and the shortages that are left: of the node, and of maxima."""
 
-    __slots__ = ("_above", "_here", "above", "lost", "missed", "needed", "short", "sufficed", "victims")
+    __slots__ = ("above", "by_application", "exceeded", "importance", "lost", "missed", "needed", "short", "units")
 
-    def __init__(self, short: dict[str, int], above: dict[str, int]) -> None:
-        self.short, self.above = short, above
-        self.needed, self._above = dict(short), dict(above)
+    def __init__(self, short: Mapping[str, int], above: Mapping[str, int]) -> None:
+        self.short, self.above = dict(short), dict(above)
+        self.needed, self.exceeded = dict(short), dict(above)
         """The shortages before the first victim."""
-        self.victims: list[Allocation] = []
-        self._here: list[bool] = []
-        self.sufficed = 0
-        """The number of victims that were needed for the node alone."""
+        self.units: list[_Unit] = []
+        self.importance: dict[str, int] = {}
+        """The importance of each victim, by id."""
+        self.by_application: Counter[str] = Counter()
         self.missed = False
-        """True if a candidate was passed over because of the victims before it."""
+        """True if a candidate was passed over because of the victims before it, or for its application."""
         self.lost: dict[tuple[Queue, str], int] = {}
 
-    def is_useful(self, allocation: Allocation, node: str, whole: bool) -> bool:
+    @property
+    def victims(self) -> list[Allocation]:
+        """All victims, in the order in which they were taken."""
+        return [victim for unit in self.units for victim in unit.victims]
+
+    def is_useful(self, allocation: Allocation, node: str) -> bool:
         """True if an allocation reduces a shortage."""
         here = allocation.node == node
-        return any(
-            (here and name in self.short) or (whole and name in self.above) for name, _ in allocation.ask.request
-        )
+        return any((here and name in self.short) or name in self.above for name, _ in allocation.ask.request)
 
-    def of(self, application: str) -> int:
-        """Number of victims of an application."""
-        return sum(victim.ask.application == application for victim in self.victims)
-
-    def may_lose(self, request: Amounts, spares: list[tuple[Queue, str, int]]) -> bool:
-        """True if no guarantee is hurt. `spares`: the amounts that queues use beyond their guarantees."""
-        amounts = dict(request)
-        return all(amounts.get(name, 0) + self.lost.get((queue, name), 0) <= spare for queue, name, spare in spares)
-
-    def take(self, allocation: Allocation, node: str, source: _Source) -> None:
-        """Adds a victim."""
-        amounts = dict(allocation.ask.request)
-        for queue, name, _ in source.spares:
-            self.lost[queue, name] = self.lost.get((queue, name), 0) + amounts.get(name, 0)
-        self.victims.append(allocation)
-        self._here.append(allocation.node == node)
-        if self.short:
-            self.sufficed = len(self.victims)
-        if allocation.node == node:
-            _reduce(self.short, amounts)
+    def take(self, victims: tuple[Allocation, ...], one: _Candidate, node: str) -> bool:
+        """Adds a unit of victims; with a whole gang, members that were taken before join it. False, and nothing is
+        changed, if a guarantee is in the way."""
+        new = [victim for victim in victims if victim.ask.id not in self.importance]
+        name, amounts = one.allocation.ask.application, _sum(new)
+        spares = one.source.spares
+        if any(amounts.get(kind, 0) + self.lost.get((queue, kind), 0) > spare for queue, kind, spare in spares):
+            return False
+        for queue, kind, _ in spares:
+            self.lost[queue, kind] = self.lost.get((queue, kind), 0) + amounts.get(kind, 0)
+        if len(new) < len(victims):
+            self.units = [unit for unit in self.units if unit.victims[0].ask.application != name]
+        here = _sum(victim for victim in victims if victim.node == node)
+        order = one.order if len(victims) == 1 else max(map(one.source.order, victims))
+        self.units.append(_Unit(order, victims, here, _sum(victims)))
+        self.by_application[name] += len(new)
+        for victim in new:
+            self.importance[victim.ask.id] = one.source.importance.of(victim.ask.priority)
+        _reduce(self.short, _sum(victim for victim in new if victim.node == node))
         _reduce(self.above, amounts)
+        return True
+
+    def going_on(self, above: Mapping[str, int]) -> _Taken:
+        """The same victims, which are to make room below maxima, too."""
+        found = _Taken(self.needed, above)
+        found.short.clear()
+        found.units, found.importance, found.lost = list(self.units), dict(self.importance), dict(self.lost)
+        found.by_application = Counter(self.by_application)
+        for unit in self.units:
+            _reduce(found.above, unit.everywhere)
+        return found
 
     def trim(self) -> None:
-        """Gives back victims without which the others suffice, the most important one first."""
-        shortages = (self.needed, self._above)
+        """Gives back units of victims without which the others suffice, the most important one first."""
+        shortages = (self.needed, self.exceeded)
         surplus = [{name: -amount for name, amount in shortage.items()} for shortage in shortages]
-        shares = [
-            [
-                (figures, name, amount)
-                for figures, counts in zip(surplus, (here, True), strict=True)
-                if counts
-                for name, amount in victim.ask.request
-                if name in figures
-            ]
-            for victim, here in zip(self.victims, self._here, strict=True)
-        ]
-        for figures, name, amount in (entry for share in shares for entry in share):
-            figures[name] += amount
-        kept: list[Allocation] = []
-        for victim, share in zip(reversed(self.victims), reversed(shares), strict=True):
-            if all(figures[name] >= amount for figures, name, amount in share):
-                for figures, name, amount in share:
-                    figures[name] -= amount
-            else:
-                kept.append(victim)
-        self.victims = kept[::-1]
+        kept = list(self.units)
+        for unit in kept:
+            for figures, amounts in zip(surplus, (unit.here, unit.everywhere), strict=True):
+                for name in figures:
+                    figures[name] += amounts.get(name, 0)
+        for unit in sorted(self.units, key=_unit_order, reverse=True):
+            pairs = list(zip(surplus, (unit.here, unit.everywhere), strict=True))
+            if all(figures[name] >= amounts.get(name, 0) for figures, amounts in pairs for name in figures):
+                for figures, amounts in pairs:
+                    for name in figures:
+                        figures[name] -= amounts.get(name, 0)
+                kept.remove(unit)
+        self.units = kept
 
 
-def _reduce(shortage: dict[str, int], amounts: dict[str, int]) -> None:
+def _unit_order(unit: _Unit) -> Order:
+    return unit.order
+
+
+def _sum(allocations: Iterable[Allocation]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for one in allocations:
+        for name, amount in one.ask.request:
+            found[name] = found.get(name, 0) + amount
+    return found
+
+
+def _reduce(shortage: dict[str, int], amounts: Mapping[str, int]) -> None:
     for name in list(shortage):
         shortage[name] -= amounts.get(name, 0)
         if shortage[name] <= 0:
             del shortage[name]
-
-
-def _order(running: Running) -> tuple[bool, bool, float, str]:
-    return running.order

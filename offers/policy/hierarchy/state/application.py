@@ -100,6 +100,10 @@ class Application:
         """The creation of the oldest ask ever; None before the first one."""
         self.allocated: dict[str, int] = {}
         self.allocations: dict[str, Allocation] = {}
+        self.leaving = 0
+        """The number of allocations that are being preempted."""
+        self.least = 0
+        """The number of allocations without which the gang does not work; below 2: the application is no gang."""
         self.asks: dict[str, Group] = {}
         """The group of each pending ask."""
         self.key: tuple[Any, ...] = ()
@@ -122,6 +126,11 @@ class Application:
     def since(self) -> float:
         """The moment of submission: the earlier of the own creation and the creation of the oldest ask; seconds."""
         return self.submitted if self.oldest is None else min(self.submitted, self.oldest)
+
+    @property
+    def spare(self) -> int | None:
+        """The number of allocations that a gang has beyond its minimum, below 0 if it has less; None for others."""
+        return len(self.allocations) - self.leaving - self.least if self.least > 1 else None
 
     def pause(self, request: Amounts, now: float, seconds: float) -> None:
         """Asks with this request reserve no node for a time. `now` is seconds of the clock of the asks."""

@@ -8,11 +8,12 @@ from typing import Any
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import ExactRatios, Vector, descending_shares, positive
-from offers.policy.hierarchy.configuration.partition import Fencing, QueueConfig, SortPolicy
+from offers.policy.hierarchy.configuration.partition import Fencing, GangPreemption, QueueConfig, SortPolicy
 from offers.policy.hierarchy.state.application import Alternative, Application, RequestClass
 from offers.policy.hierarchy.state.model import Allocation
 from offers.policy.hierarchy.state.ordered import Greatest, Ordered
 from offers.policy.hierarchy.state.waiting import Waiting
+from offers.policy.obstacles import Attempt
 
 RATIOS = ExactRatios([(1 << 63) - 1])
 LAST = "\U0010ffff"
@@ -73,6 +74,8 @@ class Queue:
         """The number of allocations of this leaf by the name of the node."""
         self.requests: dict[Amounts, int] = {}
         """The number of allocations of this leaf by request."""
+        self.tried: dict[tuple[Alternative, int], Attempt] = {}
+        """The latest tries to preempt of asks of this leaf, by their kind and priority."""
         self.lowest = Greatest()
         """The priorities of the allocations of this leaf, negated."""
         self.waiting: Waiting[RequestClass] = Waiting(missing_is_unlimited=True)
@@ -84,6 +87,12 @@ class Queue:
     def is_leaf(self) -> bool:
         """True if the queue has applications and not children."""
         return not self.config.is_parent
+
+    @property
+    def gang_preemption(self) -> GangPreemption:
+        """The setting of the nearest queue, this one first, that has one."""
+        settings = (queue.config.properties.gang_preemption for queue in self.path)
+        return next((one for one in settings if one is not None), GangPreemption.KEEP)
 
     def resize(self, total: Vector) -> None:
         """Renews the maxima that depend on the resources of the cluster; the parent is renewed before."""
@@ -131,6 +140,11 @@ class Queue:
         self.requests[request] = self.requests.get(request, 0) + change
         if not self.requests[request]:
             del self.requests[request]
+
+    @property
+    def size(self) -> int:
+        """The number of allocations of this leaf."""
+        return sum(self.requests.values())
 
     def least_priority(self) -> int:
         """The lowest priority of the allocations of this leaf. Raises ValueError if there are none."""

@@ -1,0 +1,42 @@
+"""The allocations that applications may lose to others: their disruption budgets, and the minima of gangs."""
+
+from __future__ import annotations
+
+from offers.policy.hierarchy.configuration.partition import GangPreemption
+from offers.policy.hierarchy.state.model import Allocation
+from offers.policy.hierarchy.tree import Tree
+from offers.policy.obstacles import Obstacle
+
+UNBOUNDED = 1 << 62
+
+
+class Losses:
+    """The allocations that one search has chosen, beside those that are leaving already. A gang that would fall below
+    its minimum loses nothing, or all that it has in one step, as `preemption.gangs` of its queue says. A whole gang
+    spends one of the disruption budget: it does not work with less."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._allowances: dict[str, int] = {}
+
+    def allowance(self, application: str) -> int:
+        """The number of allocations that the disruption budget of an application admits before those of this search."""
+        found = self._allowances.get(application)
+        if found is None:
+            allowance = self._tree.allowance
+            found = self._allowances[application] = UNBOUNDED if allowance is None else allowance(application)
+        return found
+
+    def unit(self, allocation: Allocation, lost: int) -> tuple[Allocation, ...] | Obstacle:
+        """The allocations that end together with one: itself, or all of its gang that are not leaving; or the obstacle.
+        `lost`: number of allocations of the application that the search has chosen."""
+        application = self._tree.applications[allocation.ask.application]
+        allowance, spare = self.allowance(application.name), application.spare
+        if spare is not None and spare <= lost:
+            if self._tree.queues[application.queue].gang_preemption is not GangPreemption.WHOLE:
+                return Obstacle.GANG
+            if allowance < 1:
+                return Obstacle.BUDGET
+            leaving = self._tree.leaving
+            return tuple(one for one in application.allocations.values() if one.ask.id not in leaving)
+        return Obstacle.BUDGET if allowance <= lost else (allocation,)
