@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from offers.policy.obstacles import OF_AGENTS, OF_APPLICATIONS, WHOLE, Attempt, Met, Obstacle
 from store.mentions import mention
+from store.records import TaskGroup
+from transactions.rules.disruptions import Disruptions, Refusal
 from transactions.text import are, counted, have
 
 CHANGES: Mapping[Obstacle, str] = {
@@ -29,6 +31,19 @@ CHANGES: Mapping[Obstacle, str] = {
     Obstacle.RESERVED: "the reservation has to end, or it has to have a higher priority",
 }
 """The change that would end the wait, by code."""
+OF_REFUSALS: Mapping[Refusal, Obstacle] = {
+    "NoApplication": Obstacle.LEAVING,
+    "BoundToAgent": Obstacle.CRITICAL,
+    "Ending": Obstacle.LEAVING,
+    "Unreachable": Obstacle.LEAVING,
+    "Replaced": Obstacle.OPERATION,
+    "Operation": Obstacle.OPERATION,
+    "Critical": Obstacle.CRITICAL,
+    "GangMinimum": Obstacle.GANG,
+    "NoBudget": Obstacle.BUDGET,
+    "Budget": Obstacle.BUDGET,
+}
+"""The obstacle by the answer of `transactions.rules.disruptions`."""
 WORDS: Mapping[Obstacle, str] = {
     Obstacle.NOT_ALLOWED: "nothing may be ended for it",
     Obstacle.NOT_OLD_ENOUGH: "others are not ended for it{until}: it has not waited long enough",
@@ -69,6 +84,13 @@ def attempted(found: Attempt) -> str:
     parts = [obstacle(one) for one in found.met[:SHOWN]]
     total = sum(one.number for one in kept)
     return f"{counted(total, 'taskgroup')} {'stays' if total == 1 else 'stay'}: {', '.join(parts)}"
+
+
+def protecting(rules: Disruptions, group: TaskGroup) -> Obstacle:
+    """Returns the obstacle that keeps a taskgroup from being ended for others. A taskgroup that could be ended by
+    itself is kept by the budget, of which others have been given the rest."""
+    refusal = rules.judge(group, "evict").refusal
+    return OF_REFUSALS[refusal] if refusal is not None else Obstacle.BUDGET
 
 
 def change(code: Obstacle) -> str:

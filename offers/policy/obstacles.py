@@ -46,7 +46,7 @@ class Obstacle(StrEnum):
     OPERATION = "OpenOperation"
     """An operation works on the unit. `whose`: applications."""
     PLUGIN = "Plugin"
-    """Another plug-in of the policy refuses the unit. `whose`: plug-ins."""
+    """Another plug-in of the policy refuses the unit."""
     LEAVING = "Leaving"
     """The unit is being ended for another ask."""
 

@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
+from bcs_scheduler.api.reading.foreign import diagnosis_for
 from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.security.caller import Caller
 from offers.policy.obstacles import Attempt, Met, Obstacle, label
 from offers.policy.session.configuration.document import policy_of
-from store.mentions import plain
-from store.records import Namespace, PriorityClass
-from store.records.definition import Amounts
-from tests.unit.lab import Lab
+from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.plugins.interface import Argument, Functions
+from store.mentions import plain, revealed
+from store.records import Limits, Namespace, PriorityClass
+from store.records.definition import Amounts, Constraint, Container
+from tests.unit.lab import Lab, version
 from tests.unit.test_core_queues import ONE, WHOLE, create, enter, put
-from transactions import obstacles
+from transactions import explain, obstacles
 
 PLUGINS = ("priority", "gang", "conformance", "predicates", "proportion", "nodeorder")
+
+
+class Spares:
+    """A plug-in that lets nothing be evicted."""
+
+    name = "spares"
+    arguments: Mapping[str, Argument] = {}
+
+    def open(self, session: object, arguments: object) -> Functions:
+        return Functions(reclaimable=lambda _claim, _candidates: [])
 
 
 def sessions(*plugins: str, actions: str = "reclaim, allocate, backfill, preempt") -> CoreOptions:
     """Options with these plug-ins in one tier; none: `PLUGINS`."""
     named = [{"name": name} for name in plugins or PLUGINS]
-    policy = policy_of({"actions": actions, "tiers": [{"plugins": named}]})
+    policy = policy_of({"actions": actions, "tiers": [{"plugins": named}]}, Registry([Spares()]))
     return CoreOptions(strict=True, policy=policy, session_period=1.0, validate=True)
 
 
@@ -85,12 +101,16 @@ def gang(lab: Lab) -> None:
 
 
 def budget(lab: Lab) -> None:
+    """The second of two evictions: the first has used up the budget, and its victim finds no place."""
     create(lab, "reports", 4, max_unavailable=1)
     fill(lab)
-    group = next(iter(lab.core.state.groups_of("reports/web").values()))
-    lab.report(group, "FAILED")
-    lab.wait(1.0)
-    create(lab, "shop", 1)
+    create(lab, "shop", 2)
+    lab.wait(2.0)
+    for group in [one for one in lab.core.state.taskgroups.values() if one.killing_since and not one.ended]:
+        lab.report(group, "KILLED")
+        lab.offer(group.agent_id, cpus=WHOLE)
+    lab.wait(2.0)
+    run(lab)
 
 
 def critical(lab: Lab) -> None:
@@ -118,10 +138,24 @@ def fence(lab: Lab) -> None:
     create(lab, "shop", 1)
 
 
+def two(lab: Lab, **fields: Any) -> requests.CreateApplication:
+    """A gang of two taskgroups in the queue that fills the cluster."""
+    wanted = msgspec.structs.replace(version(2, min_available=2, **fields), namespace="reports", application="gang")
+    return requests.CreateApplication(version=wanted)
+
+
 def priority(lab: Lab) -> None:
-    create(lab, "shop", 4, max_unavailable=4, priority=5)
+    create(lab, "reports", 4, max_unavailable=4, priority=5)
     fill(lab)
-    create(lab, "shop", 1, application="second", priority=5)
+    assert lab.ask(two(lab, priority=5)).error == ""
+
+
+def apart(lab: Lab) -> None:
+    """Everything may leave, and the gang needs more than an agent has."""
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    container = Container(command="serve", requests=Amounts(cpus=2 * ONE, mem=32_000, disk=0))
+    assert lab.ask(two(lab, priority=5, containers=(container,))).error == ""
 
 
 def never(lab: Lab) -> None:
@@ -130,25 +164,158 @@ def never(lab: Lab) -> None:
     create(lab, "shop", 1, preemption_policy="Never")
 
 
-SESSIONS = {
-    Obstacle.GANG: (gang, Met(Obstacle.GANG, 4, ("reports/web",))),
-    Obstacle.CRITICAL: (critical, Met(Obstacle.CRITICAL, 4)),
-    Obstacle.GUARANTEE: (guarantee, Met(Obstacle.GUARANTEE, 4, ("batch",))),
-    Obstacle.OUTSIDE: (fence, Met(Obstacle.OUTSIDE, 4, ("batch",))),
-    Obstacle.NOT_ALLOWED: (never, Met(Obstacle.NOT_ALLOWED)),
+def without_reclaim(lab: Lab) -> None:
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    create(lab, "shop", 1)
+
+
+def own_share(lab: Lab) -> None:
+    """The queue deserves half a taskgroup more than it has."""
+    put(lab, "batch", create=False, weight=7)
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    create(lab, "shop", 1)
+
+
+def elsewhere(lab: Lab) -> None:
+    """All other work runs on agents that the constraints of the taskgroup exclude."""
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    only = Constraint(name="hostname", operator="CLUSTER", items=("agent-9",))
+    create(lab, "shop", 1, constraints=((only,),))
+
+
+def smaller_share(lab: Lab) -> None:
+    for number in range(4):
+        create(lab, "reports", 1, max_unavailable=1, application=f"small-{number}")
+    fill(lab)
+    assert lab.ask(two(lab)).error == ""
+
+
+class Situation(NamedTuple):
+    """`make` brings it about; `met`: the first obstacle of the application with the key `key`."""
+
+    make: Callable[[Lab], None]
+    met: Met
+    key: str = "shop/web"
+    options: CoreOptions | None = None
+
+
+ONLY_ALLOCATE = sessions(actions="allocate, backfill")
+SMALL = Met(Obstacle.SHARE, 4, ("reports/small-0", "reports/small-1", "reports/small-2"), 1)
+SPARING = sessions("predicates", "proportion", "spares")
+SMALLER = sessions("drf", "predicates", "proportion", actions="allocate, preempt")
+SESSIONS: dict[str, Situation] = {
+    "gang": Situation(gang, Met(Obstacle.GANG, 4, ("reports/web",))),
+    "budget": Situation(budget, Met(Obstacle.BUDGET, 3, ("reports/web",))),
+    "critical": Situation(critical, Met(Obstacle.CRITICAL, 4)),
+    "guarantee": Situation(guarantee, Met(Obstacle.GUARANTEE, 4, ("batch",))),
+    "fence": Situation(fence, Met(Obstacle.OUTSIDE, 4, ("batch",))),
+    "priority": Situation(priority, Met(Obstacle.PRIORITY, 4), "reports/gang"),
+    "never": Situation(never, Met(Obstacle.NOT_ALLOWED)),
+    "no reclaim": Situation(without_reclaim, Met(Obstacle.NOT_ALLOWED), options=ONLY_ALLOCATE),
+    "no candidate": Situation(elsewhere, Met(Obstacle.NO_CANDIDATE)),
+    "not together": Situation(apart, Met(Obstacle.APART, 4), "reports/gang"),
+    "smaller share": Situation(
+        smaller_share,
+        SMALL,
+        "reports/gang",
+        SMALLER,
+    ),
+    "plug-in": Situation(gang, Met(Obstacle.PLUGIN, 4), options=SPARING),
+    "own share": Situation(own_share, Met(Obstacle.OWN_GUARANTEE, 0, ("online",))),
 }
 
 
-@pytest.mark.parametrize("code", SESSIONS)
-def test_a_session_names_the_cause(code: Obstacle) -> None:
+@pytest.mark.parametrize("name", SESSIONS)
+def test_a_session_names_the_cause(name: str) -> None:
+    case = SESSIONS[name]
+    lab = shared(case.options)
+    case.make(lab)
+    lab.wait(3.0)
+    found = attempt_of(lab, case.key)
+    assert found is not None and found.met[0] == case.met, found
+    assert not found.evicted and lab.now - 3.0 <= found.at <= lab.now
+    reason, text = shown(lab, case.key)
+    assert plain(obstacles.attempted(found)) in reason
+    assert obstacles.CHANGES[case.met.code] in text and "last attempt to end other work for it" in text
+    queue = "batch" if case.key.startswith("reports") else "online"
+    assert label(case.met.code) in waiting(lab, queue)
+
+
+def test_callers_get_counts_of_applications_that_they_may_not_see() -> None:
     lab = shared()
-    situation, expected = SESSIONS[code]
-    situation(lab)
+    gang(lab)
+    lab.wait(3.0)
+    (identity,) = lab.core.state.active_of("shop/web")
+    seen = {}
+    for namespaces in (("shop",), ("shop", "reports")):
+        found = diagnosis_for(Caller("dev", "token", "operator", frozenset(namespaces)), lab.core.diagnosis(identity))
+        assert found is not None and found.attempt is not None
+        seen[namespaces] = (found.attempt.met[0], explain.reasons(found))
+    hidden, message = seen["shop",]
+    assert (hidden.whose, hidden.others, hidden.number) == ((), 1, 4) and "reports" not in message
+    named, message = seen["shop", "reports"]
+    assert named.whose == ("reports/web",)
+    assert (
+        revealed(message.encode(), lambda _: True)
+        .decode()
+        .startswith("4 taskgroups stay: 4 within the minimum of a gang (reports/web); ")
+    )
+    stored = revealed(message.encode(), lambda namespace: namespace == "shop").decode()
+    assert "(an application of another namespace)" in stored, "a stored text names no application of others"
+
+
+def test_a_capability_is_named_and_a_taskgroup_that_is_larger_than_it() -> None:
+    """P03: nothing is to be ended for a taskgroup that its queue can never hold, and that is what the user reads."""
+    lab = shared(agents=1)
+    put(lab, "batch", create=False, capability=Limits(cpus=3 * ONE))
+    create(lab, "reports", 2, max_unavailable=2)
+    fill(lab, 1, 4 * ONE + 50)
+    container = Container(command="serve", requests=Amounts(cpus=4 * ONE, mem=32_000, disk=0))
+    wanted = msgspec.structs.replace(
+        version(1, containers=(container,), priority=10), namespace="reports", application="mid"
+    )
+    assert lab.ask(requests.CreateApplication(version=wanted)).error == ""
+    lab.wait(3.0)
+    assert attempt_of(lab, "reports/mid") is None and waiting(lab, "batch") == {"queue_limit": 1}
+    reason, text = shown(lab, "reports/mid")
+    assert "one taskgroup is larger than the maximum of queue batch" in reason and "CPUs" not in reason
+    assert "one taskgroup is larger than the maximum of queue batch" in text
+
+
+def test_a_full_cluster_is_no_limit_of_a_queue() -> None:
+    """The work of the queue fills the cluster, and its capability is not reached."""
+    lab = shared()
+    put(lab, "batch", create=False, capability=Limits(cpus=100 * ONE))
+    create(lab, "reports", 6)
+    fill(lab)
+    lab.wait(2.0)
+    assert waiting(lab, "batch") == {"no_room": 2}
+    assert "lack CPUs" in shown(lab, "reports/web")[0]
+
+
+def test_room_that_is_guaranteed_to_others_is_no_limit_of_a_queue() -> None:
+    lab = shared()
+    put(lab, "online", create=False, guarantee=Amounts(cpus=4 * WHOLE - 2 * ONE))
+    create(lab, "reports", 4)
+    fill(lab)
+    lab.wait(2.0)
+    assert waiting(lab, "batch") == {"guarantee_of_others": 2}
+    assert "queue batch has no room beside the guarantees of other queues" in shown(lab, "reports/web")[0]
+
+
+def test_evictions_that_were_decided_are_told_until_the_room_is_there() -> None:
+    """P04: the ordinary application beside a gang gives the room."""
+    lab = shared()
+    create(lab, "reports", 2, max_unavailable=2)
+    wanted = msgspec.structs.replace(version(2, min_available=2), namespace="reports", application="gang")
+    assert lab.ask(requests.CreateApplication(version=wanted)).error == ""
+    fill(lab)
+    create(lab, "shop", 1)
     lab.wait(3.0)
     found = attempt_of(lab, "shop/web")
-    assert found is not None and found.met[0] == expected, found
-    assert not found.evicted and lab.now - 3.0 <= found.at <= lab.now
-    reason, text = shown(lab, "shop/web")
-    assert plain(obstacles.attempted(found)) in reason
-    assert obstacles.CHANGES[code] in text and "last attempt to end other work for it" in text
-    assert waiting(lab, "online") == {label(code): 1}
+    assert found is not None and (found.evicted, found.met) == (1, ())
+    assert f"1 taskgroup is ended for it on {found.agent}" in shown(lab, "shop/web")[0]
+    assert waiting(lab, "online") == {"room_promised": 1}

@@ -53,7 +53,7 @@ def delete(lab: Lab, name: str) -> effects.Reply:
 
 
 def create(lab: Lab, namespace: str, instances: int, **fields: Any) -> None:
-    wanted = msgspec.structs.replace(version(instances, **fields), namespace=namespace)
+    wanted = msgspec.structs.replace(version(instances), namespace=namespace, **fields)
     assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
 
 

@@ -84,12 +84,17 @@ class _Search:
             return in_vain(now, Obstacle.NOT_ALLOWED) if may_help else None
         if not job.job.preempts:
             return in_vain(now, Obstacle.NOT_ALLOWED)
-        if reclaims and not rules.allocatable(job.queue, need):
-            if not preempts:
-                return in_vain(now, Obstacle.OWN_GUARANTEE, [job.queue.name])
-            reclaims = False
+        beyond = reclaims and not rules.allocatable(job.queue, need)
         position = next(position for position in job.job.pending if position not in job.placed)
-        return self._counted(Claim(job, position, need), reclaims=reclaims, preempts=preempts).attempt(now)
+        tally = self._counted(Claim(job, position, need), reclaims=reclaims and not beyond, preempts=preempts)
+        if beyond and not tally:
+            tally.count(Obstacle.OWN_GUARANTEE, 1, job.queue.name)
+        if not tally:  # no work of others runs where the task could; it matters if there is some elsewhere
+            others = any(other.running for other in session.queues.values() if other is not job.queue)
+            if not (reclaims and others):
+                return None
+            tally.count(Obstacle.NO_CANDIDATE)
+        return tally.attempt(now)
 
     def _is_another_above(self, queue: QueueState, need: Need) -> bool:
         """True if another queue has more than its deserved share of an amount that is needed."""
@@ -122,8 +127,6 @@ class _Search:
                 free.pop((victim.job.number, victim.position), None)
         if free:
             tally.count(Obstacle.APART, len(set(free.values())))
-        if not tally:
-            tally.count(Obstacle.NO_CANDIDATE, 1, "" if reclaims else queue.name)
         return tally
 
     def _running(self, need: Need) -> Iterator[Victim]:

@@ -40,18 +40,21 @@ class AgentTests:
         demands: Mapping[Kind, Demand[Any]],
         allowance: Callable[[str], int],
         calls: Calls = UNWATCHED,
+        kept: Callable[[str], Obstacle] = lambda _: Obstacle.BUDGET,
     ) -> None:
         """`demands`: a demand for each value of `Template.tests`. `allowance`: number of taskgroups of an application
-        that may be evicted now, by its key. `calls` follows uses of the matcher and of records."""
+        that may be evicted now, by its key. `calls` follows uses of the matcher and of records. `kept`: the
+        obstacle for a taskgroup, given by id, that may not be evicted."""
         self._calls = calls
         self._allowance = cache(allowance)
+        self._kept = kept
         self._explainer = explainer
         self._rows = rows
         self._demands = demands
 
     def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
         """See `Plugin.open`."""
-        return Functions(feasibility=self._feasibility, evictable=self._evictable, keeps=lambda _: Obstacle.BUDGET)
+        return Functions(feasibility=self._feasibility, evictable=self._evictable, keeps=self._keeps)
 
     def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
         """The candidates within the budgets of their applications, less the victims of this session."""
@@ -63,6 +66,12 @@ class AgentTests:
             if taken[job.number] + len(job.evicted) < self._allowance(job.name):
                 taken[job.number] += 1
                 found.append(victim)
+        self._calls.leave_own()
+        return found
+
+    def _keeps(self, victim: Victim) -> Obstacle:
+        self._calls.enter_own()
+        found = self._kept(victim.task.name)
         self._calls.leave_own()
         return found
 

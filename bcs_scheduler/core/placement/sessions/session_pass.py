@@ -29,7 +29,7 @@ from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.holds import Hold
-from offers.policy.obstacles import Attempt
+from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, Decisions, Eviction, PluginFault
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
@@ -41,6 +41,7 @@ from store.mentions import mention, private
 from transactions.base import Failure, Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
+from transactions.obstacles import protecting
 from transactions.rules import disruptions
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted, duration
@@ -330,7 +331,7 @@ class SessionPass(PlacementPass):
         chosen, options = self._set_aside.rest(self._policy, turn.now), turn.options
 
         def work(calls: Calls) -> Decisions:
-            tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls)
+            tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls, self._kept)
             tier = (PluginChoice(tests, {}, trusted=True),)
             policy = chosen._replace(tiers=(*chosen.tiers, tier))
             return decide(found.snapshot, policy, options.session_clock, calls)
@@ -395,6 +396,11 @@ class SessionPass(PlacementPass):
 
     def _allowance(self, application: str) -> int:
         return disruptions.allowance(self._turn.context, application)
+
+    def _kept(self, taskgroup: str) -> Obstacle:
+        """The obstacle for a taskgroup that may not be evicted."""
+        group = self._turn.state.taskgroups.get(taskgroup)
+        return Obstacle.LEAVING if group is None else protecting(disruptions.at(self._turn.context), group)
 
     def _evict(self, decided: Iterable[Eviction]) -> None:
         """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""
