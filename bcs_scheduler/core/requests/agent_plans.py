@@ -66,6 +66,25 @@ def plan(turn: TurnContext, command: PlanAgents) -> Data:
     views), `evict` the taskgroups that the policy would end to make room."""
     turn.cut()
     data: Data = {"agents": {}, "evict": [], "dryRun": True}
+    rest = _plan(turn, command, data)
+    if rest is not None:
+        turn.later(rest)
+    return data
+
+
+def accepts_drain(turn: TurnContext, agents: Sequence[str]) -> Generator[None, None, bool]:
+    """True if `plan` of a drain of these agents, given by key, moves all their taskgroups. The plan is made in steps,
+    and nothing changes."""
+    turn.cut()
+    data: Data = {"agents": {}, "evict": [], "dryRun": True}
+    rest = _plan(turn, PlanAgents(agents=tuple(agents), drain=True), data)
+    if rest is not None:
+        yield from rest
+    return not any(plan_of["stay"] or plan_of["unplanned"] for plan_of in data["agents"].values())
+
+
+def _plan(turn: TurnContext, command: PlanAgents, data: Data) -> Iterator[None] | None:
+    """Writes the plan into `data`; the steps that still have to be made for it, or None."""
     groups = _groups(turn, command, data)
     away = {identity: key for key in command.agents for identity in turn.agents_named(key)}
     waiting = _waiting(turn)
@@ -74,11 +93,10 @@ def plan(turn: TurnContext, command: PlanAgents) -> Data:
             asked = _question(turn, away, waiting, groups)
         finally:
             turn.uow.rollback()
-        if len(asked.waiting) + len(asked.moved) <= AT_ONCE:
-            _match_at_once(turn, asked, data)
-        else:
-            turn.later(_match(turn, asked, data))
-        return data
+        if len(asked.waiting) + len(asked.moved) > AT_ONCE:
+            return _match(turn, asked, data)
+        _match_at_once(turn, asked, data)
+        return None
     before = _decided(turn, waiting, frozenset()) if away else _Outcome(MatchResult([], []))
     try:
         # The policy looks at the records, so the taskgroups are gone from them while it decides.
@@ -86,7 +104,7 @@ def plan(turn: TurnContext, command: PlanAgents) -> Data:
         _write(data, asked, before, _decided(turn, [*asked.waiting, *asked.moved], frozenset(away)))
     finally:
         turn.uow.rollback()
-    return data
+    return None
 
 
 def _groups(turn: TurnContext, command: PlanAgents, data: Data) -> list[tuple[str, TaskGroup]]:

@@ -105,9 +105,10 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`open`: taskgroups without a place; `examined`: of these, the taskgroups of `transaction`, for which the changes
-    suffice. `heldBack`: agents have room, and the policy or a gang holds the taskgroups back. `complete`: false if the
-    search had no time for all sets. `agents`: agents with offers. `when` is null if no taskgroup waits.
-    `partition`: the policy that decides; null if all roles have one policy."""
+    suffice. `heldBack`: agents have room, and the policy or a gang holds the taskgroups back. `limited`: a limit of the
+    queue does, with any number of agents. `complete`: false if the search had no time for all sets. `agents`: agents
+    with offers. `when` is null if no taskgroup waits. `partition`: the policy that decides; null if all roles have one
+    policy."""
 
     open: int
     examined: int
@@ -115,6 +116,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     agents: int
     held_back: bool
     complete: bool
+    limited: bool = False
     solutions: list[Solution]
     when: When | None = None
     partition: PartitionView | None = None
@@ -141,6 +143,8 @@ def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
     if not found.open:
         return ["no taskgroup waits for a place"]
     part = found.partition
+    if found.limited and not solutions:
+        return ["a limit of the queue holds the taskgroups back, and a greater one alone does not suffice; see above"]
     if found.held_back and not solutions and part is not None:
         words = f"the policy {part.policy} of the roles {', '.join(part.roles)}"
         return [f"agents have room for the taskgroups; {words} holds them back, see above"]

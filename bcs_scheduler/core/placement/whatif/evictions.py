@@ -21,8 +21,6 @@ from store.records import TaskGroup, Version
 from transactions.base import Slot, Step
 from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
-from transactions.rules.application_types import bound_to_agents
-from transactions.rules.disruptions import bound_of
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 PREEMPT, DRAIN = "preemptTaskgroups", "drainAgent"
@@ -174,6 +172,7 @@ def _chosen(
             if group.application_key in priority
             and budgets[group.application_key] > 0
             and _is_running(group, demand.role)
+            and disruptions.at(turn.context).judge(group, "evict").refusal is None
         ]
         if members:
             found[agent_id] = members
@@ -300,11 +299,8 @@ def _is_large(total: tuple[int, int] | None, need: Amounts) -> bool:
 
 
 def _moves(turn: TurnContext, group: TaskGroup) -> bool:
-    """False for taskgroups that a drain leaves, or that may never be unavailable."""
-    application = turn.state.applications.get(group.application_key)
-    if application is None or bound_to_agents(application) or group.killing_since or group.unreachable_since:
-        return False
-    return bound_of(turn.state, application) > 0
+    """False for taskgroups that a drain leaves, or would wait for."""
+    return disruptions.at(turn.context).judge(group, "drain").refusal is None
 
 
 def _drained(turn: TurnContext, agent: Agent, groups: tuple[TaskGroup, ...]) -> Drained | None:

@@ -89,6 +89,17 @@ def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suf
     return found
 
 
+def exceeded(turn: TurnContext, demand: Demand[Slot]) -> bool:
+    """True if all slots of the demand together exceed a limit of the queue, or of one above it and below root."""
+    wanted = {name: len(demand.slots) * int(getattr(demand.request, name)) for name in THOUSANDTHS.names}
+    return any(
+        limit.used.get(name, 0) + wanted[name] > most
+        for limit in limits_of(turn, demand)
+        for name, most in limit.most.items()
+        if wanted[name]
+    )
+
+
 def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
     """The limits that hold for the application of a demand; empty without a policy with queues."""
     queues = _queues(turn, demand)

@@ -19,6 +19,7 @@ from bcs_scheduler.core.placement.whatif.evictions import DRAIN, PREEMPT, Draine
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
 from bcs_scheduler.core.placement.whatif.trials import Places, try_on
+from bcs_scheduler.core.requests import agent_plans
 from offers.dimensions import THOUSANDTHS
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Placement
@@ -51,6 +52,7 @@ def what_if(turn: TurnContext, command: plans.AskWhatIf) -> Data:
         "transaction": demand.id if demand is not None else "",
         "agents": turn.pool.agents,
         "heldBack": False,
+        "limited": False,
         "complete": True,
         "solutions": [],
         "when": None,
@@ -69,7 +71,8 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool)
     pool = yield from turn.placer.copied()
     tried, levers = prepare(pool, demand, _overhead(turn), turn.pool)
     yield
-    if (yield from try_on(turn, pool, tried)) is not None:
+    data["limited"] = _is_limited(turn, demand)
+    if data["limited"] or (yield from try_on(turn, pool, tried)) is not None:
         data["heldBack"] = True
         data["when"] = estimate.until_below_limit(turn, demand)
         if not changes:
@@ -83,7 +86,42 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool)
     levers += yield from evictions.levers_of(turn, pool, tried)
     found, complete = yield from search(levers, partial(_attempt, turn, pool, tried, levers), budget)
     data["complete"] = complete
-    data["solutions"] = [_shown(turn, demand, levers, one) for one in found[:SOLUTIONS]]
+    solutions = data["solutions"] = []
+    for one in found[:SOLUTIONS]:
+        if (yield from _is_admitted(turn, demand, levers, one.strengths)):
+            solutions.append(_shown(turn, demand, levers, one))  # noqa: PERF401  # the condition is made in steps
+
+
+def _is_limited(turn: TurnContext, demand: Demand[Slot]) -> bool:
+    """True if a limit of the queue keeps slots of the demand back, with any number of agents."""
+    if turn.placer.policy_of(demand.role) is None or demand.per_agent or demand.promised:
+        return False
+    if limits.exceeded(turn, demand):
+        return True
+    turn.cut()
+    short = turn.placer.foresee([demand]).result.diagnoses
+    return any(one.held_back is not None and one.held_back.at_limit for one in short)
+
+
+def _is_admitted(
+    turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], strengths: Strengths
+) -> Generator[None, None, bool]:
+    """False for changes that the matcher finds sufficient and that a dry run would refuse: the dry run of the drain, or
+    that of the policy where only the demand changes."""
+    chosen = {number: strength for number, strength in strengths.items() if strength}
+    drained = [levers[number].facts.name for number in chosen if levers[number].kind == DRAIN]
+    if drained and not (yield from agent_plans.accepts_drain(turn, drained)):
+        return False
+    if turn.placer.policy_of(demand.role) is None or demand.per_agent or demand.promised:
+        return True
+    of_demand = {number: strength for number, strength in chosen.items() if levers[number].kind in (REDUCE, DROP)}
+    changed = applied(demand, levers, of_demand)
+    if of_demand.keys() != chosen.keys():
+        return not limits.exceeded(turn, changed)
+    turn.cut()
+    foreseen = turn.placer.foresee([changed])
+    yield
+    return len(foreseen.result.placements) == len(demand.slots)
 
 
 def _attempt(
