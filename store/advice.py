@@ -52,6 +52,7 @@ AdviceCode = Literal[
     "delete_by_force",
     "give_up_unreachable",
     "give_up_by_reschedule",
+    "launch_again",
 ]
 
 
@@ -126,6 +127,7 @@ ADVICE: Mapping[AdviceCode, Advice] = {
     ),
     "delete_by_force": Advice("delete with enforce=1", (DELETE,)),
     "give_up_unreachable": Advice("deleting it with --force (enforce=1) does not wait for them", (DELETE,)),
+    "launch_again": Advice("`bcs scale deployment/{name} {instances}` or an update launches again"),
     "give_up_by_reschedule": Advice("a reschedule gives one up", ("bcs reschedule {taskgroup}",)),
 }
 """All advice, by code."""

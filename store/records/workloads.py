@@ -109,6 +109,8 @@ class Deployment(Record, frozen=True, kw_only=True, rename=_STORED):
     canary_done: bool = False
     next_revision: int = 0
     """While an update is undone: the revision of the update that begins afterwards; 0 = none."""
+    launch_failed: bool = False
+    """A launch failed for good (a gang of style Hard found no room). Nothing is launched until a user asks for it."""
     command: str = ""
     """UpdateResource: id of the command that sends the limits to the executors."""
     raw: str = ""

@@ -33,6 +33,7 @@ from tests.unit.test_core_drains import deployed as deployed_on_agents
 from tests.unit.test_core_drains import loaded as drained_later
 from tests.unit.test_core_loss_guard import LARGE, Losing
 from tests.unit.test_core_queue import launching
+from tests.unit.test_core_reservations import failed_deployment
 from tests.unit.test_core_rollout_superseding import suspended
 from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from transactions.base import Options, Periods
@@ -384,6 +385,13 @@ def _(world: World) -> Given:
     world.show(lab.core)
     world.bcs("rollout", "status", "web")
     return Given(more={"taskgroup": lost.id})
+
+
+@situation("launch_again")
+def _(world: World) -> Given:
+    world.show(failed_deployment().core)
+    assert world.bcs("rollout", "status", "web") != 0
+    return Given({"name": "web", "instances": "2"})
 
 
 # --- others -------------------------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ from store.records.definition import Constraint
 from store.state.validation import validate
 from tests.counting import Calls
 from tests.unit.lab import KEY, Lab, version
+from tests.unit.rollinglab import named, wish
 from transactions import explain
+from transactions.rules.deployment_status import summarize
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""
@@ -198,6 +200,46 @@ def test_a_reservation_that_does_not_find_its_room_ends_by_its_style(style: str,
     if not launched:
         assert "ResourceReservationTimeout" in lab.transaction("LAUNCH").message
         assert (lab.application.status, lab.application.instances) == ("Stopped", 0)
+
+
+def failed_deployment() -> GangLab:
+    """A deployment whose gang of style Hard has not found its room."""
+    lab = GangLab()
+    text = "placeholderTimeoutInSeconds=60 gangSchedulingStyle=Hard"
+    definition = named(2, "web", min_available=2, annotations={PARAMETERS: text})
+    assert not lab.ask(requests.CreateDeployment(deployment=wish(2), version=definition)).error
+    lab.wait(0.1)
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    lab.wait(61.0)
+    lab.stop_ending()
+    lab.wait(1.0)
+    assert lab.transaction("LAUNCH").status == "FAIL"
+    return lab
+
+
+def test_hard_means_the_same_for_a_deployment_as_for_an_application() -> None:
+    """It launches nothing again by itself, and says so; a scale to the same number, or the same document, does."""
+    lab = failed_deployment()
+    lab.wait(3600.0)
+    check_launch(lab, ("a", "b"), 0)
+    assert [one.type for one in lab.core.state.transactions_of(KEY).values()] == ["LAUNCH"]
+    deployment = lab.core.state.deployments[KEY]
+    condition = summarize(lab.core.state, deployment, lab.now).conditions[0]
+    assert (deployment.status, condition.status, condition.reason) == ("Running", "False", "LaunchFailed")
+    assert "ResourceReservationTimeout" in condition.message and "tried again" not in condition.message
+    assert not lab.ask(requests.ScaleDeployment(namespace="default", name="web", instances=2)).error
+    for agent in ("c", "d"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == 2 and not lab.core.state.deployments[KEY].launch_failed
+    lab = failed_deployment()
+    definition = lab.core.state.revisions[deployment.revision_key].version
+    assert not lab.ask(requests.UpdateDeployment(deployment=wish(2), version=definition)).error
+    for agent in ("c", "d"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == 2
 
 
 @pytest.mark.parametrize(("style", "launched"), [("Soft", 2), ("Hard", 0)])

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+from store.advice import advise
 from store.ids import object_key
 from store.records import Deployment, TaskGroup
 from store.state.reader import StateReader
@@ -123,7 +124,10 @@ def _halted(state: StateReader, deployment: Deployment) -> Condition | None:
     missing = deployment.instances - len(state.indexes_of(key))
     if missing > 0 and all(transaction.taskgroup for transaction in active):
         words = deployment.message or f"{missing} of {counted(deployment.instances, 'taskgroup')} missing"
-        return Condition("Progressing", "False", "LaunchFailed", f"{words}; it is tried again")
+        way_on = "it is tried again"
+        if deployment.launch_failed:
+            way_on = advise("launch_again", name=deployment.name, instances=str(deployment.instances))
+        return Condition("Progressing", "False", "LaunchFailed", f"{words}; {way_on}")
     restarted = {transaction.taskgroup for transaction in active}
     ended = [g for g in state.groups_of(key).values() if g.ended and g.id not in restarted]
     if not ended:

@@ -318,7 +318,11 @@ def _add(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Depl
         return None
     target = found.growing.held + count
     life = rolling.adding_timeout(deployment, turn.options.transactions.periods)
-    scale.grow(turn.context, found.growing.application, target, life)
+    if found.growing.adding is not None:
+        update_records.stop_adding(
+            turn, found.growing, "CANCEL", f"a step of deployment {deployment.key} launches them"
+        )
+    scale.grow(turn.context, turn.state.applications[found.growing.application.key], target, life)
     words = f"adding {counted(count, 'taskgroup')}, to {target} of {deployment.instances}"
     return _begin_phase(turn, deployment, "START", words, up_target=target)
 

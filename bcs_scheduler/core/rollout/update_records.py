@@ -77,6 +77,7 @@ def begin(turn: TurnContext, deployment: Deployment, revision: Revision) -> Depl
         successor=name,
         progress_at=turn.now,
         rollback_requested=False,
+        launch_failed=False,
         **_AT_REST,
     )
 
@@ -116,6 +117,7 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, revisi
         next_revision=0,
         progress_at=turn.now,
         rollback_requested=False,
+        launch_failed=False,
         **_AT_REST,
     )
 

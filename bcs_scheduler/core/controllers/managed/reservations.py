@@ -88,13 +88,17 @@ class Reservations:
         return self._launch(record.key) is not None
 
     def fail(self, record: ManagedApplication, cause: str) -> None:
-        """Ends the launch. The application keeps its definition, and is stopped."""
+        """Ends the launch. The application keeps its definition, and is stopped; its deployment launches nothing more
+        until a user asks for it."""
         turn, launch = self._turn, self._launch(record.key)
         if launch is None:
             return
         refusal = self._gangs.refusal(record) if cause == NoticeCode.APPLICATION_REJECTED else None
         turn.engine.end(turn.context, launch, "FAIL", why(record, cause, refusal))
         kind_of(turn.state, launch).cancelled(turn.context, launch)
+        deployment = turn.state.deployments.get(turn.state.applications[record.key].deployment_key)
+        if deployment is not None:
+            turn.uow.put(msgspec.structs.replace(deployment, launch_failed=True))
 
     def _launch(self, key: str) -> Transaction | None:
         state = self._turn.state

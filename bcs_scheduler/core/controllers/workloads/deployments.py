@@ -187,7 +187,7 @@ class Deployments:
         """Launches taskgroups again some time after their launch has failed, as long as they are wanted."""
         turn, key = self._turn, deployment.application_key
         missing = deployment.instances - len(turn.state.indexes_of(key))
-        if missing <= 0 or any(not t.taskgroup for t in turn.state.active_of(key).values()):
+        if missing <= 0 or deployment.launch_failed or any(not t.taskgroup for t in turn.state.active_of(key).values()):
             return
         known = turn.state.transactions_of(key).values()
         ended = (t.finished_at for t in known if kind_of(turn.state, t).sizes)

@@ -143,7 +143,7 @@ def _apply(
         turn.uow.put(revisions.revised(revision, documented))
         update_records.put(turn, documented)
         update_records.record_event(turn, documented, "DeploymentChanged", "running taskgroups stay as they are")
-    if definition.instances != present.instances:
+    if definition.instances != present.instances or present.launch_failed:
         return _resize(turn, documented, definition.instances)
     answer = deployment_checks.answer_of(turn, documented)
     return answer if documented != present else {**answer, "unchanged": True}
@@ -379,7 +379,7 @@ def _resize(turn: TurnContext, present: Deployment, instances: int) -> Data:
             turn.engine.end(turn.context, running, "CANCEL", f"deployment {present.key} is scaled to {instances}")
         application = turn.state.applications[application.key]
     transaction = scale.create(turn.context, application, instances)
-    changed = update_records.put(turn, present, instances=instances)
+    changed = update_records.put(turn, present, instances=instances, launch_failed=False)
     if transaction is None:
         return {**deployment_checks.answer_of(turn, changed), "unchanged": True}
     update_records.record_event(
