@@ -25,6 +25,7 @@ from offers.policy.applications.interface import (
     AddApplicationRequest,
     AddTaskRequest,
     BadRequest,
+    ExistingAllocation,
     ManagedApp,
     TaskGroupRef,
     TasksNotTerminated,
@@ -32,10 +33,10 @@ from offers.policy.applications.interface import (
     UnknownApplication,
 )
 from offers.policy.applications.interface import ManagedTask as TaskProtocol
-from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata, check_groups
+from offers.policy.applications.metadata import ApplicationMetadata, Outcome, TaskGroup, TaskMetadata, check_groups
 from offers.policy.applications.tables import TERMINATED, AppState, TaskState
-from store.ids import object_key, part_key
-from store.records import ManagedApplication, ManagedTask, MemberGroup, Version
+from store.ids import application_of, object_key, part_key
+from store.records import ANNOTATION_OF_TASK, ManagedApplication, ManagedTask, MemberGroup, Version
 from store.state.reader import StateReader
 
 REPLY_SECONDS = 30.0
@@ -63,6 +64,17 @@ class TaskView:
         """The application that runs the task; empty if its record is gone."""
         record = self._reader.managed_tasks.get(self._key)
         return record.unit if record is not None else ""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The end of the task; None while it is not terminated, and for a task whose record is gone."""
+        record = self._reader.managed_tasks.get(self._key)
+        if record is None or record.state not in TERMINATED:
+            return None
+        found = record.outcome
+        if found is None:
+            return Outcome(reason=record.cause)
+        return Outcome(found.status, found.reason, found.message, found.exit_code)
 
 
 class ApplicationView:
@@ -183,6 +195,43 @@ class CoreContext:
         owner = self.get_application(metadata.application)
         return owner.get_task(metadata.id) if owner is not None else None
 
+    def differences(self, unit: TaskGroupRef, allocation: ExistingAllocation | None) -> Iterable[str]:
+        """The differences between the answer of the manager about a unit and the records, which count. `allocation`
+        None: the manager says that the unit is none of its tasks."""
+        recorded = self._task_of(unit)
+        if allocation is None:
+            if recorded is not None and recorded.state not in TERMINATED and not unit.terminated:
+                yield f"the unit is task {recorded.key}, and the manager does not know it"
+            return
+        task = allocation.task
+        key = part_key(object_key(self.namespace, task.application), task.id)
+        if recorded is None:
+            known = self._reader.managed_tasks.get(key)
+            where = f"runs as {known.unit}" if known is not None else "does not exist"
+            yield f"the manager says task {key}, which {where}"
+            return
+        if key != recorded.key:
+            yield f"the manager says task {key}, the record says {recorded.key}"
+            return
+        if allocation.node != unit.node:
+            yield f"task {key}: the manager says node {allocation.node or 'none'}, the unit is on {unit.node or 'none'}"
+        if task.group != recorded.group:
+            yield f"task {key}: the manager says group {task.group or 'none'}, the record {recorded.group or 'none'}"
+        if task.request and dict(task.request) != recorded.request:
+            yield f"task {key}: the manager says {dict(task.request)}, the record {recorded.request}"
+
+    def _task_of(self, unit: TaskGroupRef) -> ManagedTask | None:
+        """The task of this manager that runs as a unit, by the records; None if it is none."""
+        application = self._reader.applications.get(application_of(unit.unit))
+        owner = application.annotations.get(ANNOTATION_OF_TASK, "") if application is not None else ""
+        record = self._record(owner) if owner else None
+        if record is None or application is None:
+            return None
+        tasks = (
+            self._reader.managed_tasks.get(key) for key in self._reader.indexes.managed_by("managedtask", record.key)
+        )
+        return next((task for task in tasks if task is not None and task.unit == application.name), None)
+
     def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
         """Does nothing: the core has continued all applications from their records."""
 
@@ -207,7 +256,12 @@ class CoreContext:
     def _described(self, metadata: ApplicationMetadata) -> ManagedApplication:
         _check_name("application", metadata.id)
         groups = tuple(
-            MemberGroup(name=group.name, min_member=group.min_member, request=dict(group.min_resource))
+            MemberGroup(
+                name=group.name,
+                min_member=group.min_member,
+                request=dict(group.min_resource),
+                terms=_terms(metadata.id, group, self.namespace),
+            )
             for group in metadata.task_groups
         )
         return ManagedApplication(
@@ -267,8 +321,35 @@ def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Vers
     title = f"task {metadata.id} of application {metadata.application}: definition"
     if not metadata.definition:
         raise BadRequest(f"{title}: missing")
+    version = _version(title, metadata.definition, namespace, unit)
+    return version, _request_of(version)
+
+
+def _terms(application: str, group: TaskGroup, namespace: str) -> Version | None:
+    """The terms of placement of the placeholders of a group; None if it has none. Raises BadRequest."""
+    if not group.terms:
+        return None
+    title = f"task group {group.name} of application {application}: terms"
+    made = _version(title, group.terms, namespace, application, {"containers": [{"command": "sleep"}]})
+    return Version(
+        namespace=namespace,
+        application=application,
+        executor=made.executor,
+        network_mode=made.network_mode,
+        network_type=made.network_type,
+        constraints=made.constraints,
+        tolerations=made.tolerations,
+        priority=made.priority,
+        priority_class=made.priority_class,
+        role=made.role,
+    )
+
+
+def _version(title: str, text: str, namespace: str, unit: str, template: Mapping[str, object] | None = None) -> Version:
+    """The definition that a document means. `template`: the default fields of its template; None: there are none.
+    Raises BadRequest."""
     try:
-        document = json.loads(metadata.definition)
+        document = json.loads(text)
     except ValueError as error:
         raise BadRequest(f"{title}: not JSON: {error}") from None
     except RecursionError:
@@ -279,6 +360,8 @@ def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Vers
         raise BadRequest(f"{title}: not an object")
     given = document.get("metadata")
     spec = document.get("spec")
+    if template is not None:
+        spec = _filled(spec, template)
     document = {
         "kind": "application",
         **document,
@@ -291,7 +374,17 @@ def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Vers
         version = to_version(read, 1)
     except ApiError as error:
         raise BadRequest(f"{title}: {error}") from None
-    return version, _request_of(version)
+    return version
+
+
+def _filled(spec: object, template: Mapping[str, object]) -> dict[str, object]:
+    """The spec with a template that has at least these fields. Parts that are no objects are left to the check."""
+    given = spec if isinstance(spec, dict) else {}
+    outer = given.get("template", {})
+    inner = outer.get("spec", {}) if isinstance(outer, dict) else {}
+    if not isinstance(outer, dict) or not isinstance(inner, dict):
+        return given
+    return {**given, "template": {**outer, "spec": {**template, **inner}}}
 
 
 def _request_of(version: Version) -> dict[str, int]:

@@ -19,6 +19,7 @@ from offers.policy.applications.interface import (
     AddTaskRequest,
     ApplicationManagementProtocol,
     AppManager,
+    ExistingAllocation,
     ManagedApp,
     ManagedTask,
     ManagementError,
@@ -27,12 +28,15 @@ from offers.policy.applications.interface import (
     TaskGroupRef,
 )
 from offers.policy.applications.lifecycle.recovery import Recovery, Step
-from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata
+from offers.policy.applications.metadata import ApplicationMetadata, BadTaskGroups, TaskMetadata
 
 log = structlog.get_logger(__name__)
 
 MANAGER_SECONDS = 60.0
 """The time that one call of a manager may take during a start."""
+
+MOST_DIFFERENCES = 20
+"""Differences between answers of managers and records that one start logs."""
 
 Result = TypeVar("Result")
 
@@ -50,6 +54,10 @@ class Context(ApplicationManagementProtocol, Protocol):
 
     def recover_task(self, metadata: TaskMetadata, unit: TaskGroupRef) -> ManagedTask | None:
         """Adds a task that exists; None if its application is unknown."""
+
+    def differences(self, unit: TaskGroupRef, allocation: ExistingAllocation | None) -> Iterable[str]:
+        """The differences between the answer of the manager about a unit and the records, in words. `allocation` None:
+        the manager says that the unit is none of its tasks."""
 
     def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
         """Recovery has found all tasks. `existing`: the placeholders that exist, by application."""
@@ -131,6 +139,8 @@ class ManagerService:
         self._contexts = {one.name: (contexts or {}).get(one.name, context) for one in managers}
         self._protocols = {name: RecoveringContext(one, recovery) for name, one in self._contexts.items()}
         self._begun: list[AppManager] = []
+        self.differing = 0
+        """The number of answers about units that differ from the records."""
 
     async def start(self) -> None:
         """Initializes and starts all managers. Raises StartFailed; those that had begun are stopped then."""
@@ -175,13 +185,12 @@ class ManagerService:
         recoverable = [(one, one) for one in self.managers if isinstance(one, Recoverable)]
         found: list[tuple[AppManager, ApplicationMetadata]] = []
         for manager, source in recoverable:
-            listed = await self._call(manager, "list_applications", source.list_applications())
-            found += [(manager, metadata) for metadata in listed.values()]
+            found += [(manager, one) for one in await self._call(manager, "list_applications", _listed(source))]
         for owner, metadata in sorted(found, key=lambda one: (one[1].created, one[1].id)):
             request = AddApplicationRequest(metadata, recovered=True)
             try:
                 self._contexts[owner.name].add_application(request)
-            except ManagementError as refused:
+            except (ManagementError, BadTaskGroups) as refused:
                 log.error("appmanager.refused", manager=owner.name, application=metadata.id, error=str(refused))
         self.recovery.begin(Step.NODES, self._now())
         occupying = [unit for unit in units if not self._recover_unit(unit, recoverable) and not unit.terminated]
@@ -189,21 +198,36 @@ class ManagerService:
         for context in {id(one): one for one in self._contexts.values()}.values():
             context.resume(existing)
         for kept in self.recovery.replay(()):
-            replay(kept)
+            try:
+                replay(kept)
+            except ManagementError as refused:
+                log.error("appmanager.replay_failed", error=str(refused))
         self.recovery.begin(Step.SCHEDULING, self._now())
         return tuple(unit for unit in occupying if unit.node)
 
     def _recover_unit(self, unit: TaskGroupRef, recoverable: Sequence[tuple[AppManager, Recoverable]]) -> bool:
         for manager, source in recoverable:
+            context = self._contexts[manager.name]
             try:
                 allocation = source.get_existing_allocation(unit)
+                if not isinstance(allocation, ExistingAllocation | None):
+                    raise TypeError(f"{type(allocation).__name__} in place of ExistingAllocation")
             except Exception as error:
                 raise StartFailed(
                     manager.name, "get_existing_allocation", f"{type(error).__name__}: {error}"
                 ) from error
+            for words in context.differences(unit, allocation):
+                self._tell(manager.name, unit, words)
             if allocation is not None:
-                return self._contexts[manager.name].recover_task(allocation.task, unit) is not None
+                return context.recover_task(allocation.task, unit) is not None
         return False
+
+    def _tell(self, manager: str, unit: TaskGroupRef, words: str) -> None:
+        self.differing += 1
+        if self.differing <= MOST_DIFFERENCES:
+            log.warning("appmanager.differs", manager=manager, unit=unit.unit, difference=words)
+        elif self.differing == MOST_DIFFERENCES + 1:
+            log.warning("appmanager.differs", manager=manager, difference="further differences are not logged")
 
     async def _call(self, manager: AppManager, name: str, call: Awaitable[Result]) -> Result:
         try:
@@ -212,3 +236,13 @@ class ManagerService:
             raise StartFailed(manager.name, name, f"no end after {self._limit:g} s") from None
         except Exception as error:
             raise StartFailed(manager.name, name, f"{type(error).__name__}: {error}") from error
+
+
+async def _listed(source: Recoverable) -> list[ApplicationMetadata]:
+    """The applications that a manager lists. Raises TypeError for an answer of another form."""
+    listed = await source.list_applications()
+    found = list(listed.values())
+    for metadata in found:
+        if not isinstance(metadata, ApplicationMetadata):
+            raise TypeError(f"{type(metadata).__name__} in place of ApplicationMetadata")
+    return found

@@ -41,6 +41,7 @@ from store.records.policies.managed import ManagedTask as ManagedTask
 from store.records.policies.managed import MemberGroup as MemberGroup
 from store.records.policies.managed import Placeholder as Placeholder
 from store.records.policies.managed import StateChange as StateChange
+from store.records.policies.managed import TaskOutcome as TaskOutcome
 from store.records.record import SCHEMA as SCHEMA
 from store.records.record import Record as Record
 from store.records.running import GROUP_ANNOTATION as GROUP_ANNOTATION

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from bcs_scheduler.appmanagers.bridge import CoreContext, unit_name
 from bcs_scheduler.appmanagers.runner import ManagerRunner
-from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.interface import cluster_manager, managed, requests
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.gateway import Busy
@@ -23,6 +23,8 @@ from offers.policy.applications.interface import (
     AddApplicationRequest,
     AddTaskRequest,
     BadRequest,
+    ExistingAllocation,
+    TaskGroupRef,
     TasksNotTerminated,
     Unavailable,
     UnknownApplication,
@@ -30,6 +32,7 @@ from offers.policy.applications.interface import (
 from offers.policy.applications.metadata import (
     ApplicationMetadata,
     BadTaskGroups,
+    Outcome,
     SchedulingPolicyParameters,
     Style,
     TaskGroup,
@@ -37,6 +40,7 @@ from offers.policy.applications.metadata import (
 )
 from store.records import ANNOTATION_OF_PLACEHOLDER
 from store.records import TaskGroup as Running
+from store.records.definition import Toleration
 from store.state.validation import validate
 from tests.unit.lab import Lab, version
 from tests.waiting import wait_for
@@ -134,6 +138,89 @@ def test_a_failed_task_is_not_launched_again() -> None:
     lab.offer("a")
     assert lab.groups_of("solo-t0") == []
     assert lab.states("solo") == ["Completed"]
+
+
+def test_a_manager_learns_the_outcome_of_a_task() -> None:
+    lab = ManagedLab()
+    lab.add("solo", 3)
+    lab.offer("a")
+    lab.start()
+    owner = lab.context.get_application("solo")
+    assert owner is not None
+    tasks = [owner.get_task(f"t{number}") for number in range(3)]
+    assert [one.outcome for one in tasks if one is not None] == [None] * 3
+    failed, finished, killed = (lab.groups_of(f"solo-t{number}")[0] for number in range(3))
+    detail = cluster_manager.TaskDetail(exit_code=3)
+    lab.report(failed, "FAILED", reason="REASON_COMMAND_EXECUTOR_FAILED", message="exited with 3", detail=detail)
+    lab.report(finished, "FINISHED", detail=cluster_manager.TaskDetail(exit_code=0))
+    lab.context.notify_application_fail("solo", "the user wants no more")
+    lab.wait(0.1)
+    lab.report(killed, "KILLED")
+    lab.wait(0.1)
+    assert [one.state for one in tasks if one is not None] == ["Completed", "Completed", "Killed"]
+    outcomes = [one.outcome for one in tasks if one is not None]
+    assert outcomes[0] == Outcome("Failed", "REASON_COMMAND_EXECUTOR_FAILED", "exited with 3", 3)
+    assert outcomes[1] is not None and (outcomes[1].status, outcomes[1].exit_code) == ("Finish", 0)
+    assert outcomes[2] is not None and outcomes[2].status == "Killed"
+
+
+def test_a_task_that_is_never_launched_has_its_cause_as_outcome() -> None:
+    lab = ManagedLab()
+    lab.ask(
+        requests.CreateApplication(
+            version=msgspec.structs.replace(version(1), namespace="batch", application="solo-t0")
+        )
+    )
+    lab.add("solo", 1)
+    lab.wait(0.1)
+    owner = lab.context.get_application("solo")
+    found = owner.get_task("t0") if owner is not None else None
+    assert found is not None and found.outcome == Outcome(reason="application batch/solo-t0 exists already")
+
+
+ONLY_B = {
+    "constraint": {
+        "intersectionItem": [
+            {"unionData": [{"name": "InnerIP", "operate": "CLUSTER", "type": 3, "text": {"value": "b"}}]},
+            {"unionData": [{"name": "dedicated", "operate": "TOLERATION", "type": 3, "text": {"value": "db"}}]},
+        ]
+    },
+    "spec": {"template": {"spec": {"role": "batch"}}},
+}
+
+
+def test_the_terms_of_a_task_group_reach_its_placeholders_before_there_is_a_task() -> None:
+    lab = ManagedLab()
+    terms = {**ONLY_B, "spec": {}}
+    group = TaskGroup("w", 2, REQUEST, json.dumps(terms))
+    lab.context.add_application(AddApplicationRequest(ApplicationMetadata("far", "q", task_groups=(group,))))
+    lab.wait(0.1)
+    lab.offer("a")
+    lab.wait(0.1)
+    assert lab.sleeping == []
+    lab.offer("b")
+    lab.wait(0.1)
+    assert [one.agent_id for one in lab.sleeping] == ["b", "b"]
+    state = lab.core.state
+    holders = [one for one in state.applications.values() if ANNOTATION_OF_PLACEHOLDER in one.annotations]
+    made = [state.version(one.key, one.version) for one in holders]
+    assert [one.tolerations for one in made if one is not None] == [(Toleration(key="dedicated", value="db"),)] * 2
+
+
+def test_terms_win_over_those_of_a_task_and_bad_ones_are_refused() -> None:
+    lab = ManagedLab()
+    group = TaskGroup("w", 1, REQUEST, json.dumps(ONLY_B))
+    lab.context.add_application(AddApplicationRequest(ApplicationMetadata("far", "q", task_groups=(group,))))
+    lab.context.add_task(AddTaskRequest(task("far", "t0", "w")))
+    lab.wait(0.1)
+    state = lab.core.state
+    (holder,) = [one for one in state.applications.values() if ANNOTATION_OF_PLACEHOLDER in one.annotations]
+    made = state.version(holder.key, holder.version)
+    assert made is not None and made.role == "batch" and made.constraints
+    for terms, words in (("{", "not JSON"), ("[]", "not an object"), ('{"constraint": 3}', r"\$\.constraint")):
+        bad = ApplicationMetadata("bad", "q", task_groups=(TaskGroup("w", 1, REQUEST, terms),))
+        with pytest.raises(BadRequest, match=f"task group w of application bad: terms: .*{words}"):
+            lab.context.add_application(AddApplicationRequest(bad))
 
 
 def test_a_gang_of_a_manager_reserves_its_room_and_takes_it_over() -> None:
@@ -336,3 +423,118 @@ def test_a_manager_that_fails_is_named_and_started_again(calls: list[str], monke
     assert seen == [("one", False), ("one", False), ("one", True)]
     failures = [line for line in logs if line["event"] == "appmanager.start_failed"]
     assert [line["error"] for line in failures] == ["application manager one: start: OSError: no route"] * 2
+
+
+class Knowing(Simple):
+    """A manager that is Recoverable: `listed` are its applications, `answers` its tasks by name of the unit."""
+
+    def __init__(self, calls: list[str], listed: dict[str, Any], answers: dict[str, ExistingAllocation]) -> None:
+        super().__init__("m", calls)
+        self.listed, self.answers = listed, answers
+
+    async def list_applications(self) -> dict[str, Any]:
+        return self.listed
+
+    def get_existing_allocation(self, unit: TaskGroupRef) -> ExistingAllocation | None:
+        return self.answers.get(unit.labels.get("task", ""))
+
+
+def started(lab: ManagedLab, manager: Simple) -> list[Any]:
+    """The log of a start of the manager."""
+    seen: list[tuple[str, bool]] = []
+    made = ManagerRunner(
+        lambda: [manager],
+        {"m": {"namespace": "batch"}},
+        lab.core.state,
+        lab.submit,
+        time.time,
+        lambda *one: seen.append(one),
+    )
+    with capture_logs() as logs:
+        made.start()
+        wait_for(lambda: seen, what="the start")
+        made.stop()
+    return [line for line in logs if line["log_level"] in ("warning", "error")]
+
+
+def test_answers_about_units_that_differ_from_the_records_are_told(calls: list[str]) -> None:
+    lab = ManagedLab()
+    lab.add("solo", 5)
+    lab.offer("a")
+    lab.start()
+    ran = {number: TaskMetadata("solo", f"t{number}", REQUEST) for number in range(5)}
+    answers = {
+        "t0": ExistingAllocation(ran[0], "a"),
+        "t1": ExistingAllocation(ran[1], "elsewhere"),
+        "t2": ExistingAllocation(ran[0], "a"),
+        "t3": ExistingAllocation(ran[3]._replace(group="w", request=(("cpus", 7),)), "a"),
+    }
+    told = started(lab, Knowing(calls, {}, answers))
+    assert {line["event"] for line in told} == {"appmanager.differs"} and {line["manager"] for line in told} == {"m"}
+    assert sorted(line["difference"] for line in told) == [
+        "task batch/solo/t1: the manager says node elsewhere, the unit is on a",
+        "task batch/solo/t3: the manager says group w, the record none",
+        "task batch/solo/t3: the manager says {'cpus': 7}, the record {'cpus': 100, 'mem': 32000}",
+        "the manager says task batch/solo/t0, the record says batch/solo/t2",
+        "the unit is task batch/solo/t4, and the manager does not know it",
+    ]
+    assert lab.states("solo") == ["Bound"] * 5, "the records count"
+
+
+def test_a_task_that_no_record_names_is_told(calls: list[str]) -> None:
+    lab = ManagedLab()
+    lab.ask(
+        requests.CreateApplication(
+            version=msgspec.structs.replace(version(1), namespace="batch", labels={"task": "t0"})
+        )
+    )
+    lab.offer("a")
+    answers = {"t0": ExistingAllocation(TaskMetadata("solo", "t0", REQUEST), "a")}
+    (line,) = started(lab, Knowing(calls, {}, answers))
+    assert line["difference"] == "the manager says task batch/solo/t0, which does not exist"
+
+
+@pytest.mark.parametrize(
+    ("listed", "event"),
+    [
+        ({"bad": ApplicationMetadata("bad", "q", task_groups=(TaskGroup("", 0),))}, "appmanager.refused"),
+        ({"bad": ApplicationMetadata("BAD", "q")}, "appmanager.refused"),
+        ({"bad": "nonsense"}, "appmanager.start_failed"),
+        (None, "appmanager.start_failed"),
+    ],
+)
+def test_what_a_manager_lists_wrongly_ends_no_thread(calls: list[str], listed: Any, event: str) -> None:
+    lines = started(ManagedLab(), Knowing(calls, listed, {}))
+    assert {line["event"] for line in lines} == {event}
+    assert calls[:2] == ["m started", "m stopped"]
+
+
+def test_an_answer_of_another_form_ends_the_start(calls: list[str]) -> None:
+    lab = ManagedLab()
+    lab.add("solo", 1)
+    lab.offer("a")
+    answers: Any = {"t0": "nonsense"}
+    (line,) = started(lab, Knowing(calls, {}, answers))
+    assert line["error"].endswith("get_existing_allocation: TypeError: str in place of ExistingAllocation")
+
+
+def test_a_notification_whose_replay_fails_is_logged(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class Eager(Knowing):
+        async def start(self) -> None:
+            self.context.notify_application_complete("solo")
+            await super().start()
+
+    lab = ManagedLab()
+    lab.add("solo", 1)
+    monkeypatch.setattr(lab, "submit", refusing(lab, managed.EndManagedApplication))
+    (line,) = started(lab, Eager(calls, {}, {}))
+    assert (line["event"], line["error"]) == ("appmanager.replay_failed", "no leader")
+
+
+def refusing(lab: ManagedLab, kind: type[requests.Request]) -> Callable[[requests.Request], Future[Reply]]:
+    def submit(request: requests.Request) -> Future[Reply]:
+        if isinstance(request, kind):
+            raise Busy("no leader")
+        return ManagedLab.submit(lab, request)
+
+    return submit

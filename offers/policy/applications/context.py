@@ -16,13 +16,14 @@ from offers.policy.applications.gangs.recovery import Existing
 from offers.policy.applications.interface import (
     AddApplicationRequest,
     AddTaskRequest,
+    ExistingAllocation,
     ManagedApp,
     TaskGroupRef,
     TasksNotTerminated,
     UnknownApplication,
 )
 from offers.policy.applications.interface import ManagedTask as TaskProtocol
-from offers.policy.applications.metadata import TaskMetadata
+from offers.policy.applications.metadata import Outcome, TaskMetadata
 from offers.policy.applications.tables import TERMINATED
 
 
@@ -38,6 +39,11 @@ class ManagedTask:
     def state(self) -> str:
         """The present state, one of `tables.TaskState`. Raises KeyError for a task that was removed."""
         return str(self._gang.members[self.id].life.state)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The end of the task; None while it is not terminated. Raises KeyError for a task that was removed."""
+        return self._gang.members[self.id].ended_as
 
 
 class ManagedApplication:
@@ -243,6 +249,11 @@ class ApplicationContext:
             return None
         application.gang.recover_task(metadata, unit.node, unit.terminated, self._now())
         return application.tasks.get(metadata.id) or application.add(metadata)
+
+    def differences(self, unit: TaskGroupRef, allocation: ExistingAllocation | None) -> Iterable[str]:  # noqa: ARG002
+        """Returns nothing, because there are no records beside the answers of managers. `allocation` None: the manager
+        says that the unit is none of its tasks."""
+        return ()
 
     def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
         """Recovery has found all tasks. `existing`: the placeholders that exist, by application. Recovered applications

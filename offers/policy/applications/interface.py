@@ -2,7 +2,9 @@
 
 A third party writes an `AppManager`, names it by an entry point of the group `bcs_scheduler.app_managers`, and installs
 the package. The scheduler calls `service_init` of all enabled managers, then `start` of all, in the order of the
-configuration, and `stop` in the opposite order. `bcs_scheduler.testing.appmanager` has the tests of this contract.
+configuration, and `stop` in the opposite order. A call that raises an error, or takes more than a minute, ends the
+start: all managers are stopped, and new ones are started after a pause of 1 to 60 s. All other work of the scheduler
+continues. `bcs_scheduler.testing.appmanager` has the tests of this contract.
 
 Exception tree:
 
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata
+from offers.policy.applications.metadata import ApplicationMetadata, Outcome, TaskMetadata
 
 GROUP = "bcs_scheduler.app_managers"
 """The group of entry points."""
@@ -83,9 +85,16 @@ class ManagedTask(Protocol):
     def unit(self) -> str:
         """The unit of work that the manager named."""
 
+    @property
+    def outcome(self) -> Outcome | None:
+        """The end of the task, with the exit code of its program; None while it is not terminated, and when its record
+        is gone."""
+
 
 class ManagedApp(Protocol):
-    """An application as managers see it. Its state follows from events; managers do not set it."""
+    """An application as managers see it. Its state follows from events; managers do not set it, and there is no
+    TriggerAppRecovery: the store has the records of all applications and tasks, from which a new leader continues them
+    before it starts the managers."""
 
     @property
     def id(self) -> str:
@@ -126,32 +135,40 @@ class AddTaskRequest(NamedTuple):
 
 class ApplicationManagementProtocol(Protocol):
     """The scheduler as managers see it. Notifications about unknown identifiers do nothing. Managers call it from the
-    event loop in which they were started. Calls that change something return when the change is durable, and raise
-    BadRequest or Unavailable."""
+    event loop in which they were started. Calls that change something return when the change is durable. They raise
+    BadRequest for a refusal, and Unavailable if no scheduler can carry them out now: nothing was
+    changed, or it is not known whether it was. The same call may be repeated, because one that was carried out changes
+    nothing the second time. Notifications during recovery are kept; one that fails when it is replayed is logged."""
 
     def get_application(self, application: str) -> ManagedApp | None:
         """The application with this identifier; None if there is none."""
 
     def add_application(self, request: AddApplicationRequest) -> ManagedApp:
-        """Adds an application. One that exists is returned unchanged. Raises BadTaskGroups."""
+        """Adds an application. One that exists is returned unchanged. Raises BadTaskGroups, BadRequest (a name that is
+        taken or is no name, terms that cannot be read, too many members), and Unavailable."""
 
     def remove_application(self, application: str) -> None:
-        """Removes an application. Raises UnknownApplication, or TasksNotTerminated."""
+        """Removes an application. Raises UnknownApplication, TasksNotTerminated, BadRequest (placeholders are left),
+        and Unavailable."""
 
     def add_task(self, request: AddTaskRequest) -> ManagedTask | None:
-        """Adds a task. One that exists is returned unchanged. None if the application is unknown."""
+        """Adds a task. One that exists is returned unchanged. None if the application is unknown. Raises BadRequest for
+        a definition that cannot be launched, and Unavailable. A task that is refused later, because an application has
+        the name of its unit, becomes Failed (`ManagedTask.outcome`)."""
 
     def remove_task(self, application: str, task: str) -> None:
-        """Removes a task that is terminated. Raises TasksNotTerminated for another one."""
+        """Removes a task that is terminated; an unknown one is no error. Raises TasksNotTerminated for another one, and
+        Unavailable."""
 
     def notify_application_complete(self, application: str) -> None:
-        """The manager has ended the application: its placeholders are released."""
+        """The manager has ended the application: its tasks end, its placeholders are released. Raises Unavailable."""
 
     def notify_application_fail(self, application: str, cause: str = "") -> None:
-        """The application has failed: its tasks end, its placeholders are released."""
+        """The application has failed: its tasks end, its placeholders are released. `cause`: for users. Raises
+        Unavailable."""
 
     def notify_task_complete(self, application: str, task: str) -> None:
-        """A task has ended."""
+        """The manager has ended a task: its taskgroup ends. Raises Unavailable."""
 
 
 class Services(NamedTuple):
@@ -171,13 +188,16 @@ class AppManager(Protocol):
         """The name by which the configuration enables the manager."""
 
     async def service_init(self, context: ApplicationManagementProtocol, services: Services) -> None:
-        """Prepares the manager. No background work begins, and nothing is added."""
+        """Prepares the manager. No background work begins, and nothing is added. An error ends the start; managers that
+        were only prepared are not stopped."""
 
     async def start(self) -> None:
-        """Begins the work of the manager. An error ends the start of the scheduler."""
+        """Begins the work of the manager. An error ends the start: this manager and those before it are stopped, and
+        all start again later."""
 
     async def stop(self) -> None:
-        """Ends everything that `start` began. A second call does nothing."""
+        """Ends everything that `start` began, also after a start that failed. A second call does nothing. An error is
+        logged, and the other managers are stopped."""
 
 
 @runtime_checkable
@@ -185,7 +205,10 @@ class Recoverable(Protocol):
     """A manager that knows, after a restart of the scheduler, which applications exist."""
 
     async def list_applications(self) -> dict[str, ApplicationMetadata]:
-        """The applications that exist, by identifier."""
+        """The applications that exist, by identifier. An error ends the start. One that the scheduler refuses is logged
+        (`appmanager.refused`), and the others are added."""
 
     def get_existing_allocation(self, unit: TaskGroupRef) -> ExistingAllocation | None:
-        """The task that a unit of work is; None for a unit of others, and for one without a node."""
+        """The task that a unit of work is; None for a unit of others, and for one without a node. An error ends the
+        start. The records of the store count: an answer that differs from them is logged (`appmanager.differs`), and
+        changes nothing."""

@@ -66,8 +66,10 @@ def parameters_of(given: str) -> tuple[SchedulingPolicyParameters, tuple[str, ..
 
 
 class TaskGroup(NamedTuple):
-    """Tasks of one kind that are reserved together. `min_resource` is the request of one member. `terms`: the
-    constraints, tolerations and labels of its placeholders as an opaque text, so that they fit where its tasks fit."""
+    """Tasks of one kind that are reserved together. `min_resource` is the request of one member. `terms`: a document of
+    an application as JSON, such as ``{"constraint": {...}}``, whose constraints, tolerations, role, priority, executor
+    and network its placeholders have, so that they fit where its tasks fit. Empty: placeholders have those of a task of
+    the group that is known when they are made, or none."""
 
     name: str
     min_member: int
@@ -90,6 +92,20 @@ def check_groups(groups: tuple[TaskGroup, ...]) -> None:
         faults += [f"{place}.minResource.{name}: negative" for name, amount in group.min_resource if amount < 0]
     if faults:
         raise BadTaskGroups("; ".join(faults))
+
+
+class Outcome(NamedTuple):
+    """The end of a task.
+
+    `status`: that of its taskgroup (Finish, Failed, Killed, Error, Lost); empty if no report came, because the task was
+    never launched, or its manager has ended it. `reason`: the code of the cluster manager, or the cause for a task that
+    was never launched; `message`: the cause for users; both may be empty. `exit_code`: that of the first program that
+    failed, or of the first one if none failed; negative: minus the signal; None: not known."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
 
 
 class ApplicationMetadata(NamedTuple):

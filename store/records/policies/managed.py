@@ -32,9 +32,20 @@ class MemberGroup(Part, frozen=True, kw_only=True):
     name: str
     min_member: int = 1
     request: dict[str, int] = {}
+    terms: Version | None = None
+    """A definition without containers, whose terms of placement the placeholders have; None = those of a task."""
     total: int = 0
     replaced: int = 0
     timed_out: int = 0
+
+
+class TaskOutcome(Part, frozen=True, kw_only=True):
+    """The reported end of a task. `status`: that of its taskgroup. `exit_code`: None = not known."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    exit_code: int | None = None
 
 
 class ManagedApplication(Record, frozen=True, kw_only=True):
@@ -113,6 +124,8 @@ class ManagedTask(Record, frozen=True, kw_only=True):
     placeholder: str = ""
     """Name of the placeholder whose room the task gets; empty = none."""
     cause: str = ""
+    outcome: TaskOutcome | None = None
+    """The end of its taskgroup; None = it has not been reported."""
     done: bool = False
     """The manager has said that the task has ended."""
     removed: bool = False

@@ -103,7 +103,9 @@ class ManagedGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 class ManagedTaskView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`application`: the application that runs the task. `agent`: host name; empty while there is none. `placeholder`:
-    the placeholder whose room the task gets. `history`: the latest changes of the state, oldest first."""
+    the placeholder whose room the task gets. `outcome`: the status of the taskgroup at its end, with its message as
+    `reason` and its exit code; empty and null until it was reported. `history`: the latest changes of the state, oldest
+    first."""
 
     name: str
     group: str
@@ -112,6 +114,8 @@ class ManagedTaskView(msgspec.Struct, frozen=True, kw_only=True, rename="camel")
     agent: str
     placeholder: str
     reason: str
+    outcome: str
+    exit_code: int | None
     creation_timestamp: str
     history: list[StateChangeView]
 
@@ -290,7 +294,9 @@ def _task(state: StateReader, record: ManagedApplication, task: ManagedTask) -> 
         application=application,
         agent=_agent(_taskgroups(state, record.namespace, application), task.node),
         placeholder=task.placeholder,
-        reason=task.cause,
+        reason=task.cause or (task.outcome.message if task.outcome is not None else ""),
+        outcome=task.outcome.status if task.outcome is not None else "",
+        exit_code=task.outcome.exit_code if task.outcome is not None else None,
         creation_timestamp=rfc3339(task.created_at),
         history=_changes(task.history),
     )

@@ -52,6 +52,8 @@ TASKS = (
     *MEMBER,
     Column("APPLICATION", lambda t: t["application"]),
     Column("PLACEHOLDER", lambda t: t["placeholder"], wide=True),
+    Column("OUTCOME", lambda t: t.get("outcome")),
+    Column("EXIT CODE", lambda t: t.get("exitCode"), right=True),
     age_column("AGE", _created),
     reason_column(lambda t: t["reason"]),
 )

@@ -18,13 +18,14 @@ from offers.policy.applications.gangs.records import (
 from offers.policy.applications.machines import Change, Life
 from offers.policy.applications.metadata import (
     ApplicationMetadata,
+    Outcome,
     SchedulingPolicyParameters,
     Style,
     TaskGroup,
     TaskMetadata,
 )
 from offers.policy.applications.tables import APPLICATION, CORE_APPLICATION, PLACEHOLDER, TASK
-from store.records import ManagedApplication, ManagedTask, MemberGroup, Placeholder, StateChange
+from store.records import ManagedApplication, ManagedTask, MemberGroup, Placeholder, StateChange, TaskOutcome
 
 
 def metadata_of(record: ManagedApplication) -> ApplicationMetadata:
@@ -77,7 +78,13 @@ def member_of(record: ManagedTask) -> MemberRecord:
         node=record.node,
         placeholder=record.placeholder,
         cause=record.cause,
+        outcome=outcome_of(record.outcome),
     )
+
+
+def outcome_of(record: TaskOutcome | None) -> Outcome | None:
+    """The reported end of a task; None: none was reported."""
+    return Outcome(record.status, record.reason, record.message, record.exit_code) if record is not None else None
 
 
 def holder_of(record: Placeholder) -> PlaceholderRecord:
@@ -122,6 +129,7 @@ def task_changed(before: ManagedTask, member: MemberRecord) -> ManagedTask:
         node=member.node,
         placeholder=member.placeholder,
         cause=member.cause,
+        outcome=TaskOutcome(**member.outcome._asdict()) if member.outcome is not None else None,
         **values,
     )
 

@@ -10,6 +10,7 @@ from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
 from offers.policy.applications.gangs.effects import Launch
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Way
+from offers.policy.applications.metadata import Outcome
 from offers.policy.applications.tables import PlaceholderState, TaskState
 from store.ids import object_key, part_key
 from store.records import TaskGroup
@@ -90,7 +91,7 @@ class Observing:
         state = gang.members[name].life.state
         ended = state == TaskState.KILLING and (group is None or group.ended)
         if ended or (state == TaskState.BOUND and self._is_over(gang, name, group)):
-            gang.ended(name, now)
+            gang.ended(name, now, _outcome(group) if group is not None and group.ended else None)
 
     def _group(self, gang: Gang, name: str) -> TaskGroup | None:
         state = self._turn.state
@@ -140,3 +141,11 @@ class Observing:
     def _promised_until(self, gang: Gang, name: str) -> float:
         history = gang.members[name].life.history
         return (history[-1].at if history else self._turn.now) + PROMISE_SECONDS
+
+
+def _outcome(group: TaskGroup) -> Outcome:
+    """The end of a taskgroup, with the cause of its first task that did not end well, or else of its first task."""
+    first = next((task for task in group.tasks if task.status != "Finish"), next(iter(group.tasks), None))
+    if first is None:
+        return Outcome(group.status)
+    return Outcome(group.status, first.reason, first.message, first.exit_code)

@@ -26,9 +26,11 @@ SLEEP = ("/bin/sleep", ("infinity",))
 
 def sleeper(owner: ManagedApplication, holder: Placeholder, model: Version | None, form: str = "") -> Version:
     """The definition of a placeholder. `model`: the definition of a task of its group; None: only its amounts are
-    known. `form`: how its room is kept if the placeholder runs nothing; empty: it sleeps."""
+    known. The terms of the group, if it has any, take the place of those of the model. `form`: how its room is kept if
+    the placeholder runs nothing; empty: it sleeps."""
     containers = tuple(map(_sleeping, model.containers)) if model is not None else (_plain(holder.request),)
-    base = model if model is not None else Version(namespace=owner.namespace, application=holder.name)
+    terms = next((group.terms for group in owner.task_groups if group.name == holder.group), None)
+    base = terms or model or Version(namespace=owner.namespace, application=holder.name)
     return Version(
         namespace=owner.namespace,
         application=holder.name,

@@ -39,7 +39,7 @@ from offers.policy.applications.gangs.settling import (
     settle,
 )
 from offers.policy.applications.gangs.state import GangState
-from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata, check_groups
+from offers.policy.applications.metadata import ApplicationMetadata, Outcome, TaskMetadata, check_groups
 from offers.policy.applications.tables import (
     APPLICATION,
     CORE_APPLICATION,
@@ -346,14 +346,15 @@ class Gang:
             state.task(cleared, now, "TaskRejected", "TaskFail")
             settle(state, now)
 
-    def ended(self, task: str, now: float) -> None:
-        """A task has ended. The application completes if none is left that runs or waits."""
+    def ended(self, task: str, now: float, outcome: Outcome | None = None) -> None:
+        """A task has ended. The application completes if none is left that runs or waits. `outcome`: the reported end;
+        None: no report came."""
         state, member = self._state, self.members.get(task)
         if member is None or member.life.state in TERMINATED:
             return
         state.unplace(member)
         killed = member.life.state == TaskState.KILLING
-        cleared = member._replace(node="", placeholder="")
+        cleared = member._replace(node="", placeholder="", outcome=outcome)
         state.task(cleared, now, "TaskKilled" if killed else "CompleteTask")
         if APPLICATION.allows(self.record.manager, "AppTaskCompleted"):
             state.manager("AppTaskCompleted", now)

@@ -13,7 +13,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from offers.dimensions import Amounts
 from offers.policy.applications.machines import Life
-from offers.policy.applications.metadata import ApplicationMetadata
+from offers.policy.applications.metadata import ApplicationMetadata, Outcome
+from offers.policy.applications.tables import TERMINATED
 
 
 class ReleaseType(StrEnum):
@@ -102,6 +103,15 @@ class MemberRecord(NamedTuple):
     node: str = ""
     placeholder: str = ""
     cause: str = ""
+    outcome: Outcome | None = None
+    """The end as it was reported; None: no end was reported."""
+
+    @property
+    def ended_as(self) -> Outcome | None:
+        """The end of the task; None while it is not terminated."""
+        if self.life.state not in TERMINATED:
+            return None
+        return self.outcome or Outcome(reason=self.cause)
 
 
 Record = GangRecord | PlaceholderRecord | MemberRecord
