@@ -81,7 +81,7 @@ def attempted(found: Attempt) -> str:
     kept = [one for one in found.met if one.code not in OF_AGENTS]
     if not kept:
         return obstacle(first)
-    parts = [obstacle(one) for one in found.met[:SHOWN]]
+    parts = [obstacle(one) for one in found.met if one.code is not Obstacle.APART][:SHOWN]
     total = sum(one.number for one in kept)
     return f"{counted(total, 'taskgroup')} {'stays' if total == 1 else 'stay'}: {', '.join(parts)}"
 

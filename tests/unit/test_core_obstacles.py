@@ -15,6 +15,7 @@ from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.security.caller import Caller
+from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import Attempt, Met, Obstacle, label
 from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.registry import Registry
@@ -319,3 +320,127 @@ def test_evictions_that_were_decided_are_told_until_the_room_is_there() -> None:
     assert found is not None and (found.evicted, found.met) == (1, ())
     assert f"1 taskgroup is ended for it on {found.agent}" in shown(lab, "shop/web")[0]
     assert waiting(lab, "online") == {"room_promised": 1}
+
+
+# --- trees of queues ------------------------------------------------------------------------------------------------
+
+SOON = {"preemption.delay": "1s"}
+
+
+def tree(batch: dict[str, Any] | None = None, online: dict[str, Any] | None = None, **more: Any) -> CoreOptions:
+    """Two queues; online has a guarantee of two taskgroups. `batch`, `online`: properties of the queues."""
+    document = {
+        "queues": [
+            {"name": "reports", "properties": batch or {}, **more.pop("of_reports", {})},
+            {
+                "name": "shop",
+                "resources": {"guaranteed": {"cpus": 2 * ONE / 1000}},
+                "properties": {**SOON, **(online or {})},
+            },
+        ],
+        "placementrules": [{"name": "tag", "value": "namespace"}],
+        **more,
+    }
+    partition = partition_of(document, ("cpus", "mem"))
+    return CoreOptions(strict=True, hierarchy=partition, session_period=0.5, validate=True)
+
+
+def grown(**fields: Any) -> Callable[[Lab], None]:
+    """Work of the other queue fills the cluster; then the one that waits is created."""
+
+    def make(lab: Lab) -> None:
+        create(lab, "reports", 4, **{"max_unavailable": 4, **fields})
+        fill(lab)
+        create(lab, "shop", 1)
+
+    return make
+
+
+def important(lab: Lab) -> None:
+    create(lab, "reports", 4, max_unavailable=4, priority=5)
+    fill(lab)
+    create(lab, "shop", 1)
+
+
+def critical_work(lab: Lab) -> None:
+    name = "system-cluster-critical"
+    assert lab.ask(requests.PutNamespace(namespace=Namespace(name="reports", priority_classes=(name,)))).error == ""
+    assert lab.ask(PutPriorityClass(priority_class=PriorityClass(name=name, value=0))).error == ""
+    create(lab, "reports", 4, max_unavailable=4, priority_class=name, priority_from="class")
+    fill(lab)
+    create(lab, "shop", 1)
+
+
+def never_in_a_tree(lab: Lab) -> None:
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    create(lab, "shop", 1, preemption_policy="Never")
+
+
+def larger_than_agents(lab: Lab) -> None:
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    container = Container(command="serve", requests=Amounts(cpus=2 * ONE, mem=32_000, disk=0))
+    create(lab, "shop", 1, containers=(container,))
+
+
+def larger_than_the_guarantee(lab: Lab) -> None:
+    create(lab, "reports", 4, max_unavailable=4)
+    fill(lab)
+    container = Container(command="serve", requests=Amounts(cpus=3 * ONE, mem=32_000, disk=0))
+    create(lab, "shop", 1, containers=(container,))
+
+
+def spent_budget(lab: Lab) -> None:
+    """The second of two evictions: the first has used up the budget, and its victim finds no place (after P05)."""
+    create(lab, "reports", 4, max_unavailable=1)
+    fill(lab)
+    create(lab, "shop", 2)
+    lab.wait(8.0)
+    for group in [one for one in lab.core.state.taskgroups.values() if one.killing_since and not one.ended]:
+        lab.report(group, "KILLED")
+        lab.offer(group.agent_id, cpus=WHOLE)
+    lab.wait(3.0)
+    run(lab)
+    lab.wait(16.0)
+
+
+GUARANTEED = {"of_reports": {"resources": {"guaranteed": {"cpus": 4 * ONE / 1000}}}}
+TREES: dict[str, Situation] = {
+    "gang": Situation(grown(min_available=4), Met(Obstacle.GANG, 4, ("reports/web",)), options=tree()),
+    "budget": Situation(spent_budget, Met(Obstacle.BUDGET, 3, ("reports/web",)), options=tree()),
+    "critical": Situation(critical_work, Met(Obstacle.CRITICAL, 4), options=tree()),
+    "guarantee": Situation(grown(), Met(Obstacle.GUARANTEE, 4, ("root.reports",)), options=tree(**GUARANTEED)),
+    "disabled": Situation(
+        grown(), Met(Obstacle.OUTSIDE, 4, ("root.reports",)), options=tree({"preemption.policy": "disabled"})
+    ),
+    "fence": Situation(
+        grown(), Met(Obstacle.NO_CANDIDATE, 0, ("root.shop",)), options=tree(online={"preemption.policy": "fence"})
+    ),
+    "priority": Situation(important, Met(Obstacle.PRIORITY, 4, ("root.reports",)), options=tree()),
+    "delay": Situation(grown(), Met(Obstacle.NOT_OLD_ENOUGH), options=tree(online={"preemption.delay": "1h"})),
+    "never": Situation(never_in_a_tree, Met(Obstacle.NOT_ALLOWED), options=tree()),
+    "off": Situation(grown(), Met(Obstacle.NOT_ALLOWED), options=tree(preemption={"enabled": False})),
+    "own guarantee": Situation(
+        larger_than_the_guarantee, Met(Obstacle.OWN_GUARANTEE, 0, ("root.shop",)), options=tree()
+    ),
+    "not together": Situation(larger_than_agents, Met(Obstacle.APART, 4), options=tree()),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_a_tree_names_the_cause(name: str) -> None:
+    case = TREES[name]
+    lab = Lab(case.options)
+    case.make(lab)
+    lab.wait(8.0)
+    found = attempt_of(lab, case.key)
+    assert found is not None and found.met[0]._replace(until=0.0) == case.met, found
+    assert not found.evicted
+    reason, text = shown(lab, case.key)
+    assert plain(obstacles.attempted(found)) in reason
+    assert obstacles.CHANGES[case.met.code] in text
+    figures = lab.core.turn_context.queues.tree("default")
+    assert figures is not None
+    (shop,) = [one for one in figures.queues if one.name == "root.shop"]
+    assert dict(shop.pending) == {label(case.met.code): 1}

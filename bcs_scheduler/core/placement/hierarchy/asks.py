@@ -37,6 +37,7 @@ def ask_of(job: Job, task: Task, *, lasting: bool = False) -> Ask:
         constraint=constraint,
         may_preempt=job.preempts,
         preemptable=not task.critical,
+        critical=task.critical,
         lasting=lasting,
     )
 

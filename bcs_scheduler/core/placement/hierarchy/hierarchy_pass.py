@@ -30,10 +30,12 @@ from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain
+from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.promises import promises, restore_promises
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import LONGEST, reservations
 from offers.policy.holds import Hold
+from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
@@ -318,7 +320,7 @@ class HierarchyPass(SessionPass):
     ) -> Decisions:
         binds = [Bind(*names) for names in made]
         tree_of = self.trees.roles[role]
-        waiting = islice(filter(tree_of.waits, found.waiting), self._turn.options.explained)
+        waiting = list(islice(filter(tree_of.waits, found.waiting), self._turn.options.explained))
         return Decisions(
             tuple(binds),
             tuple(evicted),
@@ -329,6 +331,7 @@ class HierarchyPass(SessionPass):
             tuple(binds),
             {},
             held_back={name: hold.hold for name in waiting if (hold := self._hold(role, name)) is not None},
+            attempts={name: self._attempt_of(tree_of.tree, name) for name in waiting},
         )
 
     def _follow(self, role: str, found: SessionInput) -> RoleTree:
@@ -431,6 +434,9 @@ class HierarchyPass(SessionPass):
             return None
         queue = tree.queues[cause.where]
         return held_back(cause, amounts(queue.allocated), amounts(queue.max))
+
+    def _attempt_of(self, tree: Tree, name: str) -> Attempt | None:
+        return attempt_of(tree, name, self._turn.now) if name in tree.applications else None
 
     def _queue_of(self, application: str) -> str:
         return self.trees.queue_of(application)

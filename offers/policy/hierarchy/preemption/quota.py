@@ -72,10 +72,10 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue)
     for victim in sorted(allocations, key=lambda one: one.order_of_loss):
         if not share or not left:
             return
-        if victim.ask.required_node or victim.ask.id in tree.leaving:
+        if victim.ask.is_spared or victim.ask.id in tree.leaving:
             continue
         unit = Losses(tree).unit(victim, 0)
-        if isinstance(unit, Obstacle) or any(one.ask.required_node for one in unit):
+        if isinstance(unit, Obstacle) or any(one.ask.is_spared for one in unit):
             continue
         amounts: dict[str, int] = {}
         for one in unit:

@@ -191,7 +191,7 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         if not lacks:
             break
         other = allocation.ask
-        if other.required_node or order[3] in tree.leaving or other.priority > ask.priority:
+        if other.is_spared or order[3] in tree.leaving or other.priority > ask.priority:
             continue
         lost = sum(victim.ask.application == other.application for victim in victims)
         if losses.unit(allocation, lost) != (allocation,):

@@ -253,7 +253,7 @@ class Search:
         ask = allocation.ask
         if order[3] in self._tree.leaving:
             obstacle = Obstacle.LEAVING
-        elif ask.required_node:
+        elif ask.is_spared:
             obstacle = Obstacle.CRITICAL
         elif source.greatest is not None and ask.priority > source.greatest:
             obstacle = Obstacle.PRIORITY
@@ -302,7 +302,7 @@ class Search:
     def _may_all_end(self, unit: Iterable[Allocation], source: _Source) -> bool:
         """True if all members of a gang can be victims. They belong to one leaf."""
         most = source.greatest
-        return all(not one.ask.required_node and (most is None or one.ask.priority <= most) for one in unit)
+        return all(not one.ask.is_spared and (most is None or one.ask.priority <= most) for one in unit)
 
     def _spread(self, partial: tuple[Cost, _Taken] | None, check: Check | None) -> tuple[Cost, _Taken] | None:
         """The best choice with victims on several nodes, because a maximum is in the way. `partial`: the victims on the

@@ -29,6 +29,13 @@ class Ask(NamedTuple):
     Asks with equal constraints are admitted by the same nodes."""
     lasting: bool = False
     """True if the allocation stays for as long as its node does, as one of a daemonset."""
+    critical: bool = False
+    """True if the allocation is never ended for others."""
+
+    @property
+    def is_spared(self) -> bool:
+        """True if the allocation is no victim: it needs its node, or is critical."""
+        return self.critical or self.required_node != ""
 
     @property
     def id(self) -> str:

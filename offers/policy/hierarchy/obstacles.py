@@ -1,0 +1,65 @@
+"""The obstacles that keep asks waiting although their queue is below its guarantee, for users."""
+
+from __future__ import annotations
+
+from math import inf
+
+from offers.policy.hierarchy.explanation import cause_in_queues
+from offers.policy.hierarchy.preemption.reservation import reservations
+from offers.policy.hierarchy.preemption.tries import has_victims, last_try
+from offers.policy.hierarchy.state.application import Group
+from offers.policy.hierarchy.state.queue import QueueState, goal_of
+from offers.policy.hierarchy.tree import Tree
+from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
+
+
+def attempt_of(tree: Tree, application: str, now: float) -> Attempt | None:
+    """The latest attempt to make room for the asks of an application; None if none was due: a queue or limit holds them
+    back, or the queue is not below its guarantee and no reservation keeps them from a node. `now`: seconds of the clock
+    of the asks. Costs with the depth of the tree and the number of reservations. Raises KeyError for an unknown
+    application."""
+    owner = tree.applications[application]
+    waiting = [(group, name) for group in owner.groups.values() for _, name, _ in group.asks[:1]]
+    group, name = min(waiting, key=lambda one: has_victims(*one), default=(None, ""))
+    if group is None or cause_in_queues(tree, application, name) is not None or group.alike.required_node:
+        return None
+    leaf = tree.queues[owner.queue]
+    request = group.alike.request
+    if has_victims(group, name):
+        node = tree.nodes.by_name.get(group.alike.promised)
+        leaving = 0 if node is None else sum(1 for one in tree.leaving.values() if one.node == node.name)
+        began = owner.reserved_at.get(name, now)
+        return Attempt(began, evicted=leaving, agent=group.alike.promised) if leaving else None
+    if reserved := _reserved(tree, group, now):
+        return reserved.attempt(now)
+    goal = goal_of(leaf, [one for one, amount in request if amount > 0])
+    below = goal is not None and any(
+        goal.expected(one) < goal.guaranteed[one] for one, amount in request if amount and one in goal.guaranteed
+    )
+    if not below:
+        return None
+    assert goal is not None
+    if not tree.partition.preemption or tree.root.state is QueueState.STOPPED or not group.alike.may_preempt:
+        return in_vain(now, Obstacle.NOT_ALLOWED)
+    if goal is leaf and not leaf.stays_within_guarantee(request):
+        return in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
+    paused = owner.preempted_at.get(name, -inf)
+    if paused > now:
+        return in_vain(now, Obstacle.PAUSED, until=paused)
+    found = last_try(tree, application, name, now)
+    return None if found is None or found.evicted else found  # the victims of another ask, or they were not ended
+
+
+def _reserved(tree: Tree, group: Group, now: float) -> Tally:
+    """The reservations of other applications that alone keep an ask from nodes with room."""
+    tally = Tally()
+    if not tree.nodes.reserving:
+        return tally
+    for one in reservations(tree, now):
+        node = tree.nodes.by_name[one.node]
+        fits = all(amount <= node.free.get(name, 0) for name, amount in group.alike.request)
+        if one.ask.application == group.application.name or not fits:
+            continue
+        if tree.nodes.is_admitted(group.alike.constraint, node.name):
+            tally.count(Obstacle.RESERVED, 1, one.ask.application, one.until)
+    return tally
