@@ -208,6 +208,12 @@ def test_problems_of_files_are_listed_although_no_server_answers(
     assert "the registered kinds are not known: " in refused.err
 
 
+def test_the_example_of_a_webhook_blocks_no_later_example() -> None:
+    """Nothing listens at its address."""
+    raw = json.loads((EXAMPLES / "admissionwebhook.json").read_text())
+    assert [hook["failurePolicy"] for hook in raw["admissionWebhooks"]] == ["Ignore"]
+
+
 def test_webhooks(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:
     path = str(EXAMPLES / "admissionwebhook.json")
     assert done(bcs("apply", "-f", path))[0][2] == "created"

@@ -151,3 +151,13 @@ def test_objects_are_shown_by_name(server: StandIn, bcs: Any) -> None:
         (("services",), 2),
     ):
         assert bcs("top", *words).code == code
+
+
+@pytest.mark.parametrize(("kind", "key"), [("taskgroups", "ID"), ("applications", "Name")])
+def test_a_selector_chooses_by_labels(server: StandIn, bcs: Any, kind: str, key: str) -> None:
+    path = "/taskgroups" if kind == "taskgroups" else "/namespaces/shop/applications"
+    server.on("GET", path, ok([{"RunAs": "shop", key: "0.far" if kind == "taskgroups" else "far"}]))
+    found = json.loads(bcs("top", kind, "-n", "shop", "-l", "app=far", "-o", "json").out)
+    assert [item["application"] for item in found] == ["far"]
+    (asked,) = [request for request in server.seen if request.path == path]
+    assert asked.query["labelSelector"] == "app=far"
