@@ -242,6 +242,7 @@ def core_options(settings: Settings) -> CoreOptions:
         session_period=scheduler.session_period,
         session_clock=None if policies == {"simple"} else time.monotonic,
         plugin_watch=PluginWatch() if "session" in policies else None,
+        aging=scheduler.aging,
         offer_hold=scheduler.offer_hold,
         refuse_idle=scheduler.refuse_seconds_idle,
         staging_timeout=scheduler.staging_timeout,

@@ -82,6 +82,9 @@ class CoreOptions:
     """Seconds of any clock that never goes back, which bounds the time of third-party plug-ins; None: no bound."""
     plugin_watch: Watch | None = None
     """Bounds calls of third-party plug-ins that never return; None: no bound."""
+    aging: float = 300.0
+    """After so many seconds of waiting a demand reserves room on one agent (bcs_scheduler.core.placement.aging); 0 =
+    never."""
     offer_hold: float = 5.0
     """Seconds for which offers that no demand can use are held; then they are declined."""
     offer_reserve: int = 100

@@ -164,6 +164,9 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     session_period: Annotated[Seconds, Help("Seconds between two sessions of a policy, at least.")] = (
         _CORE.session_period
     )
+    aging: Annotated[Seconds, Help("Seconds of waiting after which work reserves room on an agent; 0: never.")] = (
+        _CORE.aging
+    )
     offer_hold: Annotated[Seconds, Help("Seconds that an unused offer is held before it is declined.")] = (
         _CORE.offer_hold
     )

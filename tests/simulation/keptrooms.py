@@ -4,7 +4,8 @@ or the scheduler holds room for them (`held=True`).
 I64  the room of a taskgroup is used or given up only when the taskgroup has ended or is being ended
 I65  a taskgroup of such a placeholder is never started, ended or asked for: the cluster manager does not know it
 I66  launches leave the room that is held for placeholders on their agent
-I67  no hold outlives its taskgroup, but for the moment in which the room waits for the launch that was promised it
+I67  no hold outlives its taskgroup, but for the moment in which the room waits for the launch that was promised it, nor
+     the old demand that waits for it
 I68  no offer with held room is kept for longer than HOLD_SECONDS and a moment
 C13  at rest every room that is kept has a taskgroup that wants it, and every such taskgroup that runs has its room
 C14  at rest every placeholder that runs and whose room is held could be launched in its room
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bcs_scheduler.core.interface import cluster_manager
+from bcs_scheduler.core.placement.aging import Why, hold_name
 from offers.leased.holds import HOLD_SECONDS
 from store.ids import taskgroup_of
 from store.records import TaskGroup, Version
@@ -128,7 +130,11 @@ class KeptRooms:
     def turned(self, term: Term) -> None:
         """After a turn: I67."""
         holds, now = term.core.turn_context.pool.holds, term.now
+        old = {hold_name(room.role) for room in term.core._offer_manager.placing.kept_rooms() if room.why is Why.OLD}
         for name, hold in holds:
+            if name in old:
+                self._world.count("turns with room for old work")
+                continue
             group = term.core.state.taskgroups.get(name)
             since = holds.leaving.get(name, now)
             if (group is None or group.ended) and (name not in holds.leaving or now > since + MOMENT):

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.aging import GAIN
 from offers.policy.hierarchy import partition_of
+from offers.policy.session.configuration.document import default_policy
 from tests.unit.busycluster import BusyCluster
 
 
@@ -70,3 +74,170 @@ def test_an_agent_is_reserved_while_runs_there_are_expected_to_end() -> None:
         if cluster.groups("large"):
             break
     assert cluster.groups("large") and cluster.evicted == []
+
+
+# --- aging ------------------------------------------------------------------------------------------------------
+
+AGING = 60.0
+POLICIES = ("simple", "session", "hierarchical")
+
+
+def options_of(policy: str, aging: float = AGING) -> CoreOptions:
+    if policy == "hierarchical":
+        return tree_options({"name": "default"}, {"name": "other"}, aging=aging)
+    return CoreOptions(
+        strict=True,
+        validate=True,
+        session_period=0.5,
+        aging=aging,
+        policy=default_policy() if policy == "session" else None,
+    )
+
+
+class EndlessWork:
+    """Agents of four cores, on which taskgroups of one core run for some seconds; more of them wait always."""
+
+    def __init__(self, policy: str, aging: float = AGING, agents: int = 2) -> None:
+        self.cluster = BusyCluster(options_of(policy, aging), {f"agent-{n}": 4000 for n in range(agents)})
+        self._number = 0
+
+    def second(self) -> None:
+        demands = self.cluster.lab.core.turn_context.engine.demands.values()
+        for _ in range(sum(demand.request.cpus == 1000 for demand in demands), 3):
+            self.cluster.create(f"small{self._number}", 1000, lasts=15.0 + self._number % 7)
+            self._number += 1
+        self.cluster.second()
+
+    def until(self, name: str, most: int) -> int | None:
+        """Seconds until an application runs; None if it does not run after `most`."""
+        for second in range(most):
+            self.second()
+            if self.cluster.groups(name):
+                return second
+        return None
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_old_large_ask_starts_beside_endless_small_work(policy: str) -> None:
+    work = EndlessWork(policy)
+    for _ in range(20):
+        work.second()
+    work.cluster.create("large", 4000)
+    waited = work.until("large", 200)
+    assert waited is not None and waited >= AGING - 2
+    assert work.cluster.evicted == []
+    placing = work.cluster.lab.core._offer_manager.placing
+    assert placing.kept_rooms() == [] and not work.cluster.lab.core.turn_context.pool.holds
+
+
+def test_without_aging_a_large_ask_waits_for_ever() -> None:
+    work = EndlessWork("simple", aging=0.0)
+    for _ in range(20):
+        work.second()
+    work.cluster.create("large", 4000)
+    assert work.until("large", 150) is None
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_age_outlives_a_change_of_the_leader(policy: str) -> None:
+    work = EndlessWork(policy)
+    for _ in range(20):
+        work.second()
+    work.cluster.create("large", 4000)
+    assert work.until("large", int(AGING) - 10) is None
+    work.cluster.succeed()
+    waited = work.until("large", 100)
+    assert waited is not None and waited < AGING  # the age is not counted anew
+
+
+def kept(work: EndlessWork) -> list[tuple[str, str]]:
+    """Application and agent of each reservation."""
+    return [(one.application, one.agent) for one in work.cluster.lab.core._offer_manager.placing.kept_rooms()]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_one_agent_is_reserved_at_a_time_for_the_oldest(policy: str) -> None:
+    work = EndlessWork(policy)
+    for _ in range(20):
+        work.second()
+    for name in ("first", "second"):
+        work.cluster.create(name, 4000)
+        work.second()
+    seen: list[str] = []
+    for _ in range(250):
+        work.second()
+        found = kept(work)
+        assert len(found) <= 1
+        seen += [application for application, _ in found if application not in seen]
+        if work.cluster.groups("second"):
+            break
+    large = [name for name in seen if name in ("default/first", "default/second")]
+    assert large == ["default/first", "default/second"]
+    assert work.cluster.groups("first") and work.cluster.groups("second")
+
+
+def test_an_agent_on_which_nothing_ends_is_given_up() -> None:
+    cluster = BusyCluster(options_of("simple"), {"a": 4000, "b": 4000})
+    cluster.create("lasting", 3000)
+    cluster.seconds(3)
+    (lasting,) = cluster.groups("lasting")
+    cluster.create("more", 3500)
+    cluster.seconds(3)
+    cluster.create("large", 4000)
+    cluster.seconds(int(AGING) + 10)
+    placing = cluster.lab.core._offer_manager.placing
+    (first,) = placing.kept_rooms()
+    cluster.seconds(int(GAIN) + 10)
+    (second,) = placing.kept_rooms()
+    assert {first.agent, second.agent} == {"a", "b"}
+    assert lasting.agent_id in {"a", "b"}
+
+
+def test_an_ask_that_no_agent_can_hold_reserves_nothing() -> None:
+    cluster = BusyCluster(options_of("simple"), {"a": 4000, "b": 4000})
+    cluster.create("huge", 5000)
+    cluster.seconds(int(AGING) + 30)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+    cluster.create("small", 4000, instances=2)
+    cluster.seconds(5)
+    assert len(cluster.groups("small")) == 2
+
+
+def test_an_ask_beyond_the_limit_of_its_queue_is_not_old() -> None:
+    options = tree_options({"name": "default"}, {"name": "few", "resources": {"max": {"cpus": 2}}}, aging=AGING)
+    cluster = BusyCluster(options, {"a": 4000, "b": 4000})
+    cluster.create("limited", 3000, namespace="few")
+    cluster.create("fill", 2000, instances=3)
+    cluster.seconds(int(AGING) + 30)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not(policy: str) -> None:
+    cluster = BusyCluster(options_of(policy), {"a": 4000})
+    for name, lasts in (("long", 0.0), ("short", 40.0)):
+        cluster.create(name, 2000, lasts=lasts)
+    cluster.seconds(3)
+    cluster.create("large", 4000, priority=5)
+    cluster.seconds(int(AGING) + 10)
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/large"]
+    cluster.create("same", 500, priority=5)
+    cluster.create("higher", 500, priority=6)
+    cluster.seconds(10)
+    assert cluster.groups("higher") and not cluster.groups("same")
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/large"]
+
+
+def test_nothing_is_evicted_beside_the_room_of_an_old_ask() -> None:
+    owed = {"name": "owed", "resources": {"guaranteed": {"cpus": 1}}, "properties": {"preemption.delay": "1s"}}
+    cluster = BusyCluster(tree_options({"name": "default"}, owed, aging=AGING), {"a": 4000})
+    cluster.create("long", 2000, max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("large", 4000)
+    cluster.seconds(int(AGING) + 10)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    cluster.create("team", 500, instances=2, namespace="owed")
+    for _ in range(20):
+        cluster.second()
+        assert cluster.evicted == []
+    assert len(cluster.groups("team", "owed")) == 2

@@ -44,6 +44,9 @@ class Demands:
     def __init__(self) -> None:
         self.demands: dict[str, Demand[Slot]] = {}
         """Open demands by transaction id."""
+        self.openings: dict[str, int] = {}
+        """The number of the opening of each open demand: one that is closed and opened again has another number."""
+        self._opened = 0
         self.diagnoses: dict[str, Diagnosis] = {}
         """Diagnoses of open demands that could not be placed in the last pass, by transaction id."""
         self.missing: dict[str, tuple[str, ...]] = {}
@@ -122,6 +125,12 @@ class Demands:
             self._open(demand)
             self.changed_demands[demand.id] = None
 
+    def priority(self, state: StateReader, identity: str) -> int:
+        """The priority of the version that an open demand launches; 0 if there is none."""
+        demand = self.demands.get(identity)
+        version = state.version(demand.application, self._version_of[identity]) if demand is not None else None
+        return version.priority if version is not None else 0
+
     def waits_as_gang(self, state: StateReader, identity: str, application: str) -> bool:
         """True if an operation on an application has a demand for members of a gang: it needs more places at the same
         time when a member ends."""
@@ -155,6 +164,9 @@ class Demands:
 
     def _open(self, demand: Demand[Slot]) -> None:
         before = self.demands.get(demand.id)
+        if before is None:
+            self._opened += 1
+            self.openings[demand.id] = self._opened
         self._slots += len(demand.slots) - (len(before.slots) if before is not None else 0)
         if before is not None:
             self._count(before, -len(before.slots))
@@ -180,6 +192,7 @@ class Demands:
     def _close(self, identity: str) -> None:
         before = self.demands.pop(identity, None)
         if before is not None:
+            del self.openings[identity]
             self._slots -= len(before.slots)
             self._count(before, -len(before.slots))
             self.gangs.pop(identity, None)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
+from bcs_scheduler.core.placement.aging import KeptRoom
 from bcs_scheduler.core.placement.foreseen import Policy
 from bcs_scheduler.core.placement.groups import apart
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
@@ -97,6 +98,10 @@ class Partitions(PlacementPass):
     def promised(self) -> Collection[str]:
         """See `PlacementPass.promised`."""
         return {agent for one in self.passes for agent in one.promised()}
+
+    def kept_rooms(self) -> list[KeptRoom]:
+        """See `PlacementPass.kept_rooms`."""
+        return [room for one in self.passes for room in one.kept_rooms()]
 
     def offered(self, sites: Iterable[Site]) -> None:
         """See `PlacementPass.offered`."""

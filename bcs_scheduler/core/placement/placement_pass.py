@@ -14,6 +14,7 @@ from itertools import islice
 from operator import le
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.aging import Aging, KeptRoom
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
@@ -56,6 +57,7 @@ class PlacementPass:
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
+        self.aging = Aging(turn, covers, self._admits_more, self._takes, self._outranks, self._serve)
 
     @property
     def busy(self) -> bool:
@@ -75,6 +77,10 @@ class PlacementPass:
     def promised(self) -> Collection[str]:
         """The ids of agents with room that is promised to demands which wait for more room."""
         return ()
+
+    def kept_rooms(self) -> list[KeptRoom]:
+        """The room of agents that is kept for work that waits (any thread)."""
+        return self.aging.rooms()
 
     def try_all(self) -> None:
         """Facts about agents have changed: every open demand is matched again, the oldest first."""
@@ -115,6 +121,7 @@ class PlacementPass:
 
     def consider(self, identities: list[str]) -> None:
         """Has these demands decided about; others are left as they are. Demands that are not open are ignored."""
+        self.aging.note(identities)
         for identity in identities:
             demand = self._turn.engine.demands.get(identity)
             if demand is not None:
@@ -134,6 +141,10 @@ class PlacementPass:
 
     def decide(self, pace: TimeBudget) -> None:
         """Finds places, and plans the launches."""
+        self.aging.step()
+        self._match_open(pace)
+
+    def _match_open(self, pace: TimeBudget) -> None:
         while self._match_promised(pace) and self._untried:
             self._match_slice()
             if pace.spent() >= MATCHING:
@@ -169,6 +180,37 @@ class PlacementPass:
         anew, too."""
         self._launcher.forget()
         self._untried = FairQueue()
+        self.aging.forget()
+
+    # --- old demands ------------------------------------------------------------------------------------------
+
+    def _admits_more(self, demand: Demand[Slot]) -> bool:  # noqa: ARG002
+        """True if the limits of the queue of a demand admit one more of its taskgroups; room is no limit."""
+        return True
+
+    def _takes(self, demand: Demand[Slot]) -> bool:
+        """True if the queue of a demand takes one more of its taskgroups into room that is there."""
+        return self.takes_back(demand, "")
+
+    def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:  # noqa: ARG002
+        """True if a demand may use room that is kept for another one which has waited for long."""
+        return False
+
+    def _serve(self, demand: Demand[Slot], agent: str) -> bool:
+        """Places the first slot of a demand on an agent. True if it has a place."""
+        part = demand._replace(slots=demand.slots[:1], only_agents=frozenset({agent}), min_members=0)
+        result = self._turn.attempt("transaction", part.id, partial(self._match, [part]))
+        if isinstance(result, Failure):
+            self._turn.engine.fail(self._turn.context, part.id, result)
+            return False
+        for placement in result.placements:
+            self._launcher.add(part, placement)
+            self._turn.engine.plan(part.id, 1)
+        if prompt(part):
+            self._launcher.launch_now(part)
+        else:
+            self._launcher.settle(part)
+        return bool(result.placements)
 
     # --- matching -----------------------------------------------------------------------------------------------
 

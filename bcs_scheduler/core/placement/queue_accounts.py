@@ -140,11 +140,28 @@ class QueueAccounts:
     def has_capability(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
         """True if the queue of a demand stays within its capability with one more taskgroup of the demand. `planned`:
         the demand of each placement that is not launched. Costs with the number of namespaces."""
-        state, name = self._state, queue_of(self._state, namespace_of(demand.application))
-        queue = state.queues.get(name)
+        queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
         limits = {resource: getattr(queue.capability, resource) for resource in SCALARS} if queue is not None else {}
         if all(most is None for most in limits.values()):
             return True
+        used = self._used_with(demand, planned)
+        return all(most is None or used[resource] <= most for resource, most in limits.items())
+
+    def is_owed(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
+        """True if the queue of a demand has a guarantee, and stays within it with one more taskgroup of the demand.
+        Arguments as for `has_capability`."""
+        queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
+        least = {resource: getattr(queue.guarantee, resource) for resource in SCALARS} if queue is not None else {}
+        wanted = requested(demand.request)
+        least = {resource: amount for resource, amount in least.items() if amount and wanted.get(resource)}
+        if not least:
+            return False
+        used = self._used_with(demand, planned)
+        return all(used[resource] <= amount for resource, amount in least.items())
+
+    def _used_with(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> Counter[str]:
+        """The amounts of the queue of a demand in its role, with one more taskgroup of the demand."""
+        state, name = self._state, queue_of(self._state, namespace_of(demand.application))
         used = Counter(requested(demand.request))
         for one in planned:
             if one.role == demand.role and queue_of(state, namespace_of(one.application)) == name:
@@ -152,7 +169,12 @@ class QueueAccounts:
         for (namespace, role), amounts in state.held().items():
             if role == demand.role and queue_of(state, namespace) == name:
                 used.update(amounts)
-        return all(most is None or used[resource] <= most for resource, most in limits.items())
+        return used
+
+    def holds_back(self, demand: Demand[Slot]) -> bool:
+        """True if the latest session of its role has found the queue of a demand at a limit, or at its share."""
+        outcome = self._outcomes.get(demand.role)
+        return outcome is not None and demand.application in outcome.held_back
 
     def partitions(self) -> list[DecidedBy]:
         """The partitions of roles with their policies, in the order of the settings, at least one."""

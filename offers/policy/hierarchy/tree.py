@@ -19,7 +19,7 @@ from offers.policy.hierarchy.state.closings import Closings
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add_to
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
-from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of, is_higher
+from offers.policy.hierarchy.state.queue import Queue, QueueState, is_higher, is_owed
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
@@ -312,10 +312,7 @@ class Tree:
         """True if a group may use the room that others have reserved on a node: the queue of the group is below its
         guarantee, or the group has a higher priority than each of them where their branches of the tree meet."""
         leaf = self.queues[group.application.queue]
-        goal = goal_of(leaf, [name for name, amount in group.alike.request if amount > 0])
-        if goal is not None and goal.stays_within_guarantee(group.alike.request):
-            return True
-        return all(
+        return is_owed(leaf, group.alike.request) or all(
             is_higher(leaf, group.alike.priority, self.queues[self.applications[ask.application].queue], ask.priority)
             for ask in node.reserving.values()
         )

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
+from bcs_scheduler.core.placement.aging import KeptRoom, Why
 from bcs_scheduler.core.placement.ends import ending_within
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
@@ -24,7 +25,7 @@ from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placement_pass import Covers, every_role
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
@@ -99,6 +100,7 @@ class HierarchyPass(SessionPass):
         """Number of agents and tasks that the trees have looked at since the latest pause was set."""
         self._soon: dict[str, tuple[float, Mapping[str, Mapping[str, int]]]] = {}
         """Room that is expected soon, by role: the moment of the latest look in Unix seconds, and amounts by agent."""
+        self._reserved: list[KeptRoom] = []
         self._unknown: set[str] = set()
         """Demands with promised room of whose applications a tree knew nothing: it has followed once for each."""
 
@@ -165,6 +167,31 @@ class HierarchyPass(SessionPass):
                 self._outdated, self._followed_at = True, 0.0
             return False
         return self.trees.takes_back(demand, replaced)
+
+    def _admits_more(self, demand: Demand[Slot]) -> bool:
+        return self.trees.admits_below_root(demand)
+
+    def kept_rooms(self) -> list[KeptRoom]:
+        """See `PlacementPass.kept_rooms`; with the nodes that asks have reserved, as of the latest decision."""
+        return [*super().kept_rooms(), *self._reserved]
+
+    def _takes(self, demand: Demand[Slot]) -> bool:
+        """See `PlacementPass._takes`. The tree may count taskgroups that have ended."""
+        self.follow()
+        return super()._takes(demand)
+
+    def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
+        """See `PlacementPass._outranks`. The tree follows before it is asked about an application that it does not
+        know."""
+        return not self.trees.knows(demand) or self.trees.outranks(demand, other)
+
+    def _use_kept_room(self) -> None:
+        for _ in range(MOST_USES):
+            if not self.aging.betters(self._deciding()):
+                break
+            self.follow()  # it may not know them
+            if not self.aging.use(self._deciding()):
+                break
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """Demands that still wait are explained at the end of a decision."""
@@ -373,7 +400,12 @@ class HierarchyPass(SessionPass):
         if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree)
         done = maintain(tree, shown, self._can_end, unshown, self._ending_soon(role))
-        ends = [one.until for one in reservations(tree, self._turn.now)]
+        kept = reservations(tree, self._turn.now)
+        self._reserved = [
+            *(one for one in self._reserved if one.role != role),
+            *(KeptRoom(one.ask.application, role, one.node, one.ask.created, one.until, Why.RESERVED) for one in kept),
+        ]
+        ends = [one.until for one in kept]
         self._again = self._turn.now if done.again else min([self._again, *ends])
         return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
 

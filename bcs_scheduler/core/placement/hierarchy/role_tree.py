@@ -45,6 +45,7 @@ from offers.policy.hierarchy import (
     rename,
     set_nodes,
 )
+from offers.policy.hierarchy.state.queue import is_higher, is_owed
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
@@ -401,6 +402,31 @@ class RoleTree:
         self._took_back = True
         return (
             not any(queue.exceeded(wanted) for queue in leaf.path) and self.tree.limit_of(application, wanted) is None
+        )
+
+    def admits_below_root(self, name: str, request: Amounts) -> bool:
+        """True if the maxima below root, and the limits, admit one more request of an application. The maximum of root
+        is the room of all agents."""
+        application = self.tree.applications.get(name)
+        if application is None:
+            return False
+        leaf, wanted = self.tree.queues[application.queue], counted(request)
+        return (
+            not leaf.is_stopped
+            and not any(queue.exceeded(wanted) for queue in leaf.path[:-1])
+            and self.tree.limit_of(application, wanted) is None
+        )
+
+    def outranks(self, name: str, other: str) -> bool:
+        """True if the first ask of an application may use room that is kept for one of another application."""
+        first, second = self.tree.applications.get(name), self.tree.applications.get(other)
+        if first is None or second is None or not first.groups:
+            return False
+        group = next(iter(first.groups.values()))
+        leaf = self.tree.queues[first.queue]
+        priority = second.priorities.greatest() or 0
+        return is_owed(leaf, group.alike.request) or is_higher(
+            leaf, group.alike.priority, self.tree.queues[second.queue], priority
         )
 
     def waits(self, name: str) -> bool:

@@ -107,6 +107,17 @@ class Trees:
         request = request_of(demand.request, demand.request.extended)
         return tree_of is not None and tree_of.takes_back(demand.application, replaced, request)
 
+    def admits_below_root(self, demand: Demand[Slot]) -> bool:
+        """Like `RoleTree.admits_below_root`; False for a role without a tree."""
+        tree_of = self.roles.get(demand.role)
+        request = request_of(demand.request, demand.request.extended)
+        return tree_of is not None and tree_of.admits_below_root(demand.application, request)
+
+    def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
+        """Like `RoleTree.outranks`; False for a role without a tree."""
+        tree_of = self.roles.get(demand.role)
+        return tree_of is not None and tree_of.outranks(demand.application, other.application)
+
     @property
     def document(self) -> str:
         """The tree that counts, as canonical JSON."""

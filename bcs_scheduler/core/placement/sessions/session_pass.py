@@ -48,6 +48,8 @@ from transactions.text import are, counted, duration
 
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
+MOST_USES = 16
+"""Times that a session looks for demands that may use the room of old ones; each time places one slot of a demand."""
 QUEUED = frozenset({"queue", "namespace", "podgroup"})
 """Kinds of records that define queues, their namespaces, and groups of applications."""
 
@@ -109,6 +111,7 @@ class SessionPass(PlacementPass):
         turn = self._turn
         self._snapshots.drain()
         self._drop_promises()
+        self.aging.step()
         if not self._match_promised(pace):
             return
         self._report_hung()
@@ -121,7 +124,7 @@ class SessionPass(PlacementPass):
             self._report_hung()
             again = (self._capped and not self._gaps) or turn.awaits_offers
             self._waiting = failure is not None or (again and self._has_demands())
-        super().decide(pace)
+        self._match_open(pace)
 
     def _caught_up(self, pace: TimeBudget) -> bool:
         """Takes over changes in parts, if there are many. False: the rest follows in the next turn."""
@@ -167,10 +170,29 @@ class SessionPass(PlacementPass):
     def consider(self, identities: list[str]) -> None:
         """Like `PlacementPass.consider`, by the next session."""
         demands = self._turn.engine.demands
+        self.aging.note(identities)
         known = [identity for identity in identities if identity in demands]
         apart = [identity for identity in known if demands[identity].per_agent or demands[identity].promised]
         super().consider(apart)
         self._waiting = self._waiting or len(apart) < len(known)
+
+    def _admits_more(self, demand: Demand[Slot]) -> bool:
+        """See `PlacementPass._admits_more`: the latest session has not found the queue at a limit or at its share."""
+        queues = self._turn.queues
+        planned = (one for one, _ in self._launcher.placements())
+        return not queues.holds_back(demand) and queues.has_capability(demand, planned)
+
+    def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
+        """See `PlacementPass._outranks`."""
+        engine, state = self._turn.engine, self._turn.state
+        higher = engine.priority(state, demand.id) > engine.priority(state, other.id)
+        return higher or self._turn.queues.is_owed(demand, (one for one, _ in self._launcher.placements()))
+
+    def _use_kept_room(self) -> None:
+        """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
+        for _ in range(MOST_USES):
+            if not self.aging.use(self._deciding()):
+                break
 
     def _has_demands(self) -> bool:
         return any(self._covers(size.role) for size in self._turn.engine.by_size)
@@ -203,6 +225,7 @@ class SessionPass(PlacementPass):
     # --- one session ------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
+        self._use_kept_room()
         demands = self._deciding()
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}

@@ -16,7 +16,7 @@ from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node
-from offers.policy.hierarchy.state.queue import Queue, goal_of
+from offers.policy.hierarchy.state.queue import Queue, is_owed
 from offers.policy.hierarchy.tree import Tree
 
 
@@ -64,10 +64,7 @@ def waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
 
 def _is_short(leaf: Queue, ask: Ask) -> bool:
     """True if no queue exceeds its maximum with an ask, and the nearest one with a guarantee does not exceed that."""
-    goal = goal_of(leaf, [name for name, amount in ask.request if amount > 0])
-    if goal is None or any(queue.excess(ask.request) for queue in leaf.path):
-        return False
-    return goal.stays_within_guarantee(ask.request)
+    return is_owed(leaf, ask.request) and not any(queue.excess(ask.request) for queue in leaf.path)
 
 
 def has_room(node: Node, request: Iterable[tuple[str, int]]) -> bool:

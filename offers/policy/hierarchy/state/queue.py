@@ -292,6 +292,13 @@ def goal_of(leaf: Queue, wanted: Collection[str]) -> Queue | None:
     return next((one for one in leaf.path if not one.guaranteed.keys().isdisjoint(wanted)), None)
 
 
+def is_owed(leaf: Queue, request: Amounts) -> bool:
+    """True if the nearest queue with a guarantee for one of the resources of a request stays within the guarantee with
+    the request; False without such a queue."""
+    goal = goal_of(leaf, [name for name, amount in request if amount > 0])
+    return goal is not None and goal.stays_within_guarantee(request)
+
+
 def is_higher(leaf: Queue, priority: int, other: Queue, than: int) -> bool:
     """True if the priority of an ask of a leaf is higher than the priority `than` of an ask of another leaf where their
     branches of the tree meet. Each queue below that place adds its offset; a fence shows its offset alone."""
