@@ -11,11 +11,15 @@ import multiprocessing
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 
 from bcs_scheduler.loop import gc_tuning
+from tests.simulation.policies.users import Engine, fair
 from tests.simulation.simulation import Result, simulate
 from tests.simulation.words import summary
 
+FAIR: Mapping[str, Engine] = {"fair-session": "session", "fair-hierarchical": "hierarchical"}
+"""Policies of the worlds of tests.simulation.policies."""
 PROGRESS_EVERY = 5.0
 """Seconds between two lines of progress."""
 
@@ -29,9 +33,10 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
         "--policy",
-        choices=("simple", "session", "hierarchical", "mixed", "guarantees"),
+        choices=("simple", "session", "hierarchical", "mixed", "guarantees", *FAIR),
         default="simple",
-        help="policy; mixed: each role has its own; guarantees: hierarchical, in a full cluster",
+        help="policy; mixed: each role has its own; guarantees: hierarchical, in a full cluster; fair-...: without "
+        "faults, who gets room is judged",
     )
     parser.add_argument(
         "--moves", action="store_true", help="with rebalancing, and policies by seed; also hierarchical"
@@ -47,7 +52,10 @@ def main() -> int:
 
 
 def _one(seed: int, steps: int, verbose: bool, policy: str) -> int:
-    result = simulate(seed, steps, trace=True, verbose=verbose, **_world(policy))
+    if policy in FAIR:
+        result = fair(seed, steps, FAIR[policy], verbose=verbose)
+    else:
+        result = simulate(seed, steps, trace=True, verbose=verbose, **_world(policy))
     print("\n".join(result.story))
     print(summary(result.counts, [result.simulated]))
     print(f"digest {result.digest}")
@@ -94,6 +102,8 @@ class _Run:
         self._steps, self._policy = steps, policy
 
     def __call__(self, seed: int) -> Result:
+        if self._policy in FAIR:
+            return fair(seed, self._steps, FAIR[self._policy])
         return simulate(seed, self._steps, **_world(self._policy))
 
 

@@ -1,0 +1,164 @@
+"""Faults put into the policies on purpose; worlds of this folder must show each of them.
+
+Those that end something are put in where both engines have their evictions carried out (`SessionPass._evict`), so that
+they stay what they are when an engine changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import pytest
+
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from offers.dimensions import Amounts
+from offers.model import Demand
+from offers.policy.hierarchy import Queue
+from offers.policy.session.decisions import Eviction
+from offers.policy.session.plugins.proportion import Shares
+from offers.policy.session.state.jobs import QueueState
+from offers.policy.session.state.templates import Need
+from store.records import TaskGroup
+from tests.simulation.policies.users import Engine
+from transactions.base import Slot
+from transactions.rules import disruptions
+
+PAUSE = 10.0
+"""Seconds between two evictions that a fault adds."""
+Chooses = Callable[[SessionPass, Demand[Slot], TaskGroup], bool]
+
+
+class PolicyMutant(NamedTuple):
+    """`caught_by`: the rule that notices. `seeds`: tried one after the other until one shows the fault."""
+
+    name: str
+    breaks: Callable[[pytest.MonkeyPatch], None]
+    engine: Engine
+    caught_by: str
+    seeds: range
+
+
+def end_one_more(patch: pytest.MonkeyPatch) -> None:
+    """Beside the victims, another taskgroup of their agent is ended."""
+    honest = SessionPass._evict
+
+    def hasty(self: SessionPass, decided: Iterable[Eviction]) -> None:
+        chosen = list(decided)
+        tasks = {one.task for one in chosen}
+        for one in list(chosen):
+            more = [group for group in _running(self) if group.agent_id == one.agent and group.id not in tasks]
+            if one.beneficiary and more:
+                tasks.add(more[0].id)
+                chosen.append(one._replace(job=more[0].application_key, task=more[0].id))
+        honest(self, chosen)
+
+    patch.setattr(SessionPass, "_evict", hasty)
+
+
+def end_for_what_no_limit_admits(patch: pytest.MonkeyPatch) -> None:
+    """Work is ended for work that is larger than the limit of its queue."""
+
+    def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
+        most = _most(self, demand.application)
+        return most is not None and demand.request.cpus > most
+
+    _ends(patch, chooses)
+
+
+def let_nobody_be_evicted(patch: pytest.MonkeyPatch) -> None:
+    """Every budget is used up for evictions."""
+    _refuses(patch, "evict")
+    patch.setattr(disruptions, "allowance", lambda ctx, key: 0)
+
+
+def let_nobody_be_drained(patch: pytest.MonkeyPatch) -> None:
+    """Every budget is used up for drains."""
+    _refuses(patch, "drain")
+
+
+def _refuses(patch: pytest.MonkeyPatch, refused: str) -> None:
+    honest = disruptions.Disruptions.judge
+
+    def judge(self: disruptions.Disruptions, group: TaskGroup, purpose: disruptions.Purpose) -> disruptions.Answer:
+        return disruptions.Answer("Budget", 1) if purpose == refused else honest(self, group, purpose)
+
+    patch.setattr(disruptions.Disruptions, "judge", judge)
+
+
+def swap_equals(patch: pytest.MonkeyPatch) -> None:
+    """Work is ended for work of its queue that has the same size."""
+
+    def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
+        same = self._queue_of(demand.application) == self._queue_of(group.application_key)
+        return same and demand.request.cpus == group.resources.cpus
+
+    _ends(patch, chooses)
+
+
+def count_one_more(patch: pytest.MonkeyPatch) -> None:
+    """Limits of queues count a taskgroup more than there is."""
+    honest_room, honest_exceeded = Shares.room, Queue.exceeded
+
+    def room(self: Shares, queue: QueueState, need: Need) -> int:
+        return max(0, honest_room(self, queue, need) - 1)
+
+    def exceeded(self: Queue, request: Amounts) -> bool:
+        return honest_exceeded(self, tuple((name, 2 * amount) for name, amount in request))
+
+    patch.setattr(Shares, "room", room)
+    patch.setattr(Queue, "exceeded", exceeded)
+
+
+def _ends(patch: pytest.MonkeyPatch, chooses: Chooses) -> None:
+    """Adds an eviction to a decision that has none: the first pair of waiting and running work that is chosen."""
+    honest = SessionPass._evict
+    latest: dict[int, float] = {}
+
+    def hasty(self: SessionPass, decided: Iterable[Eviction]) -> None:
+        found, now = list(decided), self._turn.now
+        if not found and now - latest.get(id(self), 0.0) >= PAUSE:
+            found = next(_pairs(self, chooses), [])
+            if found:
+                latest[id(self)] = now
+        honest(self, found)
+
+    patch.setattr(SessionPass, "_evict", hasty)
+
+
+def _pairs(self: SessionPass, chooses: Chooses) -> Iterator[list[Eviction]]:
+    for demand in list(self._turn.engine.demands.values()):
+        for group in _running(self):
+            if not demand.per_agent and group.application_key != demand.application and chooses(self, demand, group):
+                yield [Eviction(group.application_key, group.id, group.agent_id, demand.application)]
+
+
+def _running(self: SessionPass) -> list[TaskGroup]:
+    groups = self._turn.state.taskgroups.values()
+    return sorted((g for g in groups if g.status == "Running" and not g.killing_since), key=lambda group: group.id)
+
+
+def _most(self: SessionPass, application: str) -> int | None:
+    """The least limit of cores on the way to an application; None without one."""
+    if isinstance(self, HierarchyPass):
+        limits = [
+            queue.config.max["cpus"]
+            for role in self.trees.roles.values()
+            if (found := role.tree.applications.get(application)) is not None
+            for queue in role.tree.queues[found.queue].path
+            if "cpus" in queue.config.max
+        ]
+        return min(limits, default=None)
+    queue = self._turn.state.queues.get(self._queue_of(application))
+    return queue.capability.cpus if queue is not None else None
+
+
+PLANTED: tuple[PolicyMutant, ...] = (
+    PolicyMutant("end one more", end_one_more, "hierarchical", "I81", range(8, 28)),
+    PolicyMutant("end for what no limit admits", end_for_what_no_limit_admits, "hierarchical", "I80", range(1, 21)),
+    PolicyMutant("swap equals", swap_equals, "hierarchical", "I82", range(5, 25)),
+    PolicyMutant("let nobody be evicted", let_nobody_be_evicted, "hierarchical", "I83", range(2, 22)),
+    PolicyMutant("count one more", count_one_more, "hierarchical", "I84", range(1, 21)),
+    PolicyMutant("let nobody be drained", let_nobody_be_drained, "hierarchical", "I85", range(15, 35)),
+)

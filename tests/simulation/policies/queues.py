@@ -1,0 +1,319 @@
+"""What a queue may have and what it may lose, for each policy, from records and documents.
+
+Said once more and plainly: usage is summed up anew at each question, and the engines are not asked.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.partitions import Partitions, tree_passes
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from offers.model import Demand
+from offers.policy.hierarchy import Queue as TreeQueue
+from offers.policy.hierarchy import promises
+from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
+from offers.policy.session.plugins.support.waterfilling import Share, fill
+from store.records import DEFAULT_QUEUE, Application, Namespace, Queue, TaskGroup, Version
+from tests.simulation.policies.world import QuietWorld
+from transactions.base import Slot
+
+Amount = Counter[str]
+NAMES = ("cpus", "mem")
+
+
+class Ask(NamedTuple):
+    """One taskgroup that waits for a place."""
+
+    application: str
+    cpus: int
+    mem: int
+    since: float
+
+    @property
+    def amount(self) -> Amount:
+        return Counter(cpus=self.cpus, mem=self.mem)
+
+
+def of(group: TaskGroup) -> Amount:
+    """The amounts of a taskgroup."""
+    return Counter(cpus=group.resources.cpus, mem=group.resources.mem)
+
+
+def asks(world: QuietWorld) -> list[Ask]:
+    """Everything that waits for a place, one by one; work that is bound to agents is left out."""
+    found = []
+    for demand in world.core.turn_context.engine.demands.values():
+        if not demand.per_agent and not demand.only_host and not demand.only_agents:
+            found += [_ask(world, demand)] * len(demand.slots)
+    return found
+
+
+def _ask(world: QuietWorld, demand: Demand[Slot]) -> Ask:
+    transaction = world.state.transactions.get(demand.id)
+    since = transaction.created_at if transaction is not None else world.now
+    return Ask(demand.application, demand.request.cpus, demand.request.mem, since)
+
+
+def version_of(world: QuietWorld, application: str) -> Version | None:
+    """The present version of an application."""
+    found = world.state.applications.get(application)
+    return world.state.version(application, found.version) if isinstance(found, Application) else None
+
+
+def priority_of(world: QuietWorld, application: str) -> int:
+    """The priority of the present version."""
+    version = version_of(world, application)
+    return version.priority if version is not None else 0
+
+
+class Queues(ABC):
+    """The rules of the queues of one policy. What is being ended counts as gone; `staying`: ids of taskgroups that
+    count although they are being ended."""
+
+    def __init__(self, world: QuietWorld) -> None:
+        self.world = world
+
+    def usage(self, application: str, staying: Collection[str] = ()) -> Amount:
+        """The amounts of an application."""
+        found = Amount()
+        for group in self.world.state.groups_of(application).values():
+            if not group.ended and (not group.killing_since or group.id in staying):
+                found.update(of(group))
+        return found
+
+    @abstractmethod
+    def promised(self) -> dict[str, set[str]]:
+        """The applications for which room is kept, by agent."""
+
+    @abstractmethod
+    def name(self, application: str) -> str:
+        """The queue of an application; empty if it has none."""
+
+    @abstractmethod
+    def admits(self, application: str, wanted: Amount, staying: Collection[str] = ()) -> bool:
+        """Whether the limits of the queue admit so much more."""
+
+    @abstractmethod
+    def may_hold(self, application: str, wanted: Amount) -> bool:
+        """Whether the limits could admit so much if nothing of the queue ran."""
+
+    @abstractmethod
+    def waits_for_its_share(self, application: str) -> bool:
+        """Whether the policy lets others go first because the queue has its share."""
+
+    @abstractmethod
+    def is_entitled(self, application: str, wanted: Amount) -> bool:
+        """Whether the queue may take so much from others."""
+
+    @abstractmethod
+    def may_lose(self, group: TaskGroup, ask: Ask) -> bool:
+        """Whether the queue of a taskgroup may lose it for the ask of an entitled queue."""
+
+
+class SessionQueues(Queues):
+    """Queues of the policy `session`: capability, guarantee and deserved share."""
+
+    def promised(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for one in self._passes():
+            for (application, _), promise in one._nominations.items():
+                found.setdefault(promise.agent, set()).add(application)
+        return found
+
+    def _passes(self) -> list[SessionPass]:
+        placing = self.world.core._offer_manager.placing
+        every = placing.passes if isinstance(placing, Partitions) else (placing,)
+        return [one for one in every if isinstance(one, SessionPass) and not isinstance(one, HierarchyPass)]
+
+    def name(self, application: str) -> str:
+        return self._of(application.partition("/")[0])
+
+    def _of(self, namespace: str) -> str:
+        record = self.world.state.namespaces.get(namespace)
+        name = record.queue if isinstance(record, Namespace) else ""
+        return name if name in self.world.state.queues else DEFAULT_QUEUE
+
+    def admits(self, application: str, wanted: Amount, staying: Collection[str] = ()) -> bool:
+        queue = self.name(application)
+        used, most = self._used(queue, staying), self._limit(queue)
+        return all(used[name] + wanted[name] <= most[name] for name in NAMES if wanted[name])
+
+    def may_hold(self, application: str, wanted: Amount) -> bool:
+        most = self._limit(self.name(application))
+        return all(wanted[name] <= most[name] for name in NAMES if wanted[name])
+
+    def waits_for_its_share(self, application: str) -> bool:
+        queue = self.name(application)
+        used, deserved = self._used(queue), self._deserved()[queue]
+        return all(used[name] >= deserved[name] for name in NAMES)
+
+    def is_entitled(self, application: str, wanted: Amount) -> bool:
+        if not any(choice.action.name == "reclaim" for one in self._passes() for choice in one._policy.actions):
+            return False
+        queue = self.name(application)
+        used, deserved = self._used(queue), self._deserved()[queue]
+        return all(used[name] + wanted[name] <= deserved[name] for name in NAMES if wanted[name])
+
+    def may_lose(self, group: TaskGroup, ask: Ask) -> bool:
+        queue = self.name(group.application_key)
+        record = self._records().get(queue, Queue(name=queue))
+        if queue == self.name(ask.application) or not record.reclaimable:
+            return False
+        used, deserved = self._used(queue), self._deserved()[queue]
+        least = Counter(cpus=record.guarantee.cpus, mem=record.guarantee.mem)
+        lost = of(group)
+        above = any(used[name] > deserved[name] for name in NAMES if ask.amount[name])
+        return above and all(used[name] - lost[name] >= least[name] for name in NAMES if lost[name])
+
+    def _records(self) -> Mapping[str, Queue]:
+        return {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE), **self.world.state.queues}
+
+    def _total(self) -> Amount:
+        found = Amount()
+        for agent in self.world.cluster._agents.values():
+            found.update({name: agent.machine.total[name] for name in NAMES})
+        return found
+
+    def _limit(self, queue: str) -> Amount:
+        records, found = self._records(), self._total()
+        for name, record in records.items():
+            if name != queue:
+                found.subtract({"cpus": record.guarantee.cpus, "mem": record.guarantee.mem})
+        most = records[queue].capability
+        return Counter(
+            cpus=found["cpus"] if most.cpus is None else min(found["cpus"], most.cpus),
+            mem=found["mem"] if most.mem is None else min(found["mem"], most.mem),
+        )
+
+    def _used(self, queue: str, staying: Collection[str] = ()) -> Amount:
+        found = Amount()
+        for application in self.world.state.applications:
+            if self.name(application) == queue:
+                found.update(self.usage(application, staying))
+        return found
+
+    def _deserved(self) -> dict[str, dict[str, int]]:
+        """Floors of the deserved shares."""
+        requested = {name: self._used(name) for name in self._records()}
+        with_jobs = {self.name(application) for application in self.world.state.applications}
+        for ask in asks(self.world):
+            requested[self.name(ask.application)].update(ask.amount)
+        total, found = self._total(), dict[str, dict[str, int]]()
+        queues = [name for name in self._records() if name in with_jobs]
+        for name in self._records():
+            found[name] = dict.fromkeys(NAMES, 0)
+        for resource in NAMES:
+            shares = []
+            for name in queues:
+                record = self._records()[name]
+                most = min(requested[name][resource], self._limit(name)[resource])
+                shares.append(Share(getattr(record.guarantee, resource), most, record.weight))
+            for name, deserved in zip(queues, fill(total[resource], shares), strict=True):
+                found[name][resource] = int(deserved)
+        return found
+
+
+class TreeQueues(Queues):
+    """Queues of the policy `hierarchical`: maxima and guarantees on the path of a leaf."""
+
+    def promised(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for placing in self._passes():
+            for role in placing.trees.roles.values():
+                for promise in promises(role.tree):
+                    found.setdefault(promise.node, set()).add(promise.ask.application)
+        return found
+
+    def _path(self, application: str) -> list[TreeQueue]:
+        """From root to the leaf, whatever way round the product keeps it."""
+        for placing in self._passes():
+            for role in placing.trees.roles.values():
+                found = role.tree.applications.get(application)
+                if found is not None:
+                    return sorted(role.tree.queues[found.queue].path, key=lambda queue: queue.name.count("."))
+        return []
+
+    def _passes(self) -> Iterable[HierarchyPass]:
+        return tree_passes(self.world.core._offer_manager.placing).values()
+
+    def name(self, application: str) -> str:
+        path = self._path(application)
+        return path[-1].name if path else ""
+
+    def admits(self, application: str, wanted: Amount, staying: Collection[str] = ()) -> bool:
+        path = self._path(application)
+        if not path or not all(self._admits_application(queue, application) for queue in path):
+            return False
+        for queue in path[1:]:
+            used = self._used(queue.name, staying)
+            if any(used[name] + wanted[name] > most for name, most in queue.max.items() if wanted[name]):
+                return False
+        return True
+
+    def _admits_application(self, queue: TreeQueue, name: str) -> bool:
+        """Whether the limits of applications admit one more, if this one does not run. Limits of the amounts of users
+        are not judged: they admit nothing."""
+        if any(limit.max_resources for limit in queue.config.limits):
+            return False
+        if self.usage(name):
+            return True
+        started = [
+            one
+            for one in self.world.state.applications.values()
+            if self.usage(one.key) and any(above.name == queue.name for above in self._path(one.key))
+        ]
+        user = self.world.state.applications[name].user
+        of_user = sum(one.user == user for one in started)
+        limits = [limit.max_applications for limit in queue.config.limits if limit.max_applications is not None]
+        most = queue.config.max_applications
+        return (most is None or len(started) < most) and all(of_user < one for one in limits)
+
+    def may_hold(self, application: str, wanted: Amount) -> bool:
+        path = self._path(application)
+        return all(wanted[name] <= most for queue in path[1:] for name, most in queue.max.items() if wanted[name])
+
+    def waits_for_its_share(self, application: str) -> bool:
+        return not self._path(application)
+
+    def is_entitled(self, application: str, wanted: Amount) -> bool:
+        names = [name for name in NAMES if wanted[name]]
+        for queue in reversed(self._path(application)):
+            least = queue.guaranteed
+            if any(least.get(name) for name in names):
+                used = self._used(queue.name)
+                return all(used[name] + wanted[name] <= least[name] for name in names if name in least)
+        return False
+
+    def may_lose(self, group: TaskGroup, ask: Ask) -> bool:
+        mine, theirs = self._path(ask.application), self._path(group.application_key)
+        if not theirs or theirs[-1].name == mine[-1].name:
+            return False
+        for queue in {queue.name: queue for queue in (*mine, *theirs)}.values():
+            properties = queue.config.properties
+            if properties.preemption_policy is not PreemptionPolicy.DEFAULT:
+                return False
+            if properties.priority_offset or properties.priority_policy is not Fencing.DEFAULT:
+                return False
+        if priority_of(self.world, group.application_key) > priority_of(self.world, ask.application):
+            return False
+        lost, own = of(group), {queue.name for queue in mine}
+        if any(queue.guaranteed for queue in mine[1:] if queue.name in {one.name for one in theirs}):
+            return False  # within one guaranteed parent: whether siblings count is not judged here
+        for queue in theirs:
+            used = self._used(queue.name) if queue.guaranteed and queue.name not in own else Amount()
+            for name, least in queue.guaranteed.items():
+                if queue.name not in own and ask.amount[name] and used[name] - lost[name] < least:
+                    return False
+        return True
+
+    def _used(self, queue: str, staying: Collection[str] = ()) -> Amount:
+        found = Amount()
+        for application in self.world.state.applications:
+            if any(one.name == queue for one in self._path(application)):
+                found.update(self.usage(application, staying))
+        return found

@@ -1,0 +1,330 @@
+"""What must hold of evictions, and of what waits, under every policy.
+
+I80  nothing is ended for work that its own limit forbids
+I81  every victim was needed: kept, one taskgroup less of the beneficiary would have its room or its limit; and no
+     agent with idle room would have done
+I82  no two applications end each other twice without a change from outside, no two queues either, and the cluster comes
+     to rest
+I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help
+I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
+I85  a drain ends if every healthy taskgroup has a place elsewhere
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
+from store.state.unit_of_work import Unit
+from tests.simulation.budgets import budget
+from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, version_of
+from tests.simulation.policies.world import QuietWorld
+from tests.simulation.readiness import ready
+from tests.simulation.violation import Violation
+
+PATIENCE = 300.0
+"""Seconds for which work may wait although nothing is in the way."""
+FRESH = 3.0
+"""Seconds after which the scheduler has the offers of room that has become free."""
+UNREST = 3600.0
+"""Seconds without a change from outside after which the cluster must be at rest."""
+LOOK = 20.0
+
+
+class Rules:
+    """The rules of one world. `changed` is called at each change from outside."""
+
+    def __init__(self, world: QuietWorld, queues: Queues) -> None:
+        self.world, self.queues = world, queues
+        world.decided, world.turned = self.decided, self.turned
+        self._ended: Counter[tuple[str, str]] = Counter()
+        """How often an application, or a queue, was ended for another one since the latest change from outside."""
+        self._touched: dict[str, float] = {}
+        """When room on an agent changed the last time."""
+        self._promised: dict[str, set[str]] = {}
+        """The applications for which room was kept before the present turn, by agent."""
+        self._moved = world.now
+        """When a taskgroup changed the last time."""
+
+    def changed(self) -> None:
+        """Something changes from outside."""
+        self._ended.clear()
+        self._moved = self.world.now
+
+    # --- decisions --------------------------------------------------------------------------------------------
+
+    def decided(self, unit: Unit, before: Mapping[str, TaskGroup]) -> None:
+        """Judges the evictions of a unit. `before`: the taskgroups without the changes of the unit."""
+        victims: dict[str, list[TaskGroup]] = {}
+        touched: set[str] = set()
+        for change in unit.changes:
+            if change.kind != TaskGroup.kind:
+                continue
+            old, new = before.get(change.key), change.record
+            touched.update(group.agent_id for group in (old, new) if isinstance(group, TaskGroup))
+            if not isinstance(old, TaskGroup) or not isinstance(new, TaskGroup) or new.ended:
+                continue
+            if new.end_cause == "Evicted" and old.end_cause != "Evicted":
+                victims.setdefault(self._beneficiary(unit, new), []).append(old)
+        self.world.counts["taskgroups evicted"] += sum(map(len, victims.values()))
+        for beneficiary, groups in victims.items():
+            if beneficiary:
+                self._may_be_ended_for(beneficiary, groups)
+                self._end_no_pair(beneficiary, groups)
+        for agent in touched:
+            self._touched[agent] = self._moved = self.world.now
+
+    def turned(self) -> None:
+        """After each turn."""
+        self._promised = self.queues.promised()
+
+    @staticmethod
+    def _beneficiary(unit: Unit, group: TaskGroup) -> str:
+        found = (
+            change.record.payload.beneficiary
+            for change in unit.changes
+            if isinstance(change.record, Transaction) and change.record.taskgroup == group.id
+            if isinstance(change.record.payload, ReschedulePayload)
+        )
+        return next(found, "")
+
+    # --- I80, I81 ---------------------------------------------------------------------------------------------
+
+    def _may_be_ended_for(self, beneficiary: str, victims: list[TaskGroup]) -> None:
+        waiting = [ask for ask in asks(self.world) if ask.application == beneficiary]
+        if not waiting:
+            return  # it was withdrawn in the same turn
+        self.world.counts["evictions judged"] += 1
+        ids = {group.id for group in victims}
+        smallest = min(waiting, key=lambda ask: (ask.cpus, ask.mem))
+        if not self.queues.may_hold(beneficiary, smallest.amount):
+            words = f"{_names(victims)} are ended for {beneficiary}, whose queue may never hold {dict(smallest.amount)}"
+            raise Violation("I80", words, beneficiary, *ids)
+        if not self.queues.admits(beneficiary, smallest.amount):
+            words = f"{_names(victims)} are ended for {beneficiary}, whose queue has no limit left for it"
+            raise Violation("I80", words, beneficiary, *ids)
+        self._no_room_is_idle(beneficiary, smallest, victims)
+        for agent in sorted({group.agent_id for group in victims}):
+            self._all_are_needed(beneficiary, waiting, [group for group in victims if group.agent_id == agent])
+
+    def _no_room_is_idle(self, beneficiary: str, ask: Ask, victims: list[TaskGroup]) -> None:
+        """Of a gang all members have to find room, which is not judged here; nor is room that may be kept."""
+        ids = {group.id for group in victims}
+        if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
+            return
+        for agent, free in self._rooms().items():
+            if self._owners(agent) or self._has_changed(agent):
+                continue
+            if _fits(ask.amount, free):
+                words = f"{_names(victims)} are ended for {beneficiary}, which fits the idle room of {agent}"
+                raise Violation("I81", words, beneficiary, *(group.id for group in victims))
+
+    def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup]) -> None:
+        agent = victims[0].agent_id
+        if self._has_changed(agent):
+            return
+        if self._owners(agent) - {beneficiary} or len({ask.amount["cpus"] for ask in waiting}) > 1:
+            return  # how much of the room is for whom is not known here
+        free = self._rooms(leaving=True).get(agent)
+        if free is None:
+            return
+        wanted = _count(waiting[0].amount, free, len(waiting))
+        without = free.copy()
+        for group in victims:
+            without.subtract(of(group))
+        alike = len({(group.resources.cpus, group.resources.mem) for group in victims}) == 1
+        if not alike and wanted - _count(waiting[0].amount, without, len(waiting)) > 1:
+            return  # the victims of one ask may turn out to be needless by those of the next one
+        self.world.counts["victims judged"] += len(victims)
+        for group in victims:
+            less = free.copy()
+            less.subtract(of(group))
+            if _count(waiting[0].amount, less, len(waiting)) < wanted:
+                continue
+            needed = Amount()
+            for name in NAMES:
+                needed[name] = wanted * waiting[0].amount[name]
+            if self.queues.admits(beneficiary, needed, {group.id}):
+                words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
+                raise Violation("I81", words, beneficiary, group.id)
+
+    # --- I82 --------------------------------------------------------------------------------------------------
+
+    def _end_no_pair(self, beneficiary: str, victims: list[TaskGroup]) -> None:
+        queue = self.queues.name(beneficiary)
+        pairs = {(group.application_key, beneficiary) for group in victims}
+        pairs |= {(f"queue {self.queues.name(group.application_key)}", f"queue {queue}") for group in victims}
+        for victim, winner in sorted(pairs):
+            if victim == winner:
+                continue
+            self._ended[victim, winner] += 1
+            if self._ended[victim, winner] > 1 and self._ended[winner, victim] > 1:
+                raise Violation("I82", f"{victim} and {winner} end each other again and again", victim, winner)
+
+    # --- at rest ----------------------------------------------------------------------------------------------
+
+    def rest(self) -> None:
+        """Lets time pass without changes from outside until nothing has moved for longer than anything may wait, and
+        judges what waits then."""
+        self.changed()
+        begun = self.world.now
+        while self.world.now - self._moved < PATIENCE + LOOK:
+            self.world.pass_time(LOOK)
+            if self.world.now - begun > UNREST:
+                raise Violation("I82", f"the cluster is not at rest after {UNREST:.0f} seconds")
+        self.world.counts["times at rest"] += 1
+        waiting = [ask for ask in asks(self.world) if self.world.now - ask.since > PATIENCE]
+        self.world.counts["asks at rest"] += len(waiting)
+        seen = set[tuple[str, int, int]]()
+        for ask in waiting:
+            if (ask.application, ask.cpus, ask.mem) not in seen:
+                seen.add((ask.application, ask.cpus, ask.mem))
+                self._has_no_room(ask, waiting)
+                self._has_no_victim(ask)
+        self._drains_end()
+
+    def _has_no_room(self, ask: Ask, waiting: list[Ask]) -> None:
+        """I84."""
+        number = max(1, self._lacking(ask.application))
+        of_application = [one for one in waiting if one.application == ask.application]
+        wanted = Amount()
+        for one in of_application[:number]:
+            wanted.update(one.amount)
+        if len(of_application) < number or self.queues.waits_for_its_share(ask.application):
+            return
+        if not self.queues.admits(ask.application, wanted):
+            return
+        self.world.counts["asks within their limits"] += 1
+        rooms = self._rooms()
+        is_behind = any(one.since < ask.since and _larger(one, ask) for one in waiting)
+        if is_behind and not all(_pack(of_application[:number], _without(rooms, agent)) for agent in rooms):
+            return  # an old ask may keep one agent for itself
+        if _pack(of_application[:number], rooms):
+            words = f"{number} of {ask.application} wait for more than {PATIENCE:.0f} seconds beside room that fits"
+            raise Violation("I84", words, ask.application)
+
+    def _has_no_victim(self, ask: Ask) -> None:
+        """I83."""
+        version = version_of(self.world, ask.application)
+        if version is None or version.preemption_policy == "Never" or self._lacking(ask.application) > 1:
+            return
+        if not self.queues.is_entitled(ask.application, ask.amount):
+            return
+        if not self.queues.admits(ask.application, ask.amount):
+            return
+        self.world.counts["entitled asks at rest"] += 1
+        rooms = self._rooms()
+        for group in sorted(self.world.groups.values(), key=lambda one: one.id):
+            if group.ended or group.application_key == ask.application or group.agent_id not in rooms:
+                continue
+            free = rooms[group.agent_id] + of(group)
+            if _fits(ask.amount, free) and self.may_end(group) and self.queues.may_lose(group, ask):
+                words = f"{ask.application} is entitled to a taskgroup, {group.id} may be ended for it, and is not"
+                raise Violation("I83", words, ask.application, group.id)
+
+    def may_end(self, group: TaskGroup) -> bool:
+        """Whether a taskgroup may be ended for others (4a of the specification), at rest: no operation places or ends
+        anything then."""
+        state = self.world.state
+        application = state.applications.get(group.application_key)
+        version = version_of(self.world, group.application_key)
+        if application is None or version is None or application.type == "daemonset":
+            return False
+        if version.priority_class in CRITICAL_CLASSES:
+            return False
+        members = [one for one in state.groups_of(group.application_key).values() if not one.ended]
+        if version.min_available > 1 and len(members) <= version.min_available:
+            return False
+        if not ready(group):
+            return True
+        records = {(record.kind, record.key): record for record in state.records()}
+        found = budget(records, application, self.world.now)
+        return found.ready > found.least
+
+    # --- I85 --------------------------------------------------------------------------------------------------
+
+    def _drains_end(self) -> None:
+        for setting in self.world.state.agent_settings.values():
+            if setting.drain is None or setting.drain.done_at or setting.drain.phase != "Moving":
+                continue
+            there = [g for g in self.world.groups.values() if self._name(g.agent_id) == setting.agent and not g.ended]
+            healthy = [group for group in there if ready(group)]
+            movable = [group for group in there if self.may_end(group)]
+            wanted = [Ask(group.application_key, group.resources.cpus, group.resources.mem, 0.0) for group in there]
+            waits = {ask.application for ask in asks(self.world)}
+            if len(movable) < len(there) or waits & {group.application_key for group in there}:
+                continue
+            self.world.counts["drains judged"] += 1
+            if _pack(wanted, self._rooms()):
+                words = f"the drain of {setting.agent} does not end; {len(healthy)} healthy taskgroups have places"
+                raise Violation("I85", words, setting.agent, *(group.id for group in there))
+
+    # --- rooms ------------------------------------------------------------------------------------------------
+
+    def _lacking(self, application: str) -> int:
+        """Taskgroups that a gang lacks to its minimum; 0 or 1: each taskgroup counts by itself."""
+        version, record = version_of(self.world, application), self.world.state.applications.get(application)
+        if version is None or record is None or version.min_available < 2:
+            return 0
+        there = sum(not group.ended for group in self.world.state.groups_of(application).values())
+        return min(version.min_available, record.instances) - there
+
+    def _rooms(self, *, leaving: bool = False) -> dict[str, Amount]:
+        """Free amounts of the agents that take work. `leaving`: what is being ended counts as free."""
+        found = {}
+        for identity, agent in self.world.cluster._agents.items():
+            setting = self.world.state.agent_settings.get(self._name(identity))
+            if setting is None or not (setting.disabled or setting.drain):
+                found[identity] = Amount({name: agent.machine.total[name] for name in NAMES})
+        for group in self.world.state.taskgroups.values():
+            if group.agent_id in found and not group.ended and not (leaving and group.killing_since):
+                found[group.agent_id].subtract(of(group))
+        for demand, placement in self.world.core._offer_manager.placing._launcher.placements():
+            if placement.agent_id in found:
+                found[placement.agent_id].subtract({"cpus": demand.request.cpus, "mem": demand.request.mem})
+        return found
+
+    def _has_changed(self, agent: str) -> bool:
+        """Whether room on an agent has changed a moment ago, so that the scheduler may not have its offers yet."""
+        return self.world.now - self._touched.get(agent, 0.0) < FRESH
+
+    def _owners(self, agent: str) -> set[str]:
+        """The applications for which room on an agent is or was kept."""
+        return self._promised.get(agent, set()) | self.queues.promised().get(agent, set())
+
+    def _name(self, agent: str) -> str:
+        known = self.world.cluster._agents.get(agent)
+        return str(known.machine.attributes["InnerIP"]) if known is not None else ""
+
+
+def _names(groups: list[TaskGroup]) -> str:
+    return ", ".join(sorted(group.id for group in groups))
+
+
+def _larger(one: Ask, other: Ask) -> bool:
+    return one.cpus > other.cpus or one.mem > other.mem
+
+
+def _fits(wanted: Amount, free: Amount) -> bool:
+    return all(wanted[name] <= free[name] for name in NAMES if wanted[name])
+
+
+def _count(wanted: Amount, free: Amount, most: int) -> int:
+    """How many of a kind fit."""
+    return min([most, *(free[name] // wanted[name] for name in NAMES if wanted[name])])
+
+
+def _without(rooms: dict[str, Amount], agent: str) -> dict[str, Amount]:
+    return {name: free for name, free in rooms.items() if name != agent}
+
+
+def _pack(wanted: list[Ask], rooms: dict[str, Amount]) -> bool:
+    """Whether there is room for all, the largest first, each where the least is left."""
+    left = {agent: free.copy() for agent, free in rooms.items()}
+    for ask in sorted(wanted, key=lambda one: (-one.cpus, -one.mem)):
+        fitting = [agent for agent, free in left.items() if _fits(ask.amount, free)]
+        if not fitting:
+            return False
+        left[min(fitting, key=lambda agent: (left[agent]["cpus"], agent))].subtract(ask.amount)
+    return True

@@ -1,0 +1,36 @@
+"""Quiet worlds in small: who gets room, is ended or waits is as the rules say, and planted faults are noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from tests import effort
+from tests.simulation.policies.mutants import PLANTED, PolicyMutant
+from tests.simulation.policies.users import Engine, fair
+
+STEPS = 36
+
+
+@pytest.mark.parametrize("engine", ["hierarchical"])
+def test_who_gets_room_is_as_the_rules_say(engine: Engine) -> None:
+    counts: Counter[str] = Counter()
+    for seed in effort.in_turn(1, 3):
+        result = fair(seed, STEPS, engine)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["times at rest"] and counts["asks at rest"]
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: f"{mutant.name} {mutant.engine}")
+def test_planted_faults_are_noticed(mutant: PolicyMutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    found = []
+    for seed in mutant.seeds:
+        violation = fair(seed, STEPS, mutant.engine).violation
+        found.append(violation.number if violation is not None else "-")
+        if found[-1] == mutant.caught_by:
+            return
+    pytest.fail(f"nobody noticed {mutant.name}: {found}")
