@@ -37,6 +37,7 @@ PROPERTIES = (
     "application.sort.priority",
     "preemption.policy",
     "preemption.delay",
+    "preemption.gangs",
     "quota.preemption.delay",
 )
 PERIOD = 5.0
@@ -181,7 +182,9 @@ def _add(tree: Tree, app: Mapping[str, Any]) -> None:
     known = ("name", "queue", "submitted", "asks", "running", "arrives", "user", "groups", "min_available", "budget")
     _known("apps", app, known)
     owner = app.get("user", ""), tuple(app.get("groups", ()))
-    tree.submit(Application(app["name"], app["queue"], app["submitted"], *owner))
+    application = Application(app["name"], app["queue"], app["submitted"], *owner)
+    application.least = app.get("min_available", 0)
+    tree.submit(application)
     for entry in app["asks"]:
         for ask in _asks(app, entry):
             if _runs(app, entry):

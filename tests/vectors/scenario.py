@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.vectors.comparing import differences
 from tests.vectors.reading import PolicyVector
-from tests.vectors.scenarios import gangs, gate, offers, steps
+from tests.vectors.scenarios import cluster, gangs, gate, offers, steps
 
 AREAS: Mapping[str, Callable[[PolicyVector], dict[str, Any]]] = {
     "offers": offers.play,
@@ -15,6 +15,7 @@ AREAS: Mapping[str, Callable[[PolicyVector], dict[str, Any]]] = {
     "placeholders": gangs.swaps,
     "placeholders/timeout": gangs.timeouts,
     "placeholders/steps": steps.play,
+    "cluster": cluster.play,
 }
 """By `area`. An engine returns its findings in the fields of `expect`."""
 
