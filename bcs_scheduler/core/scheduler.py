@@ -197,6 +197,7 @@ class Core:
     def turn(self, batch: Iterable[inputs.Input], now: float, pace: TimeBudget = UNLIMITED) -> list[Unit]:
         """Handles the requests in order, then the other inputs in order, and everything that follows from them and from
         the time, as long as `pace` allows. The next turns do the rest (`busy`)."""
+        self.state.moment.begin(now)
         for event in batch:
             (self._requests if isinstance(event, requests.Request) else self._reported).append(event)
         self.turn_context.context.time_is_up = lambda: pace.spent() >= STEPS
@@ -214,6 +215,7 @@ class Core:
         if self.turn_context.options.validate and any(unit.changes for unit in self.turn_context.units):
             self._validate()
         units, self.turn_context.units = self.turn_context.units, []
+        self.state.moment.end(complete=not self.busy)
         return units
 
     def _validate(self) -> None:

@@ -41,6 +41,7 @@ from store.records import (
     Version,
     Webhook,
 )
+from store.state.moment import Moment
 from store.state.ordered import Order
 
 Key = str
@@ -99,6 +100,10 @@ class IndexReader(Protocol):
 
 class StateReader(Protocol):
     """The read methods of a state. `State` has the costs and the details."""
+
+    @property
+    def moment(self) -> Moment:
+        """The moment of the core: do the records agree with each other now?"""
 
     @property
     def framework(self) -> Framework:

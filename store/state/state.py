@@ -48,6 +48,7 @@ from store.records import (
 )
 from store.state.census import Census, add
 from store.state.indexes import Indexes, discard, put
+from store.state.moment import Moment
 from store.state.ordered import ORDERINGS, Order, Orders
 from store.state.reader import TABLES as TABLES
 from store.state.readiness import Readiness, is_plain, is_unhealthy
@@ -75,6 +76,7 @@ class State:
         self.newest = 0.0
         """The newest time (Unix seconds) in any record, removed ones included: the clock of a new leader begins no
         earlier (bcs_scheduler.core.term_start)."""
+        self.moment = Moment()
         self.framework: Framework = Framework()
         self.applications: dict[Key, Application] = {}
         self.taskgroups: dict[Key, TaskGroup] = {}

@@ -13,7 +13,7 @@ from store.state import State
 from store.state.census import Census
 from store.state.indexes import Indexes
 
-HISTORY = frozenset({"newest", "latest_of", "kept", "_watchers"})
+HISTORY = frozenset({"newest", "latest_of", "kept", "_watchers", "moment"})
 """Attributes of a state that are not derived from its records: high-water marks, unreadable records, watchers."""
 
 

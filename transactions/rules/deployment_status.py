@@ -6,6 +6,7 @@ its wanted state. Their reasons are single words that programs may rely on.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -58,8 +59,23 @@ class DeploymentSummary(NamedTuple):
     conditions: tuple[Condition, Condition]
 
 
+TRIES = 5
+"""Attempts of `summarize` to read within one turn of the core, or between two."""
+
+
 def summarize(state: StateReader, deployment: Deployment, now: float) -> DeploymentSummary:
-    """Computes the summary of a deployment. `now`: Unix seconds. Any thread may call."""
+    """Computes the summary of a deployment. `now`: Unix seconds. Any thread may call, also while the core changes
+    records: the summary is of one moment, and calls nothing a failure that the core may be about to repair."""
+    for _ in range(TRIES):
+        serial = state.moment.serial
+        found = _summary(state, deployment, now, state.moment.since)
+        if state.moment.serial == serial:
+            return found
+    return _summary(state, deployment, now, -math.inf)
+
+
+def _summary(state: StateReader, deployment: Deployment, now: float, since: float) -> DeploymentSummary:
+    """The summary. `since`: see `Moment`."""
     bound = _groups(state, deployment, deployment.application)
     successor = _groups(state, deployment, deployment.successor)
     old, new = (bound, successor) if deployment.updating else ([], bound)
@@ -81,7 +97,7 @@ def summarize(state: StateReader, deployment: Deployment, now: float) -> Deploym
         available=serving,
         done=done,
         total=total,
-        conditions=(_progressing(state, deployment, done, total), _available(deployment, serving)),
+        conditions=(_progressing(state, deployment, done, total, since), _available(deployment, serving)),
     )
 
 
@@ -89,7 +105,7 @@ def _groups(state: StateReader, deployment: Deployment, name: str) -> Sequence[T
     return list(state.groups_of(object_key(deployment.namespace, name)).values()) if name else []
 
 
-def _progressing(state: StateReader, deployment: Deployment, done: int, total: int) -> Condition:
+def _progressing(state: StateReader, deployment: Deployment, done: int, total: int, since: float) -> Condition:
     words = deployment.message
     match deployment.status:
         case "UpdateSuspend":
@@ -103,10 +119,12 @@ def _progressing(state: StateReader, deployment: Deployment, done: int, total: i
         return Condition("Progressing", "True", reason, words or f"{done} of {counted(total, 'taskgroup')} as wanted")
     if deployment.status == "UpdateResource":
         return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")
-    undone = max(state.revisions_of(deployment.key), default=0) > deployment.revision
+    later = [r for r in list(state.revisions_of(deployment.key).values()) if r.number > deployment.revision]
+    # The revision of an update is written before the update begins.
+    undone = any(revision.created_at < since for revision in later)
     if undone and not deployment.rollback_requested:
         return Condition("Progressing", "False", "RolledBack", words or f"revision {deployment.revision} runs again")
-    halted = _halted(state, deployment)
+    halted = _halted(state, deployment, since)
     if halted is not None:
         return halted
     if done < total:
@@ -116,10 +134,13 @@ def _progressing(state: StateReader, deployment: Deployment, done: int, total: i
     return Condition("Progressing", "True", "Complete", words or f"revision {deployment.revision} runs")
 
 
-def _halted(state: StateReader, deployment: Deployment) -> Condition | None:
+def _halted(state: StateReader, deployment: Deployment, since: float) -> Condition | None:
     """Returns the condition of a deployment at rest that does not reach its wanted state by itself, or not soon; None
-    if there is no such obstacle."""
+    if there is no such obstacle. Taskgroups and operations that have ended in turns whose consequences are not all
+    recorded (`since`) are no obstacle yet."""
     key = deployment.application_key
+    if deployment.updated_at >= since or any(t.finished_at >= since for t in list(state.transactions_of(key).values())):
+        return None
     active = list(state.active_of(key).values())
     missing = deployment.instances - len(state.indexes_of(key))
     if missing > 0 and all(transaction.taskgroup for transaction in active):
@@ -129,7 +150,7 @@ def _halted(state: StateReader, deployment: Deployment) -> Condition | None:
             way_on = advise("launch_again", name=deployment.name, instances=str(deployment.instances))
         return Condition("Progressing", "False", "LaunchFailed", f"{words}; {way_on}")
     restarted = {transaction.taskgroup for transaction in active}
-    ended = [g for g in state.groups_of(key).values() if g.ended and g.id not in restarted]
+    ended = [g for g in list(state.groups_of(key).values()) if g.ended and g.ended_at < since and g.id not in restarted]
     if not ended:
         return None
     listed = with_problems(sorted(ended, key=lambda g: g.index))

@@ -102,6 +102,7 @@ class VisibleState:
 
     def __init__(self, whole: StateReader, caller: Caller) -> None:
         self._whole, self._caller = whole, caller
+        self.moment = whole.moment
         self.framework = whole.framework
         self.agent_settings = whole.agent_settings
         self.custom_kinds = whole.custom_kinds
