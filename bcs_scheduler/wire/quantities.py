@@ -1,8 +1,9 @@
 """Amounts of resources as users write them, read strictly into integer thousandths.
 
 cpu: cores, ``1.5`` or ``"1500m"``. memory and storage: MB (2^20 bytes, as Mesos counts), ``512`` or ``"0.5Gi"``; the
-suffixes Ki, Mi, Gi, Ti are binary, K, M, G, T decimal. Fractions finer than a thousandth are refused for cpu and
-rounded up for bytes. Anything else is an error, never 0 (docs/original.md#quantities).
+suffixes Ki, Mi, Gi, Ti are binary, K, M, G, T decimal. Fractions finer than a thousandth are rounded up, because
+programs write the results of arithmetic, such as 0.30000000000000004. Anything else is an error, never 0
+(docs/original.md#quantities).
 
 Exception tree:
 
@@ -11,6 +12,7 @@ Exception tree:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
@@ -24,7 +26,7 @@ MAX_MEMORY_MB = 64 * 1024 * 1024
 MAX_STORAGE_MB = 1024 * 1024 * 1024
 """1 PiB."""
 MAX_GPUS = 1024
-_AMOUNT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,12})?)(?P<unit>[A-Za-z]*)\Z", re.ASCII)
+_AMOUNT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,40})?)(?P<unit>[A-Za-z]*)\Z", re.ASCII)
 _MB = 2**20
 _BYTE_UNITS: dict[str, Fraction] = {
     "": Fraction(1),
@@ -63,10 +65,7 @@ def _cores(written: Written) -> int:
     number, unit = _split(written, 'a number of cores such as 0.5 or "500m"')
     if unit not in ("", "m"):
         raise QuantityError(f'has an unknown unit "{unit}": cores are written 0.5 or "500m"')
-    thousandths = number if unit == "m" else number * 1000
-    if thousandths != thousandths.to_integral_value():
-        raise QuantityError("is finer than a thousandth of a core")
-    return int(thousandths)
+    return math.ceil(Fraction(number) * (1 if unit == "m" else 1000))
 
 
 def memory(written: Written, most: int = MAX_MEMORY_MB) -> int:
@@ -93,8 +92,7 @@ def _bytes(written: Written) -> int:
     factor = _BYTE_UNITS.get(unit)
     if factor is None:
         raise QuantityError(f'has an unknown unit "{unit}"; known are {", ".join(u for u in _BYTE_UNITS if u)}')
-    exact = Fraction(number) * factor * 1000
-    return -(-exact.numerator // exact.denominator)
+    return math.ceil(Fraction(number) * factor * 1000)
 
 
 def _split(written: Written, expected: str) -> tuple[Decimal, str]:
@@ -120,7 +118,7 @@ READERS: dict[str, Callable[[Written], int]] = {"cpu": cores, "memory": memory, 
 """The function that reads an amount, by the name of the field in a document. Each returns thousandths of the unit."""
 
 
-_ZERO = re.compile(r"0{1,15}(\.0{1,12})?[A-Za-z]{0,2}\Z", re.ASCII)
+_ZERO = re.compile(r"0{1,15}(\.0{1,40})?[A-Za-z]{0,2}\Z", re.ASCII)
 
 
 def is_given(name: str, written: Written | None) -> bool:

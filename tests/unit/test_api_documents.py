@@ -19,6 +19,7 @@ from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http import body
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.reading.query import parse_selector
+from bcs_scheduler.wire import quantities
 from bcs_scheduler.wire.problems import Problems
 from bcs_scheduler.wire.quantities import QuantityError, cores, memory, storage
 from store.records import Version
@@ -147,6 +148,19 @@ def test_the_stored_document_makes_the_same_version_again() -> None:
 
 
 # --- problems -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "expected"),
+    [
+        (0.1 + 0.2, 1024 / 3, Amounts(cpus=301, mem=341_334)),
+        ("0.30000000000000004", "341.3333333333333", Amounts(cpus=301, mem=341_334)),
+        ("0.5m", "0.1Ki", Amounts(cpus=1, mem=1)),
+        (1 / 3, 0.7 * 100, Amounts(cpus=334, mem=70_000)),
+    ],
+)
+def test_amounts_from_arithmetic_are_rounded_up_to_the_unit(cpu: Any, memory: Any, expected: Amounts) -> None:
+    assert (quantities.cores(cpu), quantities.memory(memory)) == (expected.cpus, expected.mem)
 
 
 def test_all_problems_are_reported_at_once() -> None:
@@ -408,7 +422,7 @@ def test_garbage_is_no_amount(written: Any) -> None:
         memory(written)
 
 
-@pytest.mark.parametrize("written", ["0.0001", "0.5m", "1Gi", "0", 4097])
+@pytest.mark.parametrize("written", ["1Gi", "0", 4097])
 def test_impossible_cores(written: Any) -> None:
     with pytest.raises(QuantityError):
         cores(written)

@@ -258,6 +258,17 @@ def test_one_number_may_be_used_by_both_transports_inside_a_container() -> None:
     assert len(version_of(pod(document(image=IMAGE, ports=ports), networkMode="BRIDGE")).containers[0].ports) == 2
 
 
+def test_one_host_port_may_be_used_by_both_transports() -> None:
+    """A name server listens on tcp and udp: the agent gives the number once. The same transport twice is refused."""
+    both = [{"name": "dns", "containerPort": 53, "protocol": "udp"}, {"name": "dns-tcp", "containerPort": 53}]
+    version = version_of(pod(document(image=IMAGE, ports=both), networkMode="HOST"))
+    assert [port.name for port in version.containers[0].ports] == ["dns", "dns-tcp"]
+    assert request_of(version, EXECUTOR).fixed_ports == (53,)
+    twice = [*both, {"name": "other", "containerPort": 53, "protocol": "http"}]
+    raw = pod(document(image=IMAGE, ports=twice), networkMode="HOST")
+    assert problems_of(raw).keys() == {f"{CONTAINER}.ports[2].containerPort"}
+
+
 def test_networks_are_names_and_their_types_known() -> None:
     raw = pod(document(image=IMAGE, ports=[]), networkMode="a b", networktype="cnx")
     assert problems_of(raw).keys() == {f"{POD}.networkMode", f"{POD}.networktype"}

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.mesos.calls import CallMaker
 from bcs_scheduler.mesos.errors import LaunchError
@@ -31,6 +32,7 @@ from store.records.definition import (
     Uri,
     Volume,
 )
+from tests.unit.lab import Lab, version
 from transactions.resources.resource_request import EXECUTOR, amounts
 
 PLAIN = ResourceKey("cpus", "games")
@@ -88,6 +90,28 @@ def command_of(container: Container) -> pb.CommandInfo:
 
 
 ONE = Amounts(cpus=500, mem=32_000, disk=5_000)
+
+
+@pytest.mark.parametrize("containers", [1, 2])
+def test_a_host_port_for_tcp_and_udp_is_taken_once(containers: int) -> None:
+    """Both names have the number, in one container or in two; the agent gives it once, and no offer has more."""
+    ports = (Port(name="dns", protocol="udp", host_port=31053), Port(name="dns-tcp", protocol="tcp", host_port=31053))
+    own = [ports] if containers == 1 else [(port,) for port in ports]
+    made = tuple(Container(command="serve", requests=ONE, ports=each) for each in own)
+    lab = Lab()
+    lab.create(1, containers=made, network_mode="HOST")
+    lab.offer(ports=(31053, 31053))
+    (group,) = lab.groups
+    bound = [(port.name, port.host_port) for task in group.tasks for port in task.ports]
+    assert bound == [("dns", 31053), ("dns-tcp", 31053)]
+    (sent,) = lab.sent(LaunchOnAgent)
+    built = build(sent.launches[0])
+    ranges = [each for task in built.tasks for each in task.resources if each.name == "ports"]
+    assert [(one.begin, one.end) for each in ranges for one in each.ranges.range] == [(31053, 31053)]
+    lab.create(1)
+    lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1, containers=made), application="dns")))
+    lab.offer("agent-2", ports=(31054, 31054))
+    assert not lab.core.state.groups_of("default/dns"), "the number of the first one is taken"
 
 
 class TestResources:

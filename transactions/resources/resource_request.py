@@ -82,7 +82,8 @@ def _request(version: _ById, overhead: Overhead) -> ResourceRequest:
         disk=sums.disk,
         gpus=sums.gpus,
         random_ports=sum(1 for p in ports if is_random(v, p)),
-        fixed_ports=tuple(sorted(f for f in (fixed_port(v, p) for p in ports) if f)),
+        # A number that is used for tcp and udp is one port of the agent.
+        fixed_ports=tuple(sorted({f for f in (fixed_port(v, p) for p in ports) if f})),
         extended=tuple(sorted(extended(v).items())),
     )
 

@@ -27,6 +27,8 @@ class _Part(NamedTuple):
     generation: int
     offset: int
     length: int
+    cut: bool
+    """There is no room for its beginning."""
 
 
 def packed(folder: Path) -> bytes:
@@ -38,6 +40,8 @@ def packed(folder: Path) -> bytes:
         age = newest[part.stream] - part.generation
         name = f"{FILES[part.stream]}.{age}" if age else FILES[part.stream]
         data = _read(folder / name, part.offset, part.length)
+        if part.cut:  # begins at the beginning of a line, if there is one
+            data = data[data.find(b"\n") + 1 :]
         if data:
             found.append(ENTRY.pack(part.time, part.stream, len(data)) + data)
     return zlib.compress(b"".join(found)) if found else b""
@@ -61,7 +65,7 @@ def _last_parts(folder: Path) -> tuple[tuple[int, int], list[_Part]]:
             if room <= 0 or len(parts) == MOST_ENTRIES:
                 break
             taken = min(room, length)
-            parts.append(_Part(time, stream, (stdout, stderr)[stream], offset + length - taken, taken))
+            parts.append(_Part(time, stream, (stdout, stderr)[stream], offset + length - taken, taken, taken < length))
             room -= taken
         age += 1
     return newest, parts[::-1]

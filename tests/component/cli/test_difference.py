@@ -78,8 +78,21 @@ def test_passwords_are_not_shown(server: StandIn, bcs: Any, tmp_path: Path) -> N
     server.on("GET", WEB, MISSING)
     result = bcs("diff", "-f", write(tmp_path, given))
     assert result.code == 1 and "hush" not in result.out
+
+
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_a_password_that_differs_is_named_without_its_value(
+    server: StandIn, bcs: Any, tmp_path: Path, unchanged: bool
+) -> None:
+    """The server alone can compare it: 0 if nothing differs, 1 if the password does."""
+    given = document(image="x", imagePullUser="u", imagePullPasswd="hush")
     server.on("GET", WEB, ok(document(image="x", imagePullUser="u", imagePullPasswd="***")))
-    assert bcs("diff", "-f", write(tmp_path, given)).code == 0
+    server.on("GET", "/namespaces/shop/applications/web", ok({"DefineInstances": 1}))
+    server.on("PUT", "/namespaces/shop/applications", ok({"unchanged": unchanged}))
+    result = bcs("diff", "-f", write(tmp_path, given))
+    assert result.code == int(not unchanged) and "hush" not in result.out
+    assert ("$.spec.template.spec.containers[0].imagePullPasswd" in result.out) is not unchanged
+    assert server.requests("PUT")[0].query["dryRun"] == "true"
 
 
 @pytest.mark.parametrize("unchanged", [True, False])
@@ -87,7 +100,7 @@ def test_of_secrets_only_the_server_knows(server: StandIn, bcs: Any, tmp_path: P
     path = "/namespaces/shop/secrets"
     stored = {"metadata": {"name": "key", "namespace": "shop"}, "datas": {"a": {"digest": "d", "size": 4}}}
     server.on("GET", f"{path}/key", ok({**stored, "kind": "secret"}))
-    server.on("PUT", path, ok({"unchanged": unchanged}))
+    server.on("PUT", path, ok({"unchanged": True} if unchanged else {"differs": ["b", "a"]}))
     secret = {
         "kind": "secret",
         "metadata": {"name": "key", "namespace": "shop"},
@@ -96,7 +109,7 @@ def test_of_secrets_only_the_server_knows(server: StandIn, bcs: Any, tmp_path: P
     result = bcs("diff", "-f", write(tmp_path, secret))
     assert result.code == int(not unchanged) and "aHVzaA" not in result.out
     assert server.requests("PUT")[0].query == {"dryRun": "true"}
-    assert ("confidential fields" in result.out) is not unchanged
+    assert ("$.datas.a (a confidential field that differs)" in result.out) is not unchanged
 
 
 def test_several_documents_have_one_exit_code(server: StandIn, bcs: Any, tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_rotation_loses_nothing_that_is_still_there(
 def test_what_was_rotated_away_is_counted(tmp_path: Path, written: list[tuple[int, bytes]]) -> None:
     task = Task(tmp_path, max_bytes=1000, files=2)
     printed = follow._Printed(tmp_path)
-    pieces = [b"%060d" % number for number in range(100)]
+    pieces = [b"%059d\n" % number for number in range(100)]
     for piece in pieces:
         task.say(piece)
     printed.copy()

@@ -42,6 +42,28 @@ def test_files_are_rotated_and_the_oldest_is_dropped(tmp_path: Path) -> None:
     file.close()
 
 
+@pytest.mark.parametrize("size", [1, 3, 7, 64, 1000])
+def test_files_are_rotated_at_the_end_of_a_line(tmp_path: Path, size: int) -> None:
+    """Whatever the pieces are in which the output arrives: no line is cut, and none is lost."""
+    file = RotatedFile(tmp_path / "stdout", 50, 1000)
+    lines = b"".join(b"line %d of many\n" % number for number in range(100))
+    for begin in range(0, len(lines), size):
+        file.write(lines[begin : begin + size])
+    file.close()
+    paths = sorted(tmp_path.iterdir(), key=lambda path: -int(path.suffix[1:] or 0))
+    found = [path.read_bytes() for path in paths]
+    assert b"".join(found) == lines and all(each.endswith(b"\n") for each in found)
+    assert len(found) >= len(lines) // 70 and max(map(len, found)) <= 100
+
+
+def test_a_line_without_an_end_is_cut_in_the_end(tmp_path: Path) -> None:
+    file = RotatedFile(tmp_path / "stdout", 50, 3)
+    for _ in range(30):
+        file.write(b"0123456789")
+    file.close()
+    assert max(path.stat().st_size for path in tmp_path.iterdir()) <= 100
+
+
 def test_a_single_file_begins_anew(tmp_path: Path) -> None:
     file = RotatedFile(tmp_path / "stdout", 10, 1)
     file.write(b"line 0\n")

@@ -89,7 +89,8 @@ def _check_limit(pod: PodSpec, path: str, problems: Problems) -> None:
 
 
 class PortBook:
-    """Checks the ports of one taskgroup: names and host ports are unique in it, container ports in their task."""
+    """Checks the ports of one taskgroup: names and host ports are unique in it, container ports in their task. One
+    number may be used once for tcp and once for udp."""
 
     def __init__(self, pod: PodSpec) -> None:
         self._pod = pod
@@ -107,11 +108,11 @@ class PortBook:
                 problems.add(member(at, "protocol"), known, port.protocol, PROTOCOLS)
             self._check_numbers(port, at, problems)
             container, host = bound_ports(port, self._pod)
+            transport = "udp" if port.protocol.lower() == "udp" else "tcp"
             if host > 0:
                 field = "hostPort" if port.host_port > 0 else "containerPort"
-                self._host_ports.take(host, member(at, field), problems)
+                self._host_ports.take(f"{host}/{transport}", member(at, field), problems)
             if self._mode not in ("HOST", "NONE") and container > 0:
-                transport = "udp" if port.protocol.lower() == "udp" else "tcp"
                 inside.take(f"{container}/{transport}", member(at, "containerPort"), problems)
 
     def _check_numbers(self, port: PortDocument, at: str, problems: Problems) -> None:

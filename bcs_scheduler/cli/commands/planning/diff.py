@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import click
 
 from bcs_scheduler.cli.client.client import Client
-from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.commands.changing.apply import documents_of
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.documents.operations import changed
@@ -38,7 +38,7 @@ _VALIDATION: Mapping[str, Validation] = {
 }
 SAME, DIFFERS = 0, 1
 STYLES: Mapping[str, Style] = {"+": "green", "-": "red", "@": "cyan"}
-UNSEEN = "(differs in confidential fields)"
+UNSEEN = "(a confidential field that differs)"
 Look = Callable[[Client, str, str], Json]
 
 
@@ -64,7 +64,7 @@ def diff(session: Session, files: tuple[str, ...], output: str) -> None:
     """Show the changes that `bcs apply` would make.
 
     Exit code 0: no difference; 1: differences; 2 and above: the comparison failed. Passwords and contents of secrets
-    are not shown.
+    are not shown: a field that differs is named without its value.
     """
     try:
         found = [difference(session, document) for document in documents_of(session, files)]
@@ -99,10 +99,14 @@ def difference(session: Session, document: Document) -> Difference:
     before, problems = complete(before)
     given = _as_apply_takes_it(document, before, document.body if problems else given)
     fields = list(_fields(hidden(before), hidden(given)))
-    if document.kind not in WORKLOADS and not _differs_by_dry_run(session, document):
-        fields = []
-    elif document.kind not in WORKLOADS and not fields:
-        fields = [("$", UNSEEN, UNSEEN)]
+    unseen = [path for path, _, _ in _fields(hidden(document.body), document.body)]
+    if document.kind not in WORKLOADS or (unseen and not fields):
+        # The server alone knows the confidential values, and the effect of objects that it completes.
+        accepted = _dry_run(session, document)
+        if not changed(accepted):
+            fields = []
+        elif not fields:
+            fields = [(path, UNSEEN, UNSEEN) for path in _confidential(document, accepted, unseen) or ["$"]]
     return Difference(document, "changed" if fields else "same", fields, hidden(before), hidden(given))
 
 
@@ -162,14 +166,20 @@ def hidden(body: Json) -> Json:
     return hide_passwords(body)
 
 
-def _differs_by_dry_run(session: Session, document: Document) -> bool:
-    """True if a dry run of apply changes the object. Its report is not printed."""
+def _confidential(document: Document, accepted: Accepted, unseen: list[str]) -> list[str]:
+    """The paths of the confidential fields that differ: of a secret as the server says, else all that are written."""
+    keys = accepted.data.get("differs") if isinstance(accepted.data, dict) else None
+    return [f"$.datas.{key}" for key in keys] if document.kind == "secret" and keys else unseen
+
+
+def _dry_run(session: Session, document: Document) -> Accepted:
+    """The answer to a dry run of apply. Its report is not printed."""
     silent = copy.copy(session)
     silent.change_format, silent.changes = "json", []
     metadata = document.body.get("metadata")
     if isinstance(metadata, dict):
         document = document._replace(body={**document.body, "metadata": _described(metadata)})
-    return changed(operations_of(document.kind).apply(silent, document, True))
+    return operations_of(document.kind).apply(silent, document, True)
 
 
 def _described(metadata: Mapping[str, Any]) -> Json:
@@ -196,8 +206,9 @@ def _lines(found: Difference) -> Iterable[str]:
     yield from difflib.unified_diff(
         _yaml(found.before), _yaml(found.after), f"stored {title}", document.source, lineterm="", n=3
     )
-    if any(UNSEEN in (before, after) for _, before, after in found.fields):
-        yield f"~ {title} {UNSEEN}"
+    for path, before, _ in found.fields:
+        if before == UNSEEN:
+            yield f"~ {title} {path} {UNSEEN}"
 
 
 def _yaml(body: Json) -> list[str]:

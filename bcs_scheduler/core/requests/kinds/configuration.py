@@ -61,10 +61,12 @@ def _put(
     answer = {"namespace": record.namespace, "name": record.name}
     if after is None:
         return {**answer, "unchanged": True}
+    old = before.items if before is not None else {}
+    differs = [key for key in dict.fromkeys((*old, *after.items)) if old.get(key) != after.items.get(key)]
     turn.uow.put(after)
     created, updated, _ = KEPT[record.kind]
     turn.record_event(record.kind, record.key, created if before is None else updated, f"{len(record.items)} keys")
-    return answer
+    return {**answer, "differs": differs}
 
 
 def _delete(
