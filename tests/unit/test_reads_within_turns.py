@@ -111,5 +111,5 @@ def test_a_summary_that_turns_overtake_is_computed_again(turns: int, told: bool)
         state.moment.serial += next(left, None) is not None
         return real(key)
 
-    state.transactions_of = overtaken  # type: ignore[method-assign]
+    state.transactions_of = overtaken  # type: ignore[method-assign,assignment]
     assert (summarize(state, lab.deployment, lab.now).conditions[0].reason == "Ended") is told
