@@ -77,6 +77,8 @@ class ReschedulePayload(Payload, frozen=True, kw_only=True):
     """Restarts that count before this one."""
     drained: str = ""
     """Key of the settings of the agent it leads away from, if that is being drained."""
+    unready: bool = False
+    """The drained taskgroup was not ready, so the drain does not wait until its successor is."""
     beneficiary: str = ""
     """Key of the application for which the policy evicts the taskgroup; empty: the policy does not evict it."""
     beneficiary_queue: str = ""

@@ -61,7 +61,9 @@ def budget(records: Records, application: Application, now: float) -> Budget:
         if not halted and not any(now >= t.due_at + LONG for t in adding):
             places = wanted
     serving = sum(counts(application, g) for g in members)
-    return Budget(serving, max(0, places - bound), places)
+    version = records.get(("version", f"{application.key}/{application.version}"))
+    gang = isinstance(version, Version) and len(keys) == 1 and serving < version.min_available > 1
+    return Budget(serving, 0 if gang else max(0, places - bound), places)
 
 
 def _bound(records: Records, application: Application, active: list[Transaction]) -> int:

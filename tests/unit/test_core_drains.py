@@ -14,6 +14,7 @@ from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
 from tests.unit.rollinglab import named, wish
 from transactions.explain import UNTRIED_WORDS
+from transactions.rules.draining import HELD
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 
@@ -509,3 +510,119 @@ def test_an_empty_agent_is_drained_at_once() -> None:
     lab.wait(1)
     assert of(lab).done_at
     assert version().instances == 1
+
+
+# --- taskgroups that are not ready ------------------------------------------------------------------------------
+
+
+CHECKED = (Container(command="serve", health_checks=(HealthCheck(type="REMOTE_TCP", port=80),)),)
+"""It is ready once its check has passed, and no one carries the check out."""
+
+
+def with_broken(broken: int, healthy: int, **fields: Any) -> Cluster:
+    """Two applications on a0: one that is never ready, and `default/good`."""
+    lab = Cluster(2)
+    lab.create(broken, containers=CHECKED, **fields)
+    good = named(healthy, "good", max_unavailable=1)
+    assert not lab.ask(requests.CreateApplication(version=good)).error
+    lab.offer("a0")
+    for group in list(lab.core.state.taskgroups.values()):
+        lab.report(group, "RUNNING")
+    lab.offers()
+    return lab
+
+
+def all_on(lab: Cluster, agent: str = "a0") -> list[TaskGroup]:
+    return [group for group in lab.core.state.groups_on(agent).values() if not group.ended]
+
+
+def test_a_broken_application_takes_no_place_of_a_drain_and_needs_no_budget() -> None:
+    lab = with_broken(4, 3, max_unavailable=1)
+    drain(lab, at_once=1)
+    assert sum(group.killing_since > 0 for group in lab.groups) == 1, "one for each look"
+    (good,) = [group for group in all_on(lab) if group.killing_since and group.application == "good"]
+    lab.wait(2)
+    assert all(group.killing_since for group in lab.groups), "bound and places are those of ready ones"
+    settle(lab)
+    assert of(lab).phase == "Done" and not all_on(lab) and lab.core.state.taskgroups.get(good.id) is None
+    assert not any(map(is_ready_or_finished, lab.groups)), "it is not ready on its new agent either"
+
+
+def test_what_is_stuck_leaves_without_another_place_and_what_starts_stays_for_a_minute() -> None:
+    lab = Cluster(1)
+    lab.create(1)
+    lab.offer("a0")
+    drain(lab)
+    lab.wait(50)
+    assert not lab.group().killing_since and "no other agent has room" in of(lab).message
+    lab.wait(15)
+    assert lab.group().killing_since
+    lab.report(lab.group(), "KILLED")
+    lab.wait(1)
+    assert of(lab).phase == "Done"
+    assert lab.transaction("RESCHEDULE").active, "its successor waits for room"
+
+
+def test_a_successor_that_is_never_ready_holds_no_place_for_ever() -> None:
+    lab = Cluster(2)
+    lab.create(1, containers=CHECKED)
+    good = named(1, "zeta")
+    assert not lab.ask(requests.CreateApplication(version=good)).error
+    lab.offer("a0")
+    for group in list(lab.core.state.taskgroups.values()):
+        lab.report(group, "RUNNING")
+    (task,) = lab.group().tasks
+    lab.ask(requests.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=True))
+    lab.offers()
+    drain(lab, at_once=1)
+    assert lab.group().killing_since, "the first in the order of ids"
+    settle(lab)
+    assert [group.application for group in all_on(lab)] == ["zeta"]
+    lab.wait(HELD)
+    settle(lab)
+    assert not all_on(lab) and not of(lab).done_at
+    assert "default/web-0 is not ready yet" in of(lab).message
+    (task,) = lab.group().tasks
+    lab.ask(requests.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=True))
+    lab.wait(1)
+    assert of(lab).phase == "Done"
+
+
+def test_a_gang_at_its_minimum_moves_as_a_whole() -> None:
+    """Without one of its taskgroups it does no work."""
+    lab = loaded(4, min_available=4, max_unavailable=1)
+    drain(lab, at_once=1)
+    lab.wait(1)
+    assert all(group.killing_since for group in lab.groups)
+    settle(lab)
+    assert of(lab).phase == "Done" and ready(lab) == 4
+
+
+def test_a_launch_that_asks_for_more_than_fits_does_not_keep_an_agent() -> None:
+    """The launch goes on, no place is lost, and none has two taskgroups."""
+    lab = Cluster(2)
+    lab.create(12, max_unavailable=2)
+    lab.offer("a0", cpus=1000)
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    assert len(on(lab)) == 10 and lab.transaction("LAUNCH").active
+    drain(lab, at_once=2)
+    lab.offer("a1", cpus=1000)
+    fewest = ready(lab)
+    for _ in range(40):
+        for group in lab.groups:
+            if group.killing_since and not group.ended:
+                lab.report(group, "KILLED")
+            elif not group.started and not group.ended:
+                lab.report(group, "RUNNING")
+            fewest = min(fewest, ready(lab))
+        lab.wait(0.6)
+        if of(lab).done_at:
+            break
+    assert len({group.index for group in lab.groups}) == len(lab.groups)
+    assert fewest >= 8
+    lab.offers()
+    settle(lab)
+    assert of(lab).phase == "Done" and not on(lab)
+    assert sorted(group.index for group in lab.groups) == list(range(12)) and ready(lab) == 12
+    assert lab.transaction("LAUNCH").status == "FINISH"

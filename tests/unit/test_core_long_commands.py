@@ -286,9 +286,9 @@ def test_many_drains_are_looked_at_in_slices_and_see_what_waits_once_per_turn(mo
     matched = 0
     honest = Placer.plan
 
-    def seen(state: Any, agents: Any, moves: Any) -> Any:
+    def seen(state: Any, agents: Any, moves: Any, now: float) -> Any:
         looked.extend(agents)
-        return remaining_work(state, agents, moves)
+        return remaining_work(state, agents, moves, now)
 
     def counted(*arguments: Any) -> Any:
         nonlocal matched

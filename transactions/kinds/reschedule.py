@@ -29,10 +29,13 @@ FAILED = ("Failed", "Error", "Lost")
 """Statuses of taskgroups whose message the replacement keeps."""
 
 
-def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: str = "") -> Transaction:
+def create(
+    ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: str = "", unready: bool = False
+) -> Transaction:
     """Begins a reschedule that a user or a drain has asked for: the taskgroup is ended and replaced under every restart
     policy. `host_retain_time`: seconds for which the replacement may use only the agent of the old taskgroup.
-    `drained`: key of the agent's settings if the agent is being drained, else empty. Raises Refused (not_found,
+    `drained`: key of the agent's settings if the agent is being drained, else empty. `unready`: the drain does not wait
+    until the successor is ready. Raises Refused (not_found,
     conflict, invalid)."""
     application = ctx.state.applications.get(group.application_key)
     if application is None:
@@ -59,6 +62,8 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
         note=f"{group.name} on request" + (f", to empty agent {drained}" if drained else ""),
     )
     payload = _payload(ctx, group, host_retain_time, force=True, restarts=group.restarts, drained=drained)
+    if unready:
+        payload = msgspec.structs.replace(payload, unready=True)
     transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
     if drained:
         groups.end(ctx, group, "Drained", f"moved away from agent {drained}")

@@ -10,6 +10,7 @@ rebalancing and what-if. Pure.
 | an operation ends it: DELETE, a scale to fewer taskgroups, a step of a rolling update | any | no: Operation | |
 | critical priority class | evict, rebalance | no: Critical | |
 | not ready, with or without an operation on the application | any | yes, before all ready ones | 0 |
+| ready, in a gang with fewer ready ones than its minimum | any | yes, before all ready ones | 0 |
 | ready, bound 0 | any | no: NoBudget | |
 | ready, with or without an operation, budget used up | any | no: Budget | |
 | ready, with or without an operation, budget left | any | yes | 1 |
@@ -29,6 +30,9 @@ good from a queue that is entitled to it.
 
 Both sides of a rolling update have one budget together. There, a missing place counts as not ready until its launch has
 waited for `WAITED` seconds or the update is halted: the update has ended a taskgroup for it.
+
+A gang below its minimum does no work, so the end of the first taskgroup is the price of the whole gang. Engines decide
+whether a gang at its minimum may go; a drain moves it.
 
 An operator who drains an agent wants it empty, so a drain also moves critical taskgroups, as `kubectl drain` does.
 """
@@ -76,13 +80,11 @@ Refusal = Literal[
     "Replaced",
     "Operation",
     "Critical",
-    "GangMinimum",
     "NoBudget",
     "Budget",
 ]
 """Codes of the reasons why a taskgroup must not be ended now; see the table of the module.
 
-* GangMinimum: its gang would fall below its minimum, and does not go as a whole
 * NoBudget: the owner wants no taskgroup to be unavailable (bound 0)
 * Budget: the disruption budget is used up
 """
@@ -110,11 +112,18 @@ class Budget(NamedTuple):
     """Number of ready taskgroups, stand-ins included."""
     stand_ins: int = 0
     """Number of taskgroups that are wanted beyond those of the owner while a drain moves others."""
+    minimum: int = 0
+    """Number of ready taskgroups without which the others are of no use."""
+
+    @property
+    def works(self) -> bool:
+        """False for a gang below its minimum."""
+        return self.ready >= self.minimum
 
     @property
     def least(self) -> int:
         """Number of taskgroups that must stay ready."""
-        return max(0, self.places - self.bound)
+        return max(0, self.places - self.bound) if self.works else 0
 
     @property
     def left(self) -> int:
@@ -163,7 +172,7 @@ class Disruptions:
             return Answer()
         budget = self.budget(application)
         if budget.left > 0:
-            return Answer(None, 1)
+            return Answer(None, int(budget.works))
         whole = (running for running in list(state.active_of(application.key).values()) if not running.taskgroup)
         return Answer("Budget" if budget.bound + budget.stand_ins else "NoBudget", 1, next(whole, None))
 
@@ -179,7 +188,9 @@ class Disruptions:
         there, ready = self._counts(application)
         beyond = stand_ins_of(self._state, deployment) if deployment is not None else 0
         places = min(application.instances - beyond, there)
-        return Budget(self._bound(application, deployment), places, ready, beyond)
+        version = self._state.version(application.key, application.version)
+        minimum = version.min_available if version is not None and version.min_available > 1 else 0
+        return Budget(self._bound(application, deployment), places, ready, beyond, minimum)
 
     def _shared(self, deployment: Deployment) -> Budget:
         """The budget of both sides of a rolling update."""
@@ -243,8 +254,6 @@ class Disruptions:
                 return f"an operation ends it{whose}"
             case "Critical":
                 return "it has a critical priority class"
-            case "GangMinimum":
-                return f"the gang {key} would fall below its minimum"
         if application is None:
             return f"application {key} does not exist"
         if answer.refusal == "NoBudget":
@@ -284,6 +293,15 @@ def is_serving(application: Application, group: TaskGroup) -> bool:
     """True if the taskgroup is ready as its owner counts: of an application without deployment, finished work is no
     disruption. The end of any other taskgroup spends no budget."""
     return is_ready(group) if lasting(application) else is_ready_or_finished(group)
+
+
+def is_stuck(group: TaskGroup, now: float) -> bool:
+    """True if the status and the checks of a taskgroup that is not ready have not changed for `WAITED` seconds, so that
+    it is not expected to become ready. `now`: Unix seconds."""
+    moments = [group.created_at]
+    for task in group.tasks:
+        moments += [task.status_since, *(check.updated_at for check in task.checks)]
+    return now >= max(moments) + WAITED
 
 
 def is_critical(state: StateReader, group: TaskGroup) -> bool:

@@ -6,6 +6,7 @@ A taskgroup is moved by a RESCHEDULE: it ends, and a new one takes its place els
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
@@ -23,6 +24,10 @@ SHOWN: Mapping[DrainPhase, Literal["draining", "drained", "failed"]] = {
 """Phases of a drain as users and metrics see them."""
 
 
+HELD = 60.0
+"""Seconds after the end of a taskgroup for which its move takes one of the places of a drain."""
+
+
 class RemainingWork(NamedTuple):
     """The taskgroups of an agent that is being drained."""
 
@@ -31,12 +36,17 @@ class RemainingWork(NamedTuple):
     daemonsets: tuple[TaskGroup, ...]
     """Taskgroups of daemonsets that have not ended."""
     arriving: tuple[str, ...]
-    """Taskgroups (``namespace/application-index``) that have been moved and are not ready again."""
+    """Taskgroups (``namespace/application-index``) that were ready, have been moved, and are not ready again."""
+    places: int
+    """Number of the places of the drain that moves take: those of `arriving` that ended no longer than `HELD` seconds
+    ago."""
 
 
-def remaining_work(state: StateReader, agent_ids: Iterable[str], moves: Iterable[Transaction]) -> RemainingWork:
+def remaining_work(
+    state: StateReader, agent_ids: Iterable[str], moves: Iterable[Transaction], now: float
+) -> RemainingWork:
     """Returns the taskgroups that a drain of these agents still has to move or to wait for. `moves`: the RESCHEDULEs of
-    the drain. Any thread may call."""
+    the drain. `now`: Unix seconds. Any thread may call."""
     left: list[TaskGroup] = []
     daemonsets: list[TaskGroup] = []
     for agent_id in sorted(agent_ids):
@@ -45,8 +55,14 @@ def remaining_work(state: StateReader, agent_ids: Iterable[str], moves: Iterable
                 application = state.applications.get(group.application_key)
                 stays = application is not None and bound_to_agents(application)
                 (daemonsets if stays else left).append(group)
-    arriving = [name for move in moves if (name := _arriving(state, move))]
-    return RemainingWork(tuple(sorted(left, key=lambda group: group.id)), tuple(daemonsets), tuple(arriving))
+    arriving: list[str] = []
+    places = 0
+    for move in moves:
+        name, since = _arriving(state, move)
+        if name:
+            arriving.append(name)
+            places += now < since + HELD
+    return RemainingWork(tuple(sorted(left, key=lambda group: group.id)), tuple(daemonsets), tuple(arriving), places)
 
 
 def drained_agent(transaction: Transaction) -> str:
@@ -55,16 +71,22 @@ def drained_agent(transaction: Transaction) -> str:
     return transaction.payload.drained if isinstance(transaction.payload, ReschedulePayload) else ""
 
 
-def _arriving(state: StateReader, move: Transaction) -> str:
-    """Name of the taskgroup that this move is bringing to another agent; empty if there is none (any more)."""
+def _arriving(state: StateReader, move: Transaction) -> tuple[str, float]:
+    """The name of the taskgroup that this move is bringing to another agent, and Unix seconds since which the old one
+    has been gone (infinity: it is there). The name is empty if there is none (any more)."""
+    if ReschedulePayload.of(move).unready:
+        return "", 0.0
     index = int(move.taskgroup.partition(".")[0])
     name = f"{move.application_key}-{index}"
+    old = state.taskgroups.get(move.taskgroup)
+    if old is not None and not old.ended:
+        return name, math.inf
     if move.active:
-        return name
+        return name, old.ended_at if old is not None else move.created_at
     for group in list(state.groups_of(move.application_key).values()):
         if group.index == index and not is_ready_or_finished(group) and not _settled(state, group):
-            return name
-    return ""
+            return name, group.created_at
+    return "", 0.0
 
 
 def _settled(state: StateReader, group: TaskGroup) -> bool:

@@ -111,7 +111,7 @@ def _groups(turn: TurnContext, command: PlanAgents, data: Data) -> list[tuple[st
     """The taskgroups that a drain would move, each with the key of its agent. Begins the plans of the agents."""
     found: list[tuple[str, TaskGroup]] = []
     for key in command.agents:
-        work = remaining_work(turn.state, turn.agents_named(key), ())
+        work = remaining_work(turn.state, turn.agents_named(key), (), turn.now)
         plan_of: Data = {"move": [], "stay": [], "daemonsets": len(work.daemonsets), "unplanned": 0, "pending": []}
         data["agents"][key] = plan_of
         if command.drain:

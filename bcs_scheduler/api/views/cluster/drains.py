@@ -85,7 +85,7 @@ def show_drain(state: StateReader, setting: AgentSetting, agent_ids: Iterable[st
         for move in list(state.transactions.values())
         if drained_agent(move) == setting.agent and move.created_at >= drain.since
     ]
-    found = remaining_work(state, agent_ids, moves)
+    found = remaining_work(state, agent_ids, moves, now)
     rules = Disruptions(state, kind_of, now)
     waiting = [] if drain.done_at else [group for group in found.left if not group.killing_since]
     return DrainView(

@@ -30,7 +30,6 @@ from transactions.kinds import daemonset, reschedule
 from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
 from transactions.rules.draining import RemainingWork, drained_agent, remaining_work
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 from transactions.text import counted
 
 PERIOD = 0.5
@@ -152,7 +151,7 @@ class Drains:
         if setting is None or drain is None or drain.done_at:
             return  # the drain has ended in this turn
         agent_ids = turn.agents_named(key)
-        found = remaining_work(turn.state, agent_ids, self._moves_of(key, drain))
+        found = remaining_work(turn.state, agent_ids, self._moves_of(key, drain), turn.now)
         self._stand_ins.needed(key, found.left, found.arriving)
         if drain.daemonsets and not found.left:
             for group in found.daemonsets:
@@ -177,49 +176,53 @@ class Drains:
         return [move for move in known if move is not None and move.created_at >= drain.since]
 
     def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> tuple[str, bool]:
-        """Ends as many as may be on their way. Returns how things stand, and True if nothing is on its way."""
-        turn = self._turn
-        room = drain.at_once - len(found.arriving)
-        started = 0
+        """Ends as many as may be on their way, and beside them those that are not ready. Returns how things stand, and
+        True if nothing is on its way."""
+        turn, rules = self._turn, disruptions.at(self._turn.context)
+        room = (drain.at_once, drain.at_once - found.places)
+        started = [0, 0]
+        """Numbers of taskgroups that have been ended, as `room` by their price."""
         reasons: dict[str, str] = {}
         full: dict[tuple[str, str], str] = {}
         kinds = Counter((group.application_key, group.version) for group in found.left)
         """Requests without a place: they are not tried again with another taskgroup of the same kind."""
-        # Taskgroups that are not ready are moved first: that disrupts nothing.
-        for group in sorted(found.left, key=is_ready_or_finished):
-            if started >= room or (started and turn.context.time_is_up()):
+        present = [group for group in found.left if not group.killing_since]
+        for group in sorted(present, key=lambda group: rules.judge(group, "drain").price):
+            if any(started) and turn.context.time_is_up():
                 break
-            if group.killing_since:
+            answer, kind = rules.judge(group, "drain"), (group.application_key, group.version)
+            if started[answer.price] >= room[answer.price]:
                 continue
-            kind = (group.application_key, group.version)
-            words = (
-                full.get(kind)
-                or self._stand_ins.before_end(
+            stuck = not answer.price and disruptions.is_stuck(group, turn.now)
+            words = (not stuck and full.get(kind)) or (
+                answer.price
+                and self._stand_ins.before_end(
                     group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, group)
                 )
-                or disruptions.at(turn.context).reason(group, "drain")
             )
-            if not words and (words := self._no_place(group) or self._refusal(group)):
+            words = words or rules.words(group, answer)
+            if not (words or stuck) and (words := self._no_place_by_policy(group)):
                 full[kind] = words
             if not words:
-                words = self._start(setting.agent, group)
-                started += not words
+                words = self._start(setting.agent, group, unready=not answer.price)
+                started[answer.price] += not words
             if not words and self._waiting is not None:
                 self._waiting.add(self._demands_of(group))
             if words:
                 reasons[group.id] = words
-        under_way = len(found.arriving) + started
+        ending = {f"{group.application_key}-{group.index}" for group in found.left if group.killing_since}
+        under_way = len(ending.union(found.arriving)) + sum(started)
         words = f"{counted(len(found.left), 'taskgroup')} left, {under_way} on the way"
-        if reasons and not started:
+        if reasons and not any(started):
             words += f"; {_listed(reasons.values())}"
-        elif found.arriving and not started:
+        elif found.arriving and not any(started):
             words += f"; {_listed(f'{name} is not ready yet' for name in found.arriving)}"
-        return words, not under_way and not any(group.killing_since for group in found.left)
+        return words, not under_way
 
-    def _start(self, agent: str, group: TaskGroup) -> str:
-        """Moves a taskgroup; or why it cannot be."""
+    def _start(self, agent: str, group: TaskGroup, *, unready: bool) -> str:
+        """Moves a taskgroup. Returns the reason if that is not possible; empty if the move has begun."""
         try:
-            move = reschedule.create(self._turn.context, group, 0.0, drained=agent)
+            move = reschedule.create(self._turn.context, group, 0.0, drained=agent, unready=unready)
         except Refused as refused:
             return refused.message
         self._moves.setdefault(agent, {})[move.id] = None
