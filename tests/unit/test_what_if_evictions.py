@@ -16,7 +16,7 @@ from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.ids import object_key
 from store.records import Namespace, Queue, TaskGroup
-from store.records.definition import Amounts, Container
+from store.records.definition import Amounts, Container, HealthCheck
 from store.records.objects import Limits
 from tests.effort import share
 from tests.unit.agentlab import Cluster
@@ -114,6 +114,31 @@ def test_taskgroups_of_the_same_importance_and_of_small_budgets_stay() -> None:
     lab = loaded([1000], [("low", 1, 800, 1)])
     lab.ask(sized("gang", 1, 50, priority=1))
     lab.ask(sized("web", 1, 700, priority=5))
+    assert has(ask(lab), "preemptTaskgroups")
+
+
+def test_what_is_not_ready_is_proposed_first_and_needs_no_budget() -> None:
+    lab = loaded([2000], [("ready", 2, 800, 1)])
+    checked = Container(
+        command="serve",
+        requests=Amounts(cpus=200, mem=32_000, disk=0),
+        health_checks=(HealthCheck(type="REMOTE_TCP", port=80),),
+    )
+    broken = msgspec.structs.replace(
+        version(1, containers=(checked,), priority=3, max_unavailable=1), application="bad"
+    )
+    lab.ask(requests.CreateApplication(version=broken))
+    start(lab)
+    lab.core.turn_context.pool.remove_agent("a0")
+    lab.offer("a0", cpus=200)
+    lab.ask(sized("web", 1, 300, priority=5))
+    assert of_kind(ask(lab), "preemptTaskgroups")["taskgroups"] == [groups_of(lab, "bad")[0].id]
+
+
+def test_a_launch_that_waits_protects_nothing() -> None:
+    lab = loaded([1000], [("low", 3, 400, 1)])
+    assert lab.transaction("LAUNCH").active
+    lab.ask(sized("web", 1, 400, priority=5))
     assert has(ask(lab), "preemptTaskgroups")
 
 

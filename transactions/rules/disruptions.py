@@ -151,6 +151,21 @@ class Disruptions:
 
     def judge(self, group: TaskGroup, purpose: Purpose) -> Answer:
         """Answers for one taskgroup; see the table of the module."""
+        protected = self.protection(group, purpose)
+        if protected is not None:
+            return protected
+        application = self._state.applications[group.application_key]
+        if not is_serving(application, group):
+            return Answer()
+        budget = self.budget(application)
+        if budget.left > 0:
+            return Answer(None, int(budget.works))
+        active = list(self._state.active_of(application.key).values())
+        whole = (running for running in active if not running.taskgroup)
+        return Answer("Budget" if budget.bound + budget.stand_ins else "NoBudget", 1, next(whole, None))
+
+    def protection(self, group: TaskGroup, purpose: Purpose) -> Answer | None:
+        """Returns the answer if it is no with any budget; None if the budget decides."""
         state = self._state
         application = state.applications.get(group.application_key)
         if application is None:
@@ -166,15 +181,7 @@ class Disruptions:
                 return Answer("Replaced", operation=running)
             if not running.taskgroup and self._kind_of(state, running).ends(state, running, group):
                 return Answer("Operation", operation=running)
-        if purpose != "drain" and is_critical(state, group):
-            return Answer("Critical")
-        if not is_serving(application, group):
-            return Answer()
-        budget = self.budget(application)
-        if budget.left > 0:
-            return Answer(None, int(budget.works))
-        whole = (running for running in list(state.active_of(application.key).values()) if not running.taskgroup)
-        return Answer("Budget" if budget.bound + budget.stand_ins else "NoBudget", 1, next(whole, None))
+        return Answer("Critical") if purpose != "drain" and is_critical(state, group) else None
 
     def reason(self, group: TaskGroup, purpose: Purpose) -> str:
         """Explains for users why the taskgroup must not be ended now; empty if it may be ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
@@ -21,7 +21,6 @@ from store.records import TaskGroup, Version
 from transactions.base import Slot, Step
 from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 PREEMPT, DRAIN = "preemptTaskgroups", "drainAgent"
 """Codes of the kinds of changes."""
@@ -115,7 +114,7 @@ def _preempting(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Gen
     yield
     steps: list[tuple[int, int, str, tuple[TaskGroup, ...]]] = []
     for agent_id, members in by_agent.items():
-        if _admits(turn, demand, agent_id, members[0][1].hostname):
+        if _admits(turn, demand, agent_id, members[0][2].hostname):
             for step in _steps(_free(pool, agent_id, demand.role), demand, members):
                 least = max(priority[group.application_key] for group in step)
                 steps.append((len(step), least, agent_id, step))
@@ -132,31 +131,51 @@ def _version(turn: TurnContext, key: str) -> Version | None:
     return turn.state.version(key, application.version) if application is not None else None
 
 
-class _Budgets(dict[str, int]):
-    """The number of taskgroups that each application may lose: by its disruption budget, and by the minimum of its
-    gang."""
+class _Budget(NamedTuple):
+    """Numbers of taskgroups that an application may lose. `ready`: of ready ones, by its disruption budget; `members`:
+    of all, by the minimum of its gang."""
+
+    ready: int
+    members: int
+
+
+class _Budgets(dict[str, _Budget]):
+    """The budgets by application."""
 
     def __init__(self, turn: TurnContext) -> None:
         super().__init__()
         self._turn = turn
+        self.rules = disruptions.at(turn.context)
 
-    def __missing__(self, key: str) -> int:
-        version = _version(self._turn, key)
+    def __missing__(self, key: str) -> _Budget:
+        version, members = _version(self._turn, key), len(self._turn.state.groups_of(key))
         least = version.min_available if version is not None and version.min_available > 1 else 0
-        number = min(disruptions.allowance(self._turn.context, key), len(self._turn.state.groups_of(key)) - least)
-        return self.setdefault(key, number)
+        return self.setdefault(key, _Budget(disruptions.allowance(self._turn.context, key), members - least))
+
+    def price(self, group: TaskGroup) -> int:
+        """Number of ready taskgroups that the end of the taskgroup spends."""
+        application = self._turn.state.applications[group.application_key]
+        return int(disruptions.is_serving(application, group))
+
+    def admits(self, group: TaskGroup) -> bool:
+        """True if the taskgroup may be ended, by itself."""
+        budget = self[group.application_key]
+        if budget.members < 1 or budget.ready < self.price(group):
+            return False
+        return self.rules.protection(group, "evict") is None
 
 
 def _chosen(
     turn: TurnContext, pool: OfferPool, demand: Demand[Slot], priority: dict[str, int], budgets: _Budgets
-) -> dict[str, list[tuple[int, TaskGroup]]]:
-    """Taskgroups that may be preempted with their priorities, by agent. `priority`: by application."""
+) -> dict[str, list[tuple[int, int, TaskGroup]]]:
+    """Taskgroups that may be preempted by agent, with prices and priorities. `priority`: by application."""
     seen: dict[str, None] = {}
     for key in sorted(priority, key=lambda key: (priority[key], key)):
         if len(seen) >= SEEN:
             break
-        if budgets[key] > 0:
-            for group in islice(turn.state.groups_of(key).values(), OF_APPLICATION):
+        unready = turn.state.readiness.unready(key)
+        if budgets[key].members > 0 and (budgets[key].ready > 0 or unready):
+            for group in islice(chain(unready.values(), turn.state.groups_of(key).values()), OF_APPLICATION):
                 seen[group.agent_id] = None
     need = _amounts(demand.request)
 
@@ -164,38 +183,31 @@ def _chosen(
         free = _free(pool, agent_id, demand.role)
         return min((min(free.get(name, 0), amount) / amount for name, amount in need.items()), default=0.0)
 
-    found: dict[str, list[tuple[int, TaskGroup]]] = {}
+    found: dict[str, list[tuple[int, int, TaskGroup]]] = {}
     for agent_id in sorted(seen, key=lambda one: (-room(one), one))[:AGENTS]:
         members = [
-            (priority[group.application_key], group)
+            (budgets.price(group), priority[group.application_key], group)
             for group in turn.state.groups_on(agent_id).values()
-            if group.application_key in priority
-            and budgets[group.application_key] > 0
-            and _is_running(group, demand.role)
-            and disruptions.at(turn.context).judge(group, "evict").refusal is None
+            if group.application_key in priority and (group.role or "*") == demand.role and budgets.admits(group)
         ]
         if members:
             found[agent_id] = members
     return found
 
 
-def _is_running(group: TaskGroup, role: str) -> bool:
-    return (group.role or "*") == role and is_ready_or_finished(group) and not group.ended
-
-
 def _steps(
-    free: Amounts, demand: Demand[Slot], members: list[tuple[int, TaskGroup]]
+    free: Amounts, demand: Demand[Slot], members: list[tuple[int, int, TaskGroup]]
 ) -> Iterator[tuple[TaskGroup, ...]]:
     """Sets of taskgroups of one agent, each of which makes room for one more slot beside those before."""
-    members = sorted(members, key=lambda one: (one[0], -one[1].created_at, one[1].id))
+    members = sorted(members, key=lambda one: (one[0], one[1], -one[2].created_at, one[2].id))
     need = _amounts(demand.request)
     for _ in demand.slots:
         lacks = {name: amount - free.get(name, 0) for name, amount in need.items() if amount > free.get(name, 0)}
-        step = _fewest([group for _, group in members], lacks)
+        step = _fewest([group for _, _, group in members], lacks)
         if step is None:
             return
         taken = {group.id for group in step}
-        members = [one for one in members if one[1].id not in taken]
+        members = [one for one in members if one[2].id not in taken]
         for group in step:
             for name, amount in _amounts(group.resources).items():
                 free[name] = free.get(name, 0) + amount
@@ -235,13 +247,15 @@ def _rest(lacks: Amounts, groups: Sequence[TaskGroup]) -> Amounts:
 
 
 def _within(budgets: _Budgets, steps: Sequence[tuple[TaskGroup, ...]]) -> Iterator[tuple[TaskGroup, ...]]:
-    """The steps that the disruption budgets allow together, in their order."""
-    left = dict(budgets)
+    """The steps that the budgets allow together, in their order."""
+    spent: dict[str, _Budget] = {}
     for step in steps:
-        keys = [group.application_key for group in step]
-        if all(left[key] >= keys.count(key) for key in keys):
-            for key in keys:
-                left[key] -= 1
+        after = dict(spent)
+        for group in step:
+            before = after.get(group.application_key, _Budget(0, 0))
+            after[group.application_key] = _Budget(before.ready + budgets.price(group), before.members + 1)
+        if all(one.ready <= budgets[key].ready and one.members <= budgets[key].members for key, one in after.items()):
+            spent.update(after)
             yield step
 
 
@@ -299,7 +313,7 @@ def _is_large(total: tuple[int, int] | None, need: Amounts) -> bool:
 
 
 def _moves(turn: TurnContext, group: TaskGroup) -> bool:
-    """False for taskgroups that a drain leaves, or would wait for."""
+    """False for taskgroups that a drain would not move now."""
     return disruptions.at(turn.context).judge(group, "drain").refusal is None
 
 
