@@ -39,7 +39,6 @@ OF_REFUSALS: Mapping[Refusal, Obstacle] = {
     "Replaced": Obstacle.OPERATION,
     "Operation": Obstacle.OPERATION,
     "Critical": Obstacle.CRITICAL,
-    "GangMinimum": Obstacle.GANG,
     "NoBudget": Obstacle.BUDGET,
     "Budget": Obstacle.BUDGET,
 }
