@@ -137,6 +137,8 @@ def _of_hold(found: HeldBack, has: str, most: str) -> str:
             return f"queue {found.queue} waits for room that is promised to a taskgroup or being freed"
 
 
+AGENTS_AWAY: Mapping[str, str] = {"disabled": "cordoned", "maintenance": "in maintenance"}
+"""Words for agents that take no new taskgroups, by the name of the test that they fail."""
 RESOURCES: Mapping[str, str] = {"cpus": "CPUs", "mem": "memory", "disk": "disk", "gpus": "GPUs", "ports": "ports"}
 """Words for the resources that agents lack, by name."""
 
@@ -149,7 +151,7 @@ def _failed(reason: str, agents: int) -> str:
         return f"{agents} with room that is promised to other taskgroups"
     if reason == ROLE:
         return f"{agents} {'offers' if agents == 1 else 'offer'} resources for other roles only"
-    return f"{agents} excluded ({reason})"
+    return f"{agents} {AGENTS_AWAY[reason]}" if reason in AGENTS_AWAY else f"{agents} excluded ({reason})"
 
 
 def reason_text(reason: str) -> str:
@@ -160,7 +162,7 @@ def reason_text(reason: str) -> str:
         return "the offered resources are for other roles"
     if reason == UNTRIED:
         return UNTRIED_WORDS
-    return f"not enough {reason}" if reason in RESOURCES else reason
+    return f"not enough {reason}" if reason in RESOURCES else AGENTS_AWAY.get(reason, reason)
 
 
 def waiting(missing: tuple[str, ...]) -> str:

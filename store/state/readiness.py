@@ -31,6 +31,11 @@ class Readiness:
         """Taskgroups of the application that are not ready, by id. Other threads may ask for the length only."""
         return self._unready.get(application, _NONE)
 
+    @property
+    def all(self) -> Mapping[Key, Mapping[str, TaskGroup]]:
+        """All taskgroups that are not ready, by application and id. For the thread of the core alone."""
+        return self._unready
+
     def follow(self, application: Key, members: Mapping[str, TaskGroup]) -> dict[str, None]:
         """Ids of the taskgroups that have changed since the first call for the application, which returns all of
         `members`. The caller removes the ids that it has handled; an id comes back when its taskgroup changes again or

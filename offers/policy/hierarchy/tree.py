@@ -39,7 +39,12 @@ class Tree:
         self.leaving: dict[str, Allocation] = {}
         """The allocations that are being preempted, by id."""
         self.allowance: Callable[[str], int] | None = None
-        """The number of allocations of an application that may still be preempted; None bounds no application."""
+        """The number of working allocations of an application that may still be preempted; None bounds no
+        application."""
+        self.idle: dict[str, str] = {}
+        """The queues of the running allocations that do not work (yet), by id: these end before all others, and spend
+        nothing of `allowance`."""
+        self.idle_queues: frozenset[str] = frozenset()
         self.lacking: Mapping[str, int] = {}
         """The number of asks of an application that must find places at the same time (gangs.attempts); each ask of
         other applications is placed by itself."""
@@ -51,6 +56,12 @@ class Tree:
         """The times for which nodes were reserved."""
         self.trackers = Trackers()
         self.root = self.grow(partition.root, None)
+
+    def set_idle(self, allocations: Iterable[tuple[str, str]]) -> None:
+        """Notes the running allocations that do not work (yet), by application and name; all others work."""
+        known = self.applications
+        self.idle = {f"{owner}/{name}": known[owner].queue for owner, name in allocations if owner in known}
+        self.idle_queues = frozenset(self.idle.values())
 
     def grow(self, config: QueueConfig, parent: Queue | None) -> Queue:
         """Adds a queue with its children below a parent, and returns the queue; None as the parent makes root."""

@@ -98,6 +98,8 @@ class Task(NamedTuple):
     nomination: Nomination | None = None
     critical: bool = False
     """Never evicted by the plug-in `conformance`."""
+    ready: bool = True
+    """False: the task does not work (yet), so it is evicted before all ready ones and spends no disruption budget."""
 
 
 class Queue(NamedTuple):

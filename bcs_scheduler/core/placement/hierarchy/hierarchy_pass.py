@@ -379,19 +379,41 @@ class HierarchyPass(SessionPass):
     # --- evictions --------------------------------------------------------------------------------------------
 
     def _remaining(self, tree: Tree) -> Callable[[str], int]:
-        """The disruption budget of an application, less the victims that were chosen and are not ended yet."""
+        """The disruption budget of an application, less the ready victims that were chosen and are not ended yet."""
         before = set(tree.leaving)
+        budgets: dict[str, int] = {}
+        at = self._turn.now
 
         def remaining(name: str) -> int:
+            nonlocal at
+            if at != self._turn.now:
+                at = self._turn.now
+                budgets.clear()
             chosen = sum(
-                victim.ask.application == name for identity, victim in tree.leaving.items() if identity not in before
+                victim.ask.application == name and identity not in tree.idle
+                for identity, victim in tree.leaving.items()
+                if identity not in before
             )
-            return disruptions.allowance(self._turn.context, name) - chosen
+            if name not in budgets:
+                budgets[name] = disruptions.allowance(self._turn.context, name)
+            return budgets[name] - chosen
 
         return remaining
 
+    def _note_idle(self, tree: Tree) -> None:
+        """Tells the tree which taskgroups are not ready."""
+        state = self._turn.state
+        tree.set_idle(
+            (key, group.id)
+            for key, groups in state.readiness.all.items()
+            if key in tree.applications and (application := state.applications.get(key)) is not None
+            for group in groups.values()
+            if not (group.ended or group.killing_since or disruptions.is_serving(application, group))
+        )
+
     def _maintain(self, role: str, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
         tree = tree_of.tree
+        self._note_idle(tree)
         shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding())
         gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown) if found.rows else ()
         tree_of.attempts.restore()
@@ -425,6 +447,7 @@ class HierarchyPass(SessionPass):
         """Looks at queues above their maximum while nothing waits for a place."""
         self.follow()
         for tree_of in self.trees.roles.values():
+            self._note_idle(tree_of.tree)
             self._evict(self._given_back(tree_of.tree))
 
     def _given_back(self, tree: Tree) -> list[Eviction]:

@@ -192,11 +192,12 @@ class RoleTree:
 
     def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
         """A tree without applications in place of the present one."""
-        allowance, closings = self.tree.allowance, self.tree.closings
+        before = self.tree
         self._promised += promises(self.tree)
         self.tree = Tree(self._partition, nodes, self._admitted)
         self.attempts = Attempts(self.tree, self.attempts.vacated)
-        self.tree.allowance, self.tree.closings = allowance, closings
+        self.tree.allowance, self.tree.closings = before.allowance, before.closings
+        self.tree.idle, self.tree.idle_queues = before.idle, before.idle_queues
         self._set_states()
         self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
 

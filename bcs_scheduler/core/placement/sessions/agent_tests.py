@@ -7,7 +7,6 @@ same session that change the counts of constraints are judged again when the dec
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -42,8 +41,8 @@ class AgentTests:
         calls: Calls = UNWATCHED,
         kept: Callable[[str], Obstacle] = lambda _: Obstacle.BUDGET,
     ) -> None:
-        """`demands`: a demand for each value of `Template.tests`. `allowance`: number of taskgroups of an application
-        that may be evicted now, by its key. `calls` follows uses of the matcher and of records. `kept`: the
+        """`demands`: a demand for each value of `Template.tests`. `allowance`: number of ready taskgroups of an
+        application that may be evicted now, by its key. `calls` follows uses of the matcher and of records. `kept`: the
         obstacle for a taskgroup, given by id, that may not be evicted."""
         self._calls = calls
         self._allowance = cache(allowance)
@@ -57,15 +56,25 @@ class AgentTests:
         return Functions(feasibility=self._feasibility, evictable=self._evictable, keeps=self._keeps)
 
     def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
-        """The candidates within the budgets of their applications, less the victims of this session."""
-        taken: Counter[int] = Counter()
+        """The candidates within the budgets of their applications, less the victims of this session. Tasks that are not
+        ready spend nothing. Critical ones stay with any plug-ins of the policy."""
+        taken: dict[int, int] = {}
         found: list[Victim] = []
         self._calls.enter_own()
         for victim in candidates:
             job = victim.job
-            if taken[job.number] + len(job.evicted) < self._allowance(job.name):
-                taken[job.number] += 1
+            if victim.task.critical:
+                continue
+            if not victim.task.ready:
                 found.append(victim)
+                continue
+            spent = taken.get(job.number)
+            if spent is None:
+                spent = sum(job.job.tasks[position].ready for position in job.evicted)
+            if spent < self._allowance(job.name):
+                spent += 1
+                found.append(victim)
+            taken[job.number] = spent
         self._calls.leave_own()
         return found
 

@@ -15,9 +15,11 @@ from offers.dimensions import Amounts, amounts
 from offers.model import ResourceRequest
 from offers.policy.session.model import Status, Task, Template
 from offers.resources import SCALARS
-from store.records import CRITICAL_CLASSES, TaskGroup
+from store.records import TaskGroup
 from store.records.definition import Amounts as Resources
 from store.state import State
+from transactions.rules import disruptions
+from transactions.rules.application_types import bound_to_agents
 
 MOST_TEMPLATES = 4096
 """Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
@@ -42,10 +44,10 @@ class HeldTasks:
     """Follows the taskgroups of one role."""
 
     def __init__(self, state: State, role: str, *, plain: bool = False) -> None:
-        """`plain`: a taskgroup that has been launched counts as running, so that its start changes nothing."""
+        """`plain`: all taskgroups count as ready, so that their starts and checks change nothing."""
         self._state = state
         self._role = role
-        self._launched = Status.RUNNING if plain else Status.BOUND
+        self._plain = plain
         self._tasks: dict[str, dict[str, Task]] = {}
         """Tasks by application and id of the taskgroup."""
         self._held: dict[str, Held] = {}
@@ -149,19 +151,19 @@ class HeldTasks:
             if len(self._templates) >= MOST_TEMPLATES:
                 self._templates.clear()
             template = self._templates[key] = Template(request_of(group.resources, group.extended.items()))
-        status, critical = self._status(group), self._is_critical(group)
-        return Task(group.id, template, status, group.agent_id, created=group.created_at, critical=critical)
-
-    def _is_critical(self, group: TaskGroup) -> bool:
-        version = self._state.version(group.application_key, group.version)
-        return version is not None and version.priority_class in CRITICAL_CLASSES
-
-    def _status(self, group: TaskGroup) -> Status:
-        if group.killing_since:
-            return Status.RELEASING
-        if group.unreachable_since:
-            return Status.UNKNOWN
-        return Status.RUNNING if group.status == "Running" else self._launched
+        application = self._state.applications.get(group.application_key)
+        bound = application is not None and bound_to_agents(application)
+        critical = bound or disruptions.is_critical(self._state, group)
+        ready = self._plain or application is None or disruptions.is_serving(application, group)
+        return Task(
+            group.id,
+            template,
+            _status(group),
+            group.agent_id,
+            created=group.created_at,
+            critical=critical,
+            ready=ready,
+        )
 
     def _use(self, task: Task, sign: int) -> None:
         self.touched.add(task.agent)
@@ -172,6 +174,13 @@ class HeldTasks:
                 del sums[name]
         if not sums:
             del self.used[task.agent]
+
+
+def _status(group: TaskGroup) -> Status:
+    """The status of a taskgroup that has not ended. One that starts may be evicted like one that runs."""
+    if group.killing_since:
+        return Status.RELEASING
+    return Status.UNKNOWN if group.unreachable_since else Status.RUNNING
 
 
 def _place(task: Task) -> tuple[float, str]:

@@ -45,7 +45,7 @@ class AgentRequests:
 
     def _set(self, command: requests.SetAgent) -> Data:
         if not command.force and not self._known(command.agent):
-            words = "; force stores the settings for an agent that registers later"
+            words = "; --force (force=1) stores the settings for an agent that registers later"
             raise Refused(
                 "not_found", f"agent {command.agent} is not known{'' if command.disabled is False else words}"
             )

@@ -75,6 +75,7 @@ class Captured(NamedTuple):
     partition: Partition
     admits: Callable[[Hashable, str], bool] | None
     allowance: Callable[[str], int] | None
+    idle: tuple[dict[str, str], frozenset[str]]
     nodes: list[_Node]
     queues: list[_Queue]
     applications: list[_Application]
@@ -90,6 +91,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
         tree.partition,
         admits if admits is not None else tree.nodes.admits,
         tree.allowance,
+        (tree.idle, tree.idle_queues),
         [
             _Node(one.name, one.total, dict(one.free), one.is_schedulable, [each.allocation for each in one.running])
             for one in tree.nodes
@@ -132,7 +134,7 @@ def copied(tree: Tree) -> Tree:
 def copying(state: Captured) -> Steps[Tree]:
     """Returns a tree in a captured state, built in steps."""
     copy = Tree(state.partition, (), state.admits)
-    copy.allowance = state.allowance
+    copy.allowance, (copy.idle, copy.idle_queues) = state.allowance, state.idle
     for number, node in enumerate(state.nodes, 1):
         other = Node(node.name, node.total)
         copy.nodes.add(other)

@@ -110,7 +110,7 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
     found: list[Victim] = []
     for moment in (now, inf):
         for one in giving_back(tree, moment):
-            spent[one.ask.application] += 1
+            spent[one.ask.application] += one.ask.id not in tree.idle
             found.append(Victim(one, None))
             if len(found) % STEP == 0:
                 yield

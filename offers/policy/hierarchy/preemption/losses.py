@@ -27,9 +27,10 @@ class Losses:
             found = self._allowances[application] = UNBOUNDED if allowance is None else allowance(application)
         return found
 
-    def unit(self, allocation: Allocation, lost: int) -> tuple[Allocation, ...] | Obstacle:
+    def unit(self, allocation: Allocation, lost: int, working: int) -> tuple[Allocation, ...] | Obstacle:
         """The allocations that end together with one: itself, or all of its gang that are not leaving; or the obstacle.
-        `lost`: number of allocations of the application that the search has chosen."""
+        `lost`: number of allocations of the application that the search has chosen; `working`: of those among them that
+        work."""
         application = self._tree.applications[allocation.ask.application]
         allowance, spare = self.allowance(application.name), application.spare
         if spare is not None and spare <= lost:
@@ -39,4 +40,5 @@ class Losses:
                 return Obstacle.BUDGET
             leaving = self._tree.leaving
             return tuple(one for one in application.allocations.values() if one.ask.id not in leaving)
-        return Obstacle.BUDGET if allowance <= lost else (allocation,)
+        is_free = allocation.ask.id in self._tree.idle
+        return (allocation,) if is_free or working < allowance else Obstacle.BUDGET

@@ -69,12 +69,12 @@ def _take(tree: Tree, queue: Queue, share: Excess, left: Excess, top: Queue) -> 
 def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue) -> Iterator[Allocation]:
     guarded = leaf.path[: leaf.path.index(top) + 1]
     allocations = (one for owner in leaf.applications.values() for one in owner.allocations.values())
-    for victim in sorted(allocations, key=lambda one: one.order_of_loss):
+    for victim in sorted(allocations, key=lambda one: (one.ask.id not in tree.idle, one.order_of_loss)):
         if not share or not left:
             return
         if victim.ask.is_spared or victim.ask.id in tree.leaving:
             continue
-        unit = Losses(tree).unit(victim, 0)
+        unit = Losses(tree).unit(victim, 0, 0)
         if isinstance(unit, Obstacle) or any(one.ask.is_spared for one in unit):
             continue
         amounts: dict[str, int] = {}

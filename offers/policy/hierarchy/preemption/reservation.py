@@ -193,8 +193,8 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         other = allocation.ask
         if other.is_spared or order[3] in tree.leaving or other.priority > ask.priority:
             continue
-        lost = sum(victim.ask.application == other.application for victim in victims)
-        if losses.unit(allocation, lost) != (allocation,):
+        lost = [victim.ask.id for victim in victims if victim.ask.application == other.application]
+        if losses.unit(allocation, len(lost), sum(one not in tree.idle for one in lost)) != (allocation,):
             continue
         if other.application == ask.application or not any(name in lacks for name, _ in other.request):
             continue

@@ -12,10 +12,11 @@ leaves without guarantees would take the room of each other without end (YUNIKOR
 condition of the search, and no number of victims that must be taken: if it holds only without the candidates below the
 queue, victims are chosen among these, and no more of them than the ask needs.
 
-On one node the least important victims are taken first: those that admit preemption, those that are no originator, the
-lowest priority as shown at the fence, single ones before whole gangs, the newest. If small ones use up the amount
-that their queue may lose, the first one that suffices alone begins. Victims without which the others suffice are given
-back, the most important one first. All nodes are compared by `Cost`. If a maximum is in the way, victims on any node
+On one node the least important victims are taken first: those that admit preemption, those that are no originator,
+those that do not work, the lowest priority as shown at the fence, single ones before whole gangs, the newest. If small
+ones use up the amount that their queue may lose, the first one that suffices alone begins. Victims without which the
+others suffice are given back, the most important one first.
+All nodes are compared by `Cost`. If a maximum is in the way, victims on any node
 may make room below the maximum.
 """
 
@@ -37,7 +38,7 @@ from offers.policy.hierarchy.tree import Tree
 from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
 
 LOWEST = -(1 << 62)
-"""Below every priority: the importance of no victim."""
+"""Below every priority: the importance of no victim, and of allocations that do not work."""
 
 Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
 """True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
@@ -105,7 +106,7 @@ class Search:
                 if not self._over:
                     self._met.count(Obstacle.OUTSIDE, one.size, one.name)
                 continue
-            source = _Source.of(one, greatest, leaf, self._fence, wanted)
+            source = _Source.of(one, greatest, leaf, self._fence, wanted, tree)
             if source is None:
                 self._met.count(Obstacle.GUARANTEE, one.size, one.name)
             else:
@@ -281,7 +282,8 @@ class Search:
                     return
                 if one.allocation.ask.id in taken.importance or not taken.is_useful(one.allocation, node):
                     continue
-                unit = self._losses.unit(one.allocation, taken.by_application[one.allocation.ask.application])
+                owner = one.allocation.ask.application
+                unit = self._losses.unit(one.allocation, taken.by_application[owner], taken.working[owner])
                 obstacle: Obstacle | None = None
                 if isinstance(unit, Obstacle):
                     obstacle = unit
@@ -294,10 +296,7 @@ class Search:
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
-                        owner = (
-                            one.source.leaf.name if obstacle is Obstacle.GUARANTEE else one.allocation.ask.application
-                        )
-                        met.count(obstacle, 1, owner)
+                        met.count(obstacle, 1, one.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner)
 
     def _may_all_end(self, unit: Iterable[Allocation], source: _Source) -> bool:
         """True if all members of a gang can be victims. They belong to one leaf."""
@@ -344,7 +343,8 @@ def weights(total: Mapping[str, int]) -> dict[str, int]:
 class _Source(NamedTuple):
     """The victims of one leaf. `greatest`: their greatest priority, None for every priority; `importance`: the
     priorities that they show at the fence; `lowest`: the least of these; `spares`: queue, resource and the amount used
-    beyond the guarantee; `refused`: requests of allocations none of which may be lost."""
+    beyond the guarantee; `refused`: requests of allocations none of which may be lost. `idle` has the ids of
+    allocations that do not work."""
 
     leaf: Queue
     greatest: int | None
@@ -352,10 +352,11 @@ class _Source(NamedTuple):
     lowest: int
     spares: list[tuple[Queue, str, int]]
     refused: frozenset[Amounts]
+    idle: Mapping[str, str]
 
     @classmethod
     def of(
-        cls, leaf: Queue, greatest: int | None, asking: Queue, fence: Queue, wanted: Mapping[str, int]
+        cls, leaf: Queue, greatest: int | None, asking: Queue, fence: Queue, wanted: Mapping[str, int], tree: Tree
     ) -> _Source | None:
         """The victims in a leaf for a leaf that asks; None if there are none."""
         spares = [
@@ -369,12 +370,17 @@ class _Source(NamedTuple):
         if len(refused) == len(leaf.requests):
             return None
         importance = importance_at(fence, leaf)
-        return cls(leaf, greatest, importance, importance.of(leaf.least_priority()), spares, refused)
+        lowest = LOWEST if leaf.name in tree.idle_queues else importance.of(leaf.least_priority())
+        return cls(leaf, greatest, importance, lowest, spares, refused, tree.idle)
+
+    def importance_of(self, ask: Ask) -> int:
+        """The importance of an allocation of the leaf; `LOWEST` if the allocation does not work."""
+        return LOWEST if ask.id in self.idle else self.importance.of(ask.priority)
 
     def order(self, allocation: Allocation) -> Order:
         """The place of an allocation of the leaf among the candidates."""
         ask = allocation.ask
-        return (not ask.preemptable, ask.originator, self.importance.of(ask.priority), -ask.created, ask.id)
+        return (not ask.preemptable, ask.originator, self.importance_of(ask), -ask.created, ask.id)
 
 
 def _leaves_enough(request: Amounts, spares: list[tuple[Queue, str, int]]) -> bool:
@@ -411,7 +417,18 @@ class _Unit(NamedTuple):
 class _Taken:
     """Victims, and the shortages that are left: of the node, and of maxima."""
 
-    __slots__ = ("above", "by_application", "exceeded", "importance", "lost", "missed", "needed", "short", "units")
+    __slots__ = (
+        "above",
+        "by_application",
+        "exceeded",
+        "importance",
+        "lost",
+        "missed",
+        "needed",
+        "short",
+        "units",
+        "working",
+    )
 
     def __init__(self, short: Mapping[str, int], above: Mapping[str, int]) -> None:
         self.short, self.above = dict(short), dict(above)
@@ -421,6 +438,8 @@ class _Taken:
         self.importance: dict[str, int] = {}
         """The importance of each victim, by id."""
         self.by_application: Counter[str] = Counter()
+        self.working: Counter[str] = Counter()
+        """Number of victims that work, by application."""
         self.missed = False
         """True if a candidate was passed over because of the victims before it, or for its application."""
         self.lost: dict[tuple[Queue, str], int] = {}
@@ -452,7 +471,8 @@ class _Taken:
         self.units.append(_Unit(order, victims, here, _sum(victims)))
         self.by_application[name] += len(new)
         for victim in new:
-            self.importance[victim.ask.id] = one.source.importance.of(victim.ask.priority)
+            self.importance[victim.ask.id] = one.source.importance_of(victim.ask)
+            self.working[name] += victim.ask.id not in one.source.idle
         _reduce(self.short, _sum(victim for victim in new if victim.node == node))
         _reduce(self.above, amounts)
         return True
@@ -462,7 +482,7 @@ class _Taken:
         found = _Taken(self.needed, above)
         found.short.clear()
         found.units, found.importance, found.lost = list(self.units), dict(self.importance), dict(self.lost)
-        found.by_application = Counter(self.by_application)
+        found.by_application, found.working = Counter(self.by_application), Counter(self.working)
         for unit in self.units:
             _reduce(found.above, unit.everywhere)
         return found
