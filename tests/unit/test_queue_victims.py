@@ -58,6 +58,22 @@ def test_the_node_whose_victims_are_the_least_important_is_chosen() -> None:
     assert victims(urgent(state, 2, priority=9)) == ["cheap/t1", "cheap/t0"]
 
 
+@pytest.mark.parametrize(
+    ("idle", "amount", "chosen"),
+    [(("t0", "t1"), 2, ["broken/t1", "broken/t0"]), (("t0",), 1, ["broken/t0"]), (("t0",), 2, []), ((), 1, [])],
+)
+def test_allocations_that_do_not_work_are_chosen_before_all_others_and_spend_no_budget(
+    idle: tuple[str, ...], amount: int, chosen: list[str]
+) -> None:
+    state = tree([queue("q"), queue("urgent", 9)], nodes(2, 2))
+    runs(state, "cheap", "root.q", "n1", 2, priority=1)
+    runs(state, "broken", "root.q", "n2", 1, 1, priority=5)
+    state.set_idle([("gone", "t0"), *(("broken", name) for name in idle)])
+    state.allowance = lambda application: 0
+    found = urgent(state, amount, priority=9)
+    assert (victims(found) if found is not None else []) == chosen
+
+
 def test_of_equally_important_victims_the_fewest_are_chosen_and_then_the_smallest() -> None:
     state = tree([queue("q"), queue("urgent", 9)], nodes(3, 4))
     runs(state, "two", "root.q", "n1", 2, 2)
