@@ -150,3 +150,68 @@ def _settled(
     for name, amount in template.request:
         room[agent][name] -= amount
     return chance.choice((Status.RUNNING, Status.RUNNING, Status.RUNNING, Status.BOUND, Status.RELEASING)), agent
+
+
+def crowded_cluster(seed: int) -> Cluster:
+    """Agents that are full of running tasks of several sizes and priorities, in queues of which some are at their
+    limits, and jobs that can only run if others leave."""
+    chance = random.Random(seed)
+    agents = [Agent(f"a{number}", cores(chance.randint(4, 10), 8000)) for number in range(chance.randint(2, 4))]
+    queues = [
+        Queue(
+            f"q{number}",
+            weight=chance.randint(1, 3),
+            guarantee=cores(chance.randint(1, 4), 0) if chance.random() < 0.4 else (),
+            capability=(("cpus", 1000 * chance.randint(3, 12)),) if chance.random() < 0.5 else (),
+        )
+        for number in range(chance.randint(1, 3))
+    ]
+    places = [(agent.name, amount) for agent in agents for amount in _parts(chance, dict(agent.total)["cpus"])]
+    chance.shuffle(places)
+    jobs: list[Job] = []
+    while places:
+        number = chance.randint(1, 4)
+        taken, places = places[:number], places[number:]
+        tasks = tuple(
+            Task(
+                f"t{n}",
+                Template(amounts({"cpus": amount, "mem": 1000 * chance.randint(1, 900)})),
+                Status.RUNNING,
+                agent,
+                critical=chance.random() < 0.04,
+            )
+            for n, (agent, amount) in enumerate(taken)
+        )
+        jobs.append(
+            Job(
+                f"r{len(jobs)}",
+                chance.choice(queues).name,
+                tasks,
+                min_available=chance.choice((1, 1, chance.randint(1, len(tasks)))),
+                priority=chance.randint(0, 2),
+                created=float(len(jobs)),
+            )
+        )
+    for number in range(chance.randint(1, 4)):
+        template = Template(cores(chance.choice((1, 2, 3, 5)), chance.choice((500, 2000))))
+        other = Template(cores(chance.choice((1, 2)), 500))
+        tasks = tuple(Task(f"t{n}", chance.choice((template, template, other))) for n in range(chance.randint(1, 3)))
+        jobs.append(
+            Job(
+                f"w{number}",
+                chance.choice(queues).name,
+                tasks,
+                min_available=chance.randint(1, len(tasks)),
+                priority=chance.randint(1, 4),
+                created=100.0 + number,
+            )
+        )
+    return Cluster(agents, queues, jobs)
+
+
+def _parts(chance: random.Random, whole: int) -> list[int]:
+    """Amounts that fill an agent, or nearly."""
+    found: list[int] = []
+    while (left := whole - sum(found)) >= 500 and chance.random() < 0.95:
+        found.append(min(left, 500 * chance.choice((1, 1, 2, 3, 4))))
+    return found

@@ -192,6 +192,11 @@ class Reference:
             for d in self.dims
         }
 
+    def most(self, queue: str) -> dict[str, Any]:
+        """The limit, with `strict` the deserved share as well."""
+        limit, deserved = self.limit(queue), self.deserved[queue]
+        return {d: min(limit[d], deserved[d]) if self.strict else limit[d] for d in self.dims}
+
     def within(self, queue: str, task: Task, strict: bool) -> bool:
         allocated, limit, deserved = self.of_queue(queue), self.limit(queue), self.deserved[queue]
         wanted = self.request(task)
@@ -360,7 +365,7 @@ class Reference:
                 self.restore(before)
 
     def preempt(self) -> None:
-        for_later = list(self.deserved)
+        for_later, begin = list(self.deserved), len(self.evicted)
         while for_later:
             name = min(for_later, key=self.queue_key)
             for_later.remove(name)
@@ -381,8 +386,10 @@ class Reference:
                 else:
                     self.restore(before)
 
+        self._give_back(begin)
+
     def reclaim(self) -> None:
-        for_later = list(self.deserved)
+        for_later, begin = list(self.deserved), len(self.evicted)
         while for_later:
             name = min(for_later, key=self.queue_key)
             for_later.remove(name)
@@ -410,35 +417,120 @@ class Reference:
                 else:
                     self.restore(before)
 
+        self._give_back(begin)
+
     def _make_room(self, key: Key, jobs: list[Job], choose: Any) -> list[Key] | None:
         """Returns the evicted tasks; None if there is no agent."""
         task, promised = self.tasks[key], self.promised.get(key)
         before = self.save()
         self.promised.pop(key, None)
-        order = self.ranking(task)
-        if promised in order:
-            order = [str(promised), *(name for name in order if name != promised)]
-        for name in order:
-            running = [other for other in self.on(name, Status.RUNNING) if other[0] in {job.name for job in jobs}]
-            running.sort(key=lambda o: (self.job_key(self.jobs[o[0]]), self.task_key(o)), reverse=True)
-            victims = [] if self.fits(task, self.future(name)) else choose(key, running)
-            room = self.future(name)
-            freed = self._sum(victims)
-            if not self.fits(task, {d: room[d] + freed[d] for d in self.dims}):
-                continue
-            killed = []
+        ranked = self.ranking(task)
+        options = []
+        if self._for_limit(key, [], jobs, choose) is None:
+            ranked = []
+        for number, name in enumerate(ranked):
+            victims = self._victims_on(name, key, jobs, choose)
+            if victims is not None:
+                cost = self._cost(key, victims)
+                needs_room = not self.fits(task, self.future(name))
+                options.append((needs_room, *cost, name != promised, number, name, victims))
+        if not options:
+            self.restore(before)
+            return None
+        *_, name, victims = min(options)
+        for victim in victims:
+            self.status[victim] = Status.RELEASING
+        self.put(key, name, Status.PIPELINED)
+        return victims
+
+    def _cost(self, key: Key, victims: list[Key]) -> tuple[int, int, int]:
+        """The highest priority, the number, and the sum of the parts of the cluster."""
+        own = self.jobs[key[0]]
+        ranks = [self.jobs[v[0]].priority if v[0] != own.name else self.tasks[v].priority for v in victims]
+        amounts = self._sum(victims)
+        parts = sum(amount * (2**56 // self.total[d]) for d, amount in amounts.items() if self.total[d])
+        return max(ranks, default=-(2**62)), len(victims), parts
+
+    def _victims_on(self, name: str, key: Key, jobs: list[Job], choose: Any) -> list[Key] | None:
+        """The victims if the task waits on one agent. They are chosen there until it has room, then on all agents until
+        the limit of the queue holds the task; then those that are not needed stay."""
+        task = self.tasks[key]
+        theirs = {job.name for job in jobs}
+
+        def room(gone: list[Key]) -> bool:
+            free, freed = self.future(name), self._sum(one for one in gone if self.place[one] == name)
+            return self.fits(task, {d: free[d] + freed[d] for d in self.dims})
+
+        taken: list[Key] = []
+        if not room([]):
+            running = [other for other in self.on(name, Status.RUNNING) if other[0] in theirs]
+            running.sort(key=self._importance, reverse=True)
+            victims = choose(key, running)
+            if not room(victims):
+                return None
             for victim in victims:
-                room = self.future(name)
-                short = [d for d, q in self.request(task).items() if q > room[d]]
+                free, freed = self.future(name), self._sum(taken)
+                short = [d for d, q in self.request(task).items() if q > free[d] + freed[d]]
                 if not short:
                     break
                 if any(self.request(self.tasks[victim]).get(d) for d in short):
-                    self.status[victim] = Status.RELEASING
-                    killed.append(victim)
-            self.put(key, name, Status.PIPELINED)
-            return killed
-        self.restore(before)
+                    taken.append(victim)
+        found = self._for_limit(key, taken, jobs, choose)
+        if found is None:
+            return None
+        taken = found
+        for victim in sorted(taken, key=self._importance):
+            rest = [one for one in taken if one != victim]
+            if room(rest) and self._allowed(key, rest):
+                taken = rest
+        return taken
+
+    def _importance(self, key: Key) -> Any:
+        return (self.job_key(self.jobs[key[0]]), self.task_key(key))
+
+    def _allowed(self, key: Key, gone: list[Key]) -> bool:
+        """The limits of the queue admit a task without these others."""
+        queue = self.jobs[key[0]].queue
+        used, most = self.of_queue(queue), self.most(queue)
+        freed = self._sum(one for one in gone if self.jobs[one[0]].queue == queue)
+        return all(used[d] - freed[d] + q <= most[d] for d, q in self.request(self.tasks[key]).items())
+
+    def _for_limit(self, key: Key, taken: list[Key], jobs: list[Job], choose: Any) -> list[Key] | None:
+        """The victims, and more of them on any agent until the queue can hold the task."""
+        if self._allowed(key, taken):
+            return taken
+        theirs = {job.name for job in jobs}
+        anywhere = [other for agent in self.agents for other in self.on(agent, Status.RUNNING)]
+        others = [other for other in anywhere if other[0] in theirs and other not in taken]
+        others.sort(key=self._importance, reverse=True)
+        found = list(taken)
+        for victim in choose(key, taken + others):
+            wanted = self.request(self.tasks[key]).keys() & self.request(self.tasks[victim]).keys()
+            if victim in taken or not wanted or self.jobs[victim[0]].queue != self.jobs[key[0]].queue:
+                continue
+            found.append(victim)
+            if self._allowed(key, found):
+                return found
         return None
+
+    def _give_back(self, begin: int) -> None:
+        """The victims since then stay that later ones have made needless."""
+        for victim in sorted(self.evicted[begin:], key=self._importance):
+            queue = self.jobs[victim[0]].queue
+            self.status[victim] = Status.RUNNING
+            used, most = self.of_queue(queue), self.most(queue)
+            placed = [
+                key
+                for job in self.jobs.values()
+                if job.queue == queue
+                for key in self.keys(job, Status.PIPELINED, Status.ALLOCATED)
+            ]
+            future = self.future(self.place[victim])
+            fits = all(future[d] >= 0 for d in self.request(self.tasks[victim]))
+            if fits and all(used[d] <= most[d] for key in placed for d in self.request(self.tasks[key])):
+                self.evicted.remove(victim)
+            else:
+                self.status[victim] = Status.RELEASING
 
     def _surplus(self, candidates: list[Key]) -> list[Key]:
         left = {job.name: self.ready(job) for job in self.jobs.values()}

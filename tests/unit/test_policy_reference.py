@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offers.policy.session.session import decide
 from tests.effort import share
-from tests.unit.policy_clusters import ACTIONS, Cluster, policy, random_cluster
+from tests.unit.policy_clusters import ACTIONS, Cluster, crowded_cluster, policy, random_cluster
 from tests.unit.policy_reference import Reference
 
 ORDERS = [order for length in (1, 2, 4) for order in permutations(ACTIONS, length)]
@@ -34,9 +34,17 @@ def test_the_engine_decides_as_the_reference(seed: int, actions: tuple[str, ...]
     compare(random_cluster(seed), actions, strict)
 
 
+@given(st.integers(0, 2**32), st.sampled_from(ORDERS), st.booleans())
+@settings(max_examples=share(120), deadline=None)
+def test_the_engine_evicts_as_the_reference(seed: int, actions: tuple[str, ...], strict: bool) -> None:
+    compare(crowded_cluster(seed), actions, strict)
+
+
 @pytest.mark.rotating
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_the_engine_decides_as_the_reference_on_many_clusters(block: int) -> None:
     for seed in range(block * 200, block * 200 + share(200)):
         compare(random_cluster(seed), ORDERS[seed % len(ORDERS)], strict=seed % 3 == 0)
+    for seed in range(block * 60, block * 60 + share(60)):
+        compare(crowded_cluster(seed), ORDERS[seed % len(ORDERS)], strict=seed % 3 == 0)

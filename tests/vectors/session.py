@@ -188,7 +188,11 @@ def _scores(session: Session) -> dict[str, int]:
     if len(tasks) != 1:
         raise NotUnderstood("scores are compared for exactly one pending task")
     candidates = session.candidates(session.needs.of(tasks[0].template))
-    return {session.agents.agents[rank].name: candidates.score(rank) for rank in session.ranking(candidates.need)}
+    return {
+        session.agents.agents[rank].name: candidates.score(rank)
+        for rank in range(len(session.agents))
+        if candidates.accepts(rank)
+    }
 
 
 # --- input ----------------------------------------------------------------------------------------------------

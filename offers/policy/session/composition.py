@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,14 @@ from offers.policy.session.state.templates import Need
 
 Tiers = Sequence[Sequence[Functions]]
 UNLIMITED = 2**62
+
+
+class Filters(NamedTuple):
+    """The plug-ins of ours that judge victims by themselves or by their own job."""
+
+    priority: bool
+    gang: bool
+    conformance: bool
 
 
 class Composition:
@@ -67,6 +75,8 @@ class Composition:
                 self._obstacles[function] = partial(_always, f.obstacle)
             if f.evictable and f.keeps:
                 self._obstacles[f.evictable] = f.keeps
+        self.preempt_filters, self.reclaim_filters = _filters(preemptable), _filters(reclaimable)
+        self._may_lose = [f.may_lose for f in every if f.may_lose and f.reclaimable]
         ours = (priority.preemptable, gang.surplus, conformance.not_critical)
         self.victims_by_priority = all(function in ours for _, function in preemptable)
         """True if the victims for a task depend only on the priority of its job."""
@@ -98,9 +108,21 @@ class Composition:
         """True if `allocate` and `reclaim` pass a queue over."""
         return any(function(queue) for function in self._overused)
 
-    def room(self, queue: QueueState, need: Need) -> int:
-        """Counts the further tasks that the limits of a queue admit."""
-        return min((function(queue, need) for function in self._rooms), default=UNLIMITED)
+    def room(self, queue: QueueState, need: Need, gone: Sequence[int] | None = None) -> int:
+        """Counts the further tasks that the limits of a queue admit. `gone`: amounts by dimension that the queue would
+        not have any more; None: it keeps all."""
+        if gone is None:
+            return min((function(queue, need) for function in self._rooms), default=UNLIMITED)
+        kept = queue.allocated
+        queue.allocated = [amount - less for amount, less in zip(kept, gone, strict=True)]
+        try:
+            return self.room(queue, need)
+        finally:
+            queue.allocated = kept
+
+    def may_lose(self, queue: QueueState, need: Need) -> bool:
+        """False: no task of a queue is evicted for such a task of another queue as things stand."""
+        return all(function(queue, need) for function in self._may_lose)
 
     def limit(self, job: JobState, need: Need) -> str:
         """The code of the limit of the queue that keeps the next task of a job back, or those that reach its minimum;
@@ -189,6 +211,11 @@ class Composition:
 
 def _always(code: Obstacle, _: Victim) -> Obstacle:
     return code
+
+
+def _filters(named: list[tuple[Counts, Victims]]) -> Filters:
+    functions = [function for _, function in named]
+    return Filters(priority.preemptable in functions, gang.surplus in functions, conformance.not_critical in functions)
 
 
 def _in_order(named: list[tuple[Counts, Victims]], evictable: list[tuple[Counts, Victims]]) -> list[Victims]:

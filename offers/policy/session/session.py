@@ -23,7 +23,7 @@ from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.agents import AgentTable
 from offers.policy.session.state.candidates import Candidates
 from offers.policy.session.state.jobs import JobState, QueueState
-from offers.policy.session.state.ranking import Ranking, Search
+from offers.policy.session.state.search import Measure, Movable, Search
 from offers.policy.session.state.statements import Changes, Statement
 from offers.policy.session.state.templates import Need, Needs
 
@@ -73,6 +73,8 @@ class Session:
         self.policy = policy
         self.agents = AgentTable(snapshot)
         self.needs = Needs(snapshot)
+        self.measure = Measure(snapshot.totals)
+        """Compares amounts of victims."""
         self.changes = Changes(self.agents)
         self.sequence: list[tuple[int, Overused]] = []
         """Queues passed over, each with the number of operations committed before."""
@@ -91,7 +93,6 @@ class Session:
         """Attempts that failed, with the version of the state in which they did: while that is the present version, the
         same attempt fails again."""
         self._candidates: dict[int, Candidates] = {}
-        self._rankings: dict[int, Ranking] = {}
         self.conditions: dict[str, Condition] = {}
         """Conditions of the jobs that were not let in."""
         self.guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat", calls=calls)
@@ -233,16 +234,9 @@ class Session:
             self._candidates[need.number] = found
         return found
 
-    def ranking(self, need: Need) -> Ranking:
-        """The agents that pass the predicates for a template, best first; their room does not matter."""
-        found = self._rankings.get(need.number)
-        if found is None:
-            found = self._rankings[need.number] = Ranking(self.candidates(need))
-        return found
-
-    def search(self, need: Need) -> Search:
-        """A new ranking for a template, from which agents without victims are set aside."""
-        return Search(self.candidates(need), self.changes)
+    def search(self, need: Need, movable: Movable) -> Search:
+        """A new search for agents on which a task has room once some of the `movable` tasks have left."""
+        return Search(self, need, movable)
 
     @property
     def decides_alone(self) -> bool:
@@ -287,6 +281,13 @@ class Session:
             state = self.job(name)
             if state is not None and (position := state.job.position(identity)) not in state.evicted:
                 yield Victim(state, position, rank)
+
+    def running_of(self, job: JobState) -> Iterable[Victim]:
+        """The running tasks of a job, without those that are evicted already."""
+        rank = self.snapshot.rank
+        for position, task in enumerate(job.job.tasks):
+            if task.status is Status.RUNNING and task.agent in rank and position not in job.evicted:
+                yield Victim(job, position, rank[task.agent])
 
     # --- running ----------------------------------------------------------------------------------------------
 

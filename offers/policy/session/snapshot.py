@@ -12,6 +12,7 @@ from offers.dimensions import Amounts
 from offers.policy.session.blocked import Groups, grouped
 from offers.policy.session.columns import Columns
 from offers.policy.session.model import HOLDING, ON_AGENT, Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.running import Running
 
 LARGEST = 2**48
 """The greatest total of an agent. Sums and products with ten then fit in 64 bits; for products of CPUs and memory
@@ -99,6 +100,8 @@ class Snapshot:
         """Names of all dimensions of agents, queues and templates: cpus and mem first, then by name."""
         self.index = {name: position for position, name in enumerate(self.dimensions)}
         self.columns = Columns(self.agents, self.rank, self.index)
+        self.running = Running(self.index, self.rank)
+        """The running tasks; empty if the snapshot is plain."""
         self.__dict__.pop("tenants", None)
         for job in jobs:
             self._set_job(job.name, None, job)
@@ -153,6 +156,7 @@ class Snapshot:
                     self.columns.insert(rank, agent)
             self.rank = dict(zip(map(_name, self.agents), count(), strict=False))
             self.columns.renew(self.rank)
+            self.running.renew(self.rank)
             for name in moved:
                 self.columns.count_tasks(tenants.get(name, {}).values(), 1)
         for name, agent in agents.items():
@@ -187,6 +191,7 @@ class Snapshot:
         for template in figures.count(came, self.index, 1):
             self._learn(template)
         self._move(name, gone, came)
+        self.running.follow(name, after, figures.ready, gone, came)
         if after is None:
             self.jobs.pop(name, None)
             del self.figures[name]

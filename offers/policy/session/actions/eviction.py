@@ -1,109 +1,382 @@
-"""The search for room that evictions would make: common to `preempt` and `reclaim`."""
+"""The search for room that evictions would make: common to `preempt` and `reclaim`.
+
+The agents are compared by the costs of the victims (`Cost`): the highest priority among them, their number, the sum of
+their amounts, then the score of the agent. On one agent the least important tasks leave first. Victims that are not
+needed after all are given back, the most important first.
+
+Where a limit of the queue stops a task, victims of the queue may run on any agent: the task waits where room is idle,
+if there is such an agent. A task that its queue could not hold without the victims either evicts nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from offers.policy.session.columns import Array
+from offers.policy.session.composition import Filters
 from offers.policy.session.plugins.interface import Claim, Victim
-from offers.policy.session.state.ranking import Search
-from offers.policy.session.state.statements import EVICT, PIPELINE, RELEASE_PROMISE, Statement
+from offers.policy.session.state.jobs import JobState, QueueState
+from offers.policy.session.state.search import NOBODY, Cost, Movable, Search
+from offers.policy.session.state.statements import EVICT, PIPELINE, RELEASE_PROMISE, Operation, Statement
 from offers.policy.session.state.templates import Need
 
 if TYPE_CHECKING:
     from offers.policy.session.session import Session
 
 Choose = Callable[[Claim, list[Victim]], list[Victim]]
+FIRST_LOOK = 64
+"""Number of tasks that are looked at first where victims may run anywhere; then twice as many, and so on."""
 
 
-def make_room(
-    session: Session,
-    statement: Statement,
-    claim: Claim,
-    may_leave: Callable[[Victim], bool],
-    choose: Choose,
-    search: Search | None = None,
-) -> bool:
-    """Pipelines a task on the best agent on which it fits after evictions, and evicts no more than that needs.
+class Scope(NamedTuple):
+    """The tasks that may leave for a claim."""
 
-    `may_leave` says which running tasks are candidates, `choose` which candidates are victims. Candidates are in the
-    order of their importance, the least important first: so they are counted, and so they are evicted. `search`: the
-    search that all tasks like this one share; None if there are none. False, and nothing is changed, if there is no
-    such agent."""
+    may_leave: Callable[[Victim], bool]
+    """True for candidates."""
+    choose: Choose
+    """The candidates that are victims. Candidates are in the order of their importance, the least important first."""
+
+
+def make_room(session: Session, statement: Statement, claim: Claim, scope: Scope, search: Search) -> bool:
+    """Pipelines a task on the agent where room costs least, and evicts no more than that needs. `search`: for the need
+    of the claim, among the tasks that may leave. False, and nothing is changed, if there is no such agent."""
     job, position, need = claim
     before = statement.savepoint()
-    table, order = session.agents, _Importance(session)
     promised = session.changes.promised.get((job.number, position))
     if promised is not None:
         statement.apply(RELEASE_PROMISE, job, need, position, promised)
-    for rank in _ranks(session, need, promised, search if search is not None else session.ranking(need)):
-        if not table.fits_later(rank, need):
-            short = {d: q - table.future[d][rank] for d, q in need.row if q > table.future[d][rank]}
-            candidates = [victim for victim in session.running_on(rank) if may_leave(victim)]
-            victims: list[Victim] = []
-            if _enough(session, short, candidates):
-                candidates.sort(key=order.key, reverse=True)
-                victims = choose(claim, candidates)
-            if not _enough(session, short, victims):
-                if search is not None and rank != promised:
-                    search.set_aside(rank)
-                continue
-            for victim in victims:
-                row = session.needs.of(victim.task.template)
-                if any(d in short for d, _ in row.row):
-                    statement.apply(EVICT, victim.job, row, victim.position, rank)
-                    for d, amount in row.row:
-                        if d in short:
-                            short[d] -= amount
-                            if short[d] <= 0:
-                                del short[d]
-                if not short:
-                    break
-        statement.apply(PIPELINE, job, need, position, rank)
-        return True
-    statement.undo(before)
-    return False
-
-
-def _ranks(session: Session, need: Need, first: int | None, ranking: Iterable[int]) -> Iterator[int]:
-    """Agents that pass the predicates, best first; the one with promised room before all others."""
-    candidates = session.candidates(need)
-    if first is not None and candidates.accepts(first):
-        yield first
-    for rank in ranking:
-        if rank != first:
-            yield rank
-
-
-def _enough(session: Session, short: dict[int, int], victims: list[Victim]) -> bool:
-    """True if the victims together free the missing amounts."""
-    left = dict(short)
+    found = _Choice(session, claim, scope, search).best(promised)
+    if found is None:
+        statement.undo(before)
+        return False
+    rank, victims = found
     for victim in victims:
-        for d, amount in session.needs.of(victim.task.template).row:
-            if d in left:
-                left[d] -= amount
-                if left[d] <= 0:
-                    del left[d]
-        if not left:
-            return True
-    return not left
+        row = session.needs.of(victim.task.template)
+        statement.apply(EVICT, victim.job, row, victim.position, victim.rank)
+    statement.apply(PIPELINE, job, need, position, rank)
+    return True
 
 
-class _Importance:
+class _Choice:
+    """The choice of an agent and of the victims for one claim, as things stand."""
+
+    def __init__(self, session: Session, claim: Claim, scope: Scope, search: Search) -> None:
+        self._session, self._claim, self._scope, self._search = session, claim, scope, search
+        self._order = Importance(session)
+        self._over = session.rules.room(claim.job.queue, claim.need) <= 0
+        """A limit of the queue stops the task unless victims leave."""
+
+    def best(self, promised: int | None) -> tuple[int, list[Victim]] | None:
+        """The rank of an agent and the victims, the least important first; None if there is none. `promised`: the
+        agent on which room was promised to the task; it is taken before others of the same cost."""
+        session, claim = self._session, self._claim
+        if self._over and (not self._ever() or self._within_limit([]) is None):
+            claim.job.over_limit = True
+            return None
+        best: tuple[Cost, int, list[Victim]] | None = None
+        if promised is not None and session.candidates(claim.need).accepts(promised):
+            best = self._on(promised, NOBODY)
+            if best is not None and session.agents.fits_later(promised, claim.need):
+                return best[1:]
+        for bound, rank in self._search if not self._over else self._raised():
+            if best is not None and best[0] <= bound:
+                break
+            if rank == promised:
+                continue
+            found = self._on(rank, bound.key)
+            if found is None:
+                self._search.set_aside(rank)
+            elif best is None or not bound.number or found[0] < best[0]:
+                best = found
+        return best[1:] if best is not None else None
+
+    def _ever(self) -> bool:
+        """False if the queue could not hold the task without all tasks that may leave."""
+        session, movable = self._session, self._search.movable
+        gone = [movable.total(d) for d in range(len(session.snapshot.dimensions))]
+        return session.rules.room(self._claim.job.queue, self._claim.need, gone) > 0
+
+    def _raised(self) -> list[tuple[Cost, int]]:
+        """The bounds where a limit stops the task: the best agent with idle room alone, if there is one; else all
+        agents, with bounds that count the amounts that must leave for the limit."""
+        found: list[tuple[Cost, int]] = []
+        number = amounts = 0
+        for bound, rank in self._search:
+            if not bound.number:
+                return [(bound, rank)]
+            if not found:
+                number, amounts = self._least_for_limit()
+            cost = Cost(bound.priority, max(bound.number, number), max(bound.amounts, amounts), bound.key)
+            found.append((cost, rank))
+        return sorted(found)
+
+    def _least_for_limit(self) -> tuple[int, int]:
+        """A lower bound of the number and of the measure of the victims that the limits of the queue ask for."""
+        rules, queue, need = self._session.rules, self._claim.job.queue, self._claim.need
+        movable, weights = self._search.movable, self._session.measure.weights
+        everything = [movable.total(d) for d in range(len(queue.allocated))]
+        number = amounts = 0
+        for d, _ in need.row:
+            gone, low, high = everything.copy(), 0, everything[d]
+            while low < high:
+                gone[d] = (low + high) // 2
+                if rules.room(queue, need, gone) > 0:
+                    high = gone[d]
+                else:
+                    low = gone[d] + 1
+            if low:
+                number = max(number, -(-low // int(movable.largest(d).max())))
+                amounts += weights[d] * low
+        return number, max(amounts, number * int(movable.lightest().min()))
+
+    def _on(self, rank: int, key: int) -> tuple[Cost, int, list[Victim]] | None:
+        """The victims that leave if the task waits on one agent, and their cost; None if they are not enough."""
+        session, need = self._session, self._claim.need
+        future = session.agents.future
+        short = {d: q - future[d][rank] for d, q in need.row if q > future[d][rank]}
+        victims: list[Victim] | None = self._making_room(rank, short) if short else []
+        if victims is not None and self._over:
+            victims = self._within_limit(victims)
+        if victims is None:
+            return None
+        if len(victims) > 1:
+            victims = self._needed(victims, rank, short)
+        return self._cost(victims, key), rank, victims
+
+    def _making_room(self, rank: int, short: dict[int, int]) -> list[Victim] | None:
+        """Victims on an agent that free the missing amounts, each of which frees some of them."""
+        session, scope = self._session, self._scope
+        candidates = [victim for victim in session.running_on(rank) if scope.may_leave(victim)]
+        if self._first(short, candidates) is None:
+            return None
+        if len(candidates) > 1:
+            candidates.sort(key=self._order.key, reverse=True)
+        return self._first(short, scope.choose(self._claim, candidates))
+
+    def _first(self, short: dict[int, int], victims: list[Victim]) -> list[Victim] | None:
+        """The first of some victims that together free the missing amounts, each of which frees some of them; None if
+        all are not enough."""
+        left, found = dict(short), []
+        for victim in victims:
+            helps = False
+            for d, amount in self._row(victim):
+                if d in left:
+                    helps = True
+                    left[d] -= amount
+                    if left[d] <= 0:
+                        del left[d]
+            if helps:
+                found.append(victim)
+            if not left:
+                return found
+        return None
+
+    def _within_limit(self, victims: list[Victim]) -> list[Victim] | None:
+        """The victims, and more of them anywhere until the limits of the queue admit the task."""
+        rules, queue, need = self._session.rules, self._claim.job.queue, self._claim.need
+        gone = self._gone(victims)
+        if rules.room(queue, need, gone) > 0:
+            return victims
+        wanted = {d for d, _ in need.row}
+        found = list(victims)
+        for victim in self._anywhere(victims):
+            row = self._row(victim)
+            if victim.job.queue is queue and any(d in wanted for d, _ in row):
+                found.append(victim)
+                for d, amount in row:
+                    gone[d] += amount
+                if rules.room(queue, need, gone) > 0:
+                    return found
+        return None
+
+    def _anywhere(self, taken: list[Victim]) -> Iterator[Victim]:
+        """The victims on all agents beside those that are taken, the least important first."""
+        session, scope = self._session, self._scope
+        running = session.snapshot.running
+        jobs = [job for number in self._search.movable.jobs() if (job := session.job(running.name(number))) is not None]
+        jobs.sort(key=self._order.of_job, reverse=True)
+        known = {(victim.job.number, victim.position) for victim in taken}
+        look, looked = list(taken), FIRST_LOOK
+        for number, job in enumerate(jobs, 1):
+            more = [
+                victim
+                for victim in session.running_of(job)
+                if (job.number, victim.position) not in known and scope.may_leave(victim)
+            ]
+            more.sort(key=self._order.key, reverse=True)
+            look += more
+            if len(look) >= looked or number == len(jobs):
+                looked = 2 * len(look)
+                for victim in scope.choose(self._claim, look):
+                    if (victim.job.number, victim.position) not in known:
+                        known.add((victim.job.number, victim.position))
+                        yield victim
+
+    def _needed(self, victims: list[Victim], rank: int, short: dict[int, int]) -> list[Victim]:
+        """The victims without those that can stay, the most important of which are given back first."""
+        rules, queue, need = self._session.rules, self._claim.job.queue, self._claim.need
+        spare = {d: -amount for d, amount in short.items()}
+        for victim in victims:
+            if victim.rank == rank:
+                for d, amount in self._row(victim):
+                    if d in spare:
+                        spare[d] += amount
+        gone = self._gone(victims) if self._over else []
+        stay: set[tuple[int, int]] = set()
+        for victim in sorted(victims, key=self._order.key):
+            row = self._row(victim)
+            if victim.rank == rank and any(amount > spare[d] for d, amount in row if d in spare):
+                continue
+            if self._over and victim.job.queue is queue:
+                less = gone.copy()
+                for d, amount in row:
+                    less[d] -= amount
+                if rules.room(queue, need, less) <= 0:
+                    continue
+                gone = less
+            stay.add((victim.job.number, victim.position))
+            if victim.rank == rank:
+                for d, amount in row:
+                    if d in spare:
+                        spare[d] -= amount
+        return [victim for victim in victims if (victim.job.number, victim.position) not in stay] if stay else victims
+
+    def _cost(self, victims: list[Victim], key: int) -> Cost:
+        own = self._claim.job
+        highest = max(
+            (victim.job.priority if victim.job is not own else victim.task.priority for victim in victims),
+            default=NOBODY,
+        )
+        return Cost(highest, len(victims), sum(self._session.measure.of(self._row(one)) for one in victims), key)
+
+    def _row(self, victim: Victim) -> list[tuple[int, int]]:
+        return self._session.needs.of(victim.task.template).row
+
+    def _gone(self, victims: Iterable[Victim]) -> list[int]:
+        """The amounts of victims of the own queue, by dimension."""
+        gone = [0] * len(self._session.snapshot.dimensions)
+        for victim in victims:
+            if victim.job.queue is self._claim.job.queue:
+                for d, amount in self._row(victim):
+                    gone[d] += amount
+        return gone
+
+
+def give_back(session: Session, begin: int) -> None:
+    """Lets the victims of an action stay that others have made needless, the most important first. `begin`: number of
+    operations that were committed before the action."""
+    evictions = [operation for operation, _ in session.changes.committed[begin:] if operation.kind == EVICT]
+    if len(evictions) < 2:
+        return
+    order, future, stay = Importance(session), session.agents.future, set[int]()
+    keyed = [
+        (order.key(Victim(one.job, one.positions[0], one.ranks[0])), number) for number, one in enumerate(evictions)
+    ]
+    for _, number in sorted(keyed):
+        one = evictions[number]
+        rank = one.ranks[0]
+        if all(amount <= future[d][rank] for d, amount in one.need.row) and _admitted(session, one):
+            session.changes.take_back(one)
+            stay.add(id(one))
+    session.changes.committed[begin:] = [made for made in session.changes.committed[begin:] if id(made[0]) not in stay]
+
+
+def _admitted(session: Session, eviction: Operation) -> bool:
+    """True if the limits of a queue hold the tasks that the session has placed for it beside a victim that stays."""
+    queue, needs = eviction.job.queue, session.needs
+    placed = {needs.of(job.job.tasks[position].template) for job in queue.jobs for position in job.placed}
+    for need in placed:
+        gone = [0] * len(queue.allocated)
+        for d, amount in need.row:
+            gone[d] += amount
+        for d, amount in eviction.need.row:
+            gone[d] -= amount
+        if session.rules.room(queue, need, gone) <= 0:
+            return False
+    return True
+
+
+class Importance:
     """Keys of tasks: the greater, the less important. Job order first, then task order."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._version = -1
         self._jobs: dict[int, tuple[Any, ...]] = {}
 
+    def of_job(self, job: JobState) -> tuple[Any, ...]:
+        """The key of a job, as things stood when it was first asked for."""
+        found = self._jobs.get(job.number)
+        if found is None:
+            found = self._jobs[job.number] = self._session.rules.job_key(job)
+        return found
+
     def key(self, victim: Victim) -> tuple[Any, ...]:
-        """The key as things stand."""
-        rules = self._session.rules
-        if self._version != self._session.changes.version:
-            self._version = self._session.changes.version
-            self._jobs.clear()
-        job = self._jobs.get(victim.job.number)
-        if job is None:
-            job = self._jobs[victim.job.number] = rules.job_key(victim.job)
-        return (job, rules.task_key(victim.job.job, victim.position))
+        """The key of a task."""
+        return (self.of_job(victim.job), self._session.rules.task_key(victim.job.job, victim.position))
+
+
+class Searches:
+    """The searches of one queue in one action. Tasks that are alike share one, as far as the plug-ins allow."""
+
+    def __init__(
+        self,
+        session: Session,
+        tasks: Callable[[JobState, Need], tuple[Hashable, Callable[[], Array]]],
+        *,
+        shared: bool,
+        between: bool = True,
+    ) -> None:
+        """`tasks`: a key of the tasks that could leave for a claim, equal for claims with the same, and their numbers
+        in the columns. `shared`: the possible victims of a claim depend on its need and that key alone. `between`: the
+        victims belong to other jobs, so the priorities of jobs count."""
+        self._session, self._tasks, self._between = session, tasks, between
+        self._shared = shared and session.decides_alone
+        self._movable: dict[Hashable, Movable] = {}
+        self._found: dict[tuple[int, Hashable], Search] = {}
+
+    def of(self, job: JobState, need: Need) -> Search:
+        """The search for a task of a job."""
+        key, numbers = self._tasks(job, need)
+        movable = self._movable.get(key)
+        if movable is None or not movable.holds():
+            running = self._session.snapshot.running
+            tasks = numbers()
+            priorities = running.priority[running.job[tasks]] if self._between else np.full(len(tasks), NOBODY)
+            movable = self._movable[key] = Movable(self._session, tasks, priorities)
+        search = self._found.get((need.number, key))
+        if search is None or search.movable is not movable or not self._shared:
+            search = self._found[need.number, key] = self._session.search(need, movable)
+        return search
+
+
+def tasks_of(session: Session, jobs: Array, filters: Filters) -> Array:
+    """The numbers of the running tasks of some jobs that the plug-ins do not refuse at once. `jobs`: booleans by
+    number."""
+    running = session.snapshot.running
+    if filters.gang:
+        spare = (running.least <= 1) | (running.ready > running.least)
+        for job in session.changes.grown.values():
+            number = running.jobs.get(job.name)
+            if number is not None:
+                spare[number] = job.min_available <= 1 or job.ready > job.min_available
+        jobs = jobs & spare
+    if not jobs.any():
+        return np.zeros(0, dtype=np.int64)
+    fit = (running.job >= 0) & jobs[running.job]
+    if filters.conformance:
+        fit &= ~running.critical
+    found: Array = np.nonzero(fit)[0]
+    return found
+
+
+def jobs_in(session: Session, queues: Iterable[QueueState]) -> Array:
+    """Booleans by number of a job: those with running tasks in some queues."""
+    running = session.snapshot.running
+    numbers = [running.queues[queue.name] for queue in queues if queue.name in running.queues]
+    if len(numbers) == 1:
+        found: Array = running.queue == numbers[0]
+        return found
+    return np.isin(running.queue, numbers)

@@ -6,15 +6,17 @@ the argument ``withinJobs`` a pending task may also take the room of a less impo
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from offers.policy.session.actions.eviction import make_room
+import numpy as np
+
+from offers.policy.session.actions.eviction import Scope, Searches, give_back, jobs_in, make_room, tasks_of
 from offers.policy.session.actions.ordering import BestJobs
+from offers.policy.session.columns import Array
 from offers.policy.session.plugins.interface import Argument, Claim
 from offers.policy.session.state.jobs import JobState, QueueState
-from offers.policy.session.state.ranking import Search
-from offers.policy.session.state.statements import Statement
+from offers.policy.session.state.templates import Need
 
 if TYPE_CHECKING:
     from offers.policy.session.session import Session
@@ -25,19 +27,20 @@ arguments: Mapping[str, Argument] = {"withinJobs": Argument("boolean", False)}
 
 def run(session: Session, arguments: Mapping[str, Any]) -> None:
     """See `Action.run`."""
-    queues = list(session.queues.values())
+    queues, begin = list(session.queues.values()), len(session.changes.committed)
     while queues:
         queue = min(queues, key=session.rules.queue_key)
         queues.remove(queue)
         _between_jobs(session, queue)
         if arguments["withinJobs"]:
             _within_jobs(session, queue)
+    give_back(session, begin)
 
 
 def _between_jobs(session: Session, queue: QueueState) -> None:
     if not queue.running:
         return  # Without evictions every statement would be undone.
-    searches: dict[tuple[int, int], Search] = {}
+    searches = Searches(session, _others(session, queue), shared=session.rules.victims_by_priority)
     starving = BestJobs(
         (job for job in queue.jobs if job.starving and job.job.preempts), session.rules.job_key, session.changes.job_log
     )
@@ -54,12 +57,11 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
             need = session.needs.of(job.job.tasks[position].template)
             if failed.get(need.number) == session.changes.version:
                 continue
-            search = None
-            if attempt is not None and session.decides_alone:
-                search = searches.get((need.number, job.priority))
-                if search is None:
-                    search = searches[need.number, job.priority] = session.search(need)
-            if not _find(session, queue, Claim(job, position, need), statement, search):
+            scope = Scope(
+                lambda victim, job=job: victim.job.queue is queue and victim.job is not job,  # type: ignore[misc]
+                session.rules.preempt_victims,
+            )
+            if not make_room(session, statement, Claim(job, position, need), scope, searches.of(job, need)):
                 failed[need.number] = session.changes.version
         if session.rules.pipelined(job) and statement.evictions:
             statement.commit()
@@ -78,33 +80,40 @@ def _attempt(session: Session, job: JobState, tasks: int) -> tuple[Hashable, ...
     return (name, job.queue.name, need.number, job.priority, missing, tasks)
 
 
-def _find(session: Session, queue: QueueState, claim: Claim, statement: Statement, search: Search | None) -> bool:
-    """`make_room` for one task, with victims of other jobs of the queue."""
-    return make_room(
-        session,
-        statement,
-        claim,
-        lambda victim: victim.job.queue is queue and victim.job is not claim.job,
-        session.rules.preempt_victims,
-        search,
-    )
+def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], tuple[Hashable, Callable[[], Array]]]:
+    """The tasks of other jobs of a queue that could leave; see `Searches`."""
+    filters = session.rules.preempt_filters
+
+    def tasks(job: JobState, _: Need) -> tuple[Hashable, Callable[[], Array]]:
+        def numbers() -> Array:
+            jobs = jobs_in(session, [queue])
+            if filters.priority:
+                jobs &= session.snapshot.running.priority < job.priority
+            elif (own := session.snapshot.running.jobs.get(job.name)) is not None:
+                jobs[own] = False
+            return tasks_of(session, jobs, filters)
+
+        return job.priority if filters.priority else job.number, numbers
+
+    return tasks
 
 
 def _within_jobs(session: Session, queue: QueueState) -> None:
-    jobs = BestJobs((job for job in queue.jobs if job.pending), session.rules.job_key, session.changes.job_log)
+    rules, running = session.rules, session.snapshot.running
+    jobs = BestJobs((job for job in queue.jobs if job.pending), rules.job_key, session.changes.job_log)
+
+    def own(job: JobState, _: Need) -> tuple[Hashable, Callable[[], Array]]:
+        return job.number, lambda: np.nonzero(running.job == running.jobs[job.name])[0]
+
     while (job := jobs.take()) is not None:
         if not job.has_running:
             continue
+        searches = Searches(session, own, shared=False, between=False)
         for position in session.pending(job):
             need = session.needs.of(job.job.tasks[position].template)
             statement = session.statement(job)
-            make_room(
-                session,
-                statement,
-                Claim(job, position, need),
-                lambda victim, job=job: victim.job is job,  # type: ignore[misc]
-                session.rules.preempt_victims,
-            )
+            scope = Scope(lambda victim, job=job: victim.job is job, rules.preempt_victims)  # type: ignore[misc]
+            make_room(session, statement, Claim(job, position, need), scope, searches.of(job, need))
             if not statement.evictions:
                 statement.undo()
                 break

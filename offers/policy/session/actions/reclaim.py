@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from offers.policy.session.actions.eviction import make_room
+from offers.policy.session.actions.eviction import Scope, Searches, give_back, jobs_in, make_room, tasks_of
 from offers.policy.session.actions.ordering import BestJobs
+from offers.policy.session.columns import Array
 from offers.policy.session.plugins.interface import Argument, Claim
 from offers.policy.session.state.jobs import JobState, QueueState
-from offers.policy.session.state.ranking import Search
 from offers.policy.session.state.statements import Statement
+from offers.policy.session.state.templates import Need
 
 if TYPE_CHECKING:
     from offers.policy.session.session import Session
@@ -22,7 +23,7 @@ arguments: Mapping[str, Argument] = {}
 def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
     """See `Action.run`."""
     rules = session.rules
-    queues = list(session.queues.values())
+    queues, begin = list(session.queues.values()), len(session.changes.committed)
     giving = {queue.name: queue.running for queue in queues if queue.running and queue.queue.reclaimable}
     while queues:
         queue = min(queues, key=rules.queue_key)
@@ -32,13 +33,17 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
         jobs = BestJobs(
             (job for job in queue.jobs if job.pending and job.job.preempts), rules.job_key, session.changes.job_log
         )
-        searches: dict[int, Search] = {}
+        searches = Searches(session, _others(session, queue), shared=rules.victims_by_queue)
         while not rules.overused(queue) and (job := jobs.take()) is not None:
             _take_back(session, queue, job, searches)
+    give_back(session, begin)
 
 
-def _take_back(session: Session, queue: QueueState, job: JobState, searches: dict[int, Search]) -> None:
+def _take_back(session: Session, queue: QueueState, job: JobState, searches: Searches) -> None:
     rules = session.rules
+    scope = Scope(
+        lambda victim: victim.job.queue is not queue and victim.job.queue.queue.reclaimable, rules.reclaim_victims
+    )
     tasks = session.pending(job)
     attempt = _attempt(session, job, len(tasks))
     before = session.changes.version
@@ -54,12 +59,7 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: dic
             job.over_limit = True
             failed[need.number] = session.changes.version
             continue
-        search = None
-        if attempt is not None and session.decides_alone:
-            search = searches.get(need.number)
-            if search is None:
-                search = searches[need.number] = session.search(need)
-        if not _find(session, queue, Claim(job, position, need), statement, search):
+        if not make_room(session, statement, Claim(job, position, need), scope, searches.of(job, need)):
             failed[need.number] = session.changes.version
         elif rules.pipelined(job):
             _end(statement)
@@ -84,13 +84,20 @@ def _end(statement: Statement, complete: bool = True) -> None:
         statement.undo()
 
 
-def _find(session: Session, queue: QueueState, claim: Claim, statement: Statement, search: Search | None) -> bool:
-    """`make_room` for one task, with victims of other queues that give room back."""
-    return make_room(
-        session,
-        statement,
-        claim,
-        lambda victim: victim.job.queue is not queue and victim.job.queue.queue.reclaimable,
-        session.rules.reclaim_victims,
-        search,
-    )
+def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], tuple[Hashable, Callable[[], Array]]]:
+    """The tasks of other queues that could leave; see `Searches`."""
+    rules = session.rules
+
+    def tasks(_: JobState, need: Need) -> tuple[Hashable, Callable[[], Array]]:
+        giving = [
+            other
+            for other in session.queues.values()
+            if other is not queue and other.running and other.queue.reclaimable and rules.may_lose(other, need)
+        ]
+
+        def numbers() -> Array:
+            return tasks_of(session, jobs_in(session, giving), rules.reclaim_filters)
+
+        return tuple(other.name for other in giving), numbers
+
+    return tasks

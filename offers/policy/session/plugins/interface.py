@@ -122,6 +122,9 @@ class Functions:
     """The same for all agents at a time."""
     preemptable: Victims | None = None  # enablePreemptable
     reclaimable: Victims | None = None  # enableReclaimable
+    may_lose: Callable[[QueueState, Need], bool] | None = None  # enableReclaimable
+    """False: `reclaimable` names no task of a queue for a task that needs this, now and while more tasks of the queue
+    leave. None: not known."""
     evictable: Victims | None = None
     """Names those of the candidates, in their order, that may leave now. Unlike the two before, it holds in every
     tier."""
@@ -160,7 +163,7 @@ SWITCHES: Mapping[str, tuple[str, ...]] = {
     "enablePredicate": ("predicate", "feasibility"),
     "enableNodeOrder": ("node_order", "scorer"),
     "enablePreemptable": ("preemptable",),
-    "enableReclaimable": ("reclaimable",),
+    "enableReclaimable": ("reclaimable", "may_lose"),
     "enableJobReady": ("job_ready", "missing"),
     "enableJobPipelined": ("job_pipelined",),
 }

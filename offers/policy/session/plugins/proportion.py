@@ -51,6 +51,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:
         else lambda queue, need: shares().room(queue, need),
         allocatable=lambda queue, need: shares().strict_room(queue, need) > 0,
         reclaimable=lambda claim, candidates: shares().reclaimable(claim, candidates),
+        may_lose=lambda queue, need: shares().may_lose(queue, need),
         reclaims_by_queue=True,
         counts=Counts.SHARES,
         obstacle=Obstacle.GUARANTEE,
@@ -158,6 +159,11 @@ class Shares:
             if fitting < number:
                 number = fitting
         return max(0, number)
+
+    def may_lose(self, queue: QueueState, need: Need) -> bool:
+        """True if a queue is above its deserved share in a dimension that is wanted."""
+        floors = self._floors[queue.name]
+        return any(queue.allocated[d] > floors[d] for d, _ in need.row)
 
     def reclaimable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
         """Tasks of queues that are above their deserved share in a dimension that is wanted, with a tally per queue.

@@ -47,6 +47,8 @@ class Changes:
         """The versions that were reached by undoing, in the order of time."""
         self.job_log: list[JobState] = []
         """Every job whose figures changed outside its own turn."""
+        self.grown: dict[int, JobState] = {}
+        """The jobs that were given tasks in this session, by number."""
         self.promised: dict[tuple[int, int], int] = {}
         """Rank of the agent where room is kept, by numbers of job and task."""
 
@@ -88,6 +90,7 @@ class Changes:
             job.pending -= number
             if kind == ALLOCATE:
                 job.ready += number
+                self.grown[job.number] = job
             else:
                 job.waiting += number
             self._amounts(job, need, number)
@@ -95,6 +98,11 @@ class Changes:
         for handler in self.on_allocate if gains else self.on_deallocate:
             for position, rank in zip(positions, ranks, strict=True):
                 handler(job, position, rank)
+
+    def take_back(self, operation: Operation) -> None:
+        """Undoes an operation that is committed; no statement may be open. The caller takes it out of `committed`."""
+        self.begin()
+        self.account(operation, -1)
 
     @staticmethod
     def _amounts(job: JobState, need: Need, number: int) -> None:

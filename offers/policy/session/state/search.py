@@ -1,0 +1,274 @@
+"""Searches for agents on which a task has room after evictions, the cheapest first.
+
+Evictions on different agents are compared by their `Cost`. A `Search` knows a lower bound of the cost on each agent,
+for all agents from one computation over the columns of running tasks. An agent is judged exactly only while its bound
+is below the best exact cost so far; so agents on which nothing helps cost next to nothing.
+
+Bounds count too much: evictions of this session count twice, and a plug-in may refuse tasks that the columns
+allow. They never count less.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from offers.policy.session.columns import Array
+from offers.policy.session.state.candidates import NOT
+from offers.policy.session.state.templates import Need
+
+if TYPE_CHECKING:
+    from offers.policy.session.session import Session
+
+NOBODY = -(2**62)
+"""Stands for the priority of the most important victim where there is none, or where priorities are not known."""
+CLASSES = 64
+"""Number of priorities that bounds tell apart; higher ones count as the last of these."""
+WHOLE = 2**56
+"""The sum of all agents in the measure of amounts."""
+
+
+class Cost(NamedTuple):
+    """The cost of victims: the least is the best."""
+
+    priority: int
+    """The highest priority among the victims; `NOBODY` without victims."""
+    number: int
+    amounts: int
+    """The sum of the amounts of all victims; see `Measure`."""
+    key: int
+    """The score of the agent as `Candidates` has it: the higher score, then the lower name."""
+
+
+class Measure:
+    """Makes amounts of several dimensions one number: the sum of their parts of all that the agents have."""
+
+    def __init__(self, totals: Iterable[int]) -> None:
+        self.weights = [WHOLE // total if total else 0 for total in totals]
+
+    def of(self, row: Iterable[tuple[int, int]]) -> int:
+        """The measure of pairs of dimension and amount."""
+        weights = self.weights
+        return sum(weights[d] * amount for d, amount in row)
+
+
+class Movable:
+    """Sums over the running tasks that could be victims, by agent. They stay true for later states that are reached by
+    further operations: then fewer tasks can be victims."""
+
+    def __init__(self, session: Session, tasks: Array, classes: Array) -> None:
+        """`tasks`: numbers of tasks in the columns. `classes`: the priority of each of these."""
+        running, count = session.snapshot.running, len(session.agents)
+        rank = running.rank[tasks]
+        known = rank >= 0
+        self._tasks, self._rank = tasks[known], rank[known]
+        self._job = running.job[self._tasks]
+        self._amounts = running.amounts
+        self._count, self._weights = count, session.measure.weights
+        priorities, self._class = np.unique(classes[known], return_inverse=True)
+        self.priorities: list[int] = priorities[:CLASSES].tolist()
+        """The priorities of the tasks, ascending."""
+        self._class = np.minimum(self._class, CLASSES - 1)
+        self._sums: dict[int, Array] = {}
+        self._largest: dict[int, Array] = {}
+        self._lightest: Array | None = None
+        self._of_rank: dict[int, tuple[list[list[int]], list[int], list[int]]] = {}
+        self._version, self._changes = session.changes.version, session.changes
+        self._undone = len(session.changes.undone)
+
+    def holds(self) -> bool:
+        """False: the state was undone to one before these sums were made."""
+        undone = self._changes.undone
+        if any(version < self._version for version in undone[self._undone :]):
+            return False
+        self._undone = len(undone)
+        return True
+
+    def __bool__(self) -> bool:
+        return len(self._tasks) > 0
+
+    def sums(self, d: int) -> Array:
+        """The amounts of a dimension by priority and rank, each with those of lower priorities."""
+        found = self._sums.get(d)
+        if found is None:
+            place = self._class * self._count + self._rank
+            width = len(self.priorities)
+            plain = np.bincount(place, weights=self._amounts[d][self._tasks], minlength=width * self._count)
+            found = self._sums[d] = np.cumsum(plain.astype(np.int64).reshape(width, self._count), axis=0)
+        return found
+
+    def total(self, d: int) -> int:
+        """The amount of a dimension on all agents."""
+        return int(self.sums(d)[-1].sum()) if self else 0
+
+    def largest(self, d: int) -> Array:
+        """The largest amount of a dimension of one task, by rank."""
+        found = self._largest.get(d)
+        if found is None:
+            found = self._largest[d] = np.zeros(self._count, dtype=np.int64)
+            np.maximum.at(found, self._rank, self._amounts[d][self._tasks])
+        return found
+
+    def lightest(self) -> Array:
+        """The least measure of one task, by rank."""
+        if self._lightest is None:
+            measures = np.zeros(len(self._tasks), dtype=np.int64)
+            for d, weight in enumerate(self._weights):
+                measures += weight * self._amounts[d][self._tasks]
+            self._lightest = np.full(self._count, NOT, dtype=np.int64)
+            np.minimum.at(self._lightest, self._rank, measures)
+        return self._lightest
+
+    def by_rank(self, d: int) -> tuple[list[list[int]], list[int], list[int]]:
+        """The results of `sums`, `largest` and `lightest` as lists by rank."""
+        found = self._of_rank.get(d)
+        if found is None:
+            sums: list[list[int]] = self.sums(d).T.tolist()
+            found = self._of_rank[d] = (sums, self.largest(d).tolist(), self.lightest().tolist())
+        return found
+
+    def jobs(self) -> list[int]:
+        """The numbers of the jobs of these tasks."""
+        found: list[int] = np.unique(self._job).tolist()
+        return found
+
+
+class Search:
+    """The agents that pass the predicates for one template and that could have room, in the order of their bounds.
+
+    For tasks that are alike: same template, same possible victims. While operations are added, victims become fewer. So
+    an agent without enough victims is set aside until something changes on the agent, or until the state in which it
+    was set aside is undone."""
+
+    def __init__(self, session: Session, need: Need, movable: Movable) -> None:
+        self._candidates, self._changes, self.movable = session.candidates(need), session.changes, movable
+        self._table, self._need, self._weights = session.agents, need, session.measure.weights
+        self._heap: list[Cost] = []
+        self._bounds: list[Cost | None] = []
+        self._seen = -1
+        self._undone = len(session.changes.undone)
+        self._aside: dict[int, int] = {}
+        """The versions of the state in which ranks were set aside, in this order; all precede the present one."""
+
+    def __iter__(self) -> Iterator[tuple[Cost, int]]:
+        """Yields bounds and ranks, the lowest bound first. The agents may change while the iteration is not
+        continued."""
+        self._refresh()
+        heap, bounds = self._heap, self._bounds
+        count = len(self._table)
+        shown: list[Cost] = []
+        try:
+            while heap:
+                bound = heappop(heap)
+                rank = bound.key % count
+                if bounds[rank] != bound or (shown and shown[-1] == bound) or rank in self._aside:
+                    continue
+                shown.append(bound)
+                yield bound, rank
+        finally:
+            for bound in shown:
+                if bound.key % count not in self._aside:
+                    heappush(heap, bound)
+
+    def set_aside(self, rank: int) -> None:
+        """The agent, which the iteration has just given, has not enough victims as things stand."""
+        self._aside[rank] = self._changes.version
+
+    def _refresh(self) -> None:
+        undone = self._changes.undone
+        if self._undone < len(undone):
+            reached = min(undone[self._undone :])
+            self._undone = len(undone)
+            self._return([rank for rank, version in self._aside.items() if version > reached])
+        log = self._candidates.log
+        if self._seen == len(log):
+            return
+        changed = dict.fromkeys(log[self._seen :]) if self._seen >= 0 else {}
+        every = self._seen < 0 or self._candidates.depends_on_others or len(changed) * 4 > len(self._table)
+        self._seen = len(log)
+        if every:
+            self._rebuild()
+            return
+        for rank in changed:
+            self._aside.pop(rank, None)
+            bound = self._bound(rank)
+            self._bounds[rank] = bound
+            if bound is not None:
+                heappush(self._heap, bound)
+
+    def _return(self, ranks: Iterable[int]) -> None:
+        for rank in ranks:
+            del self._aside[rank]
+            bound = self._bounds[rank]
+            if bound is not None:
+                heappush(self._heap, bound)
+
+    def _bound(self, rank: int) -> Cost | None:
+        """The bound of one agent; None if it has not enough."""
+        key = self._candidates.key(rank)
+        if key == NOT:
+            return None
+        future, movable = self._table.future, self.movable
+        place = number = least = 0
+        lightest = 0
+        for d, amount in self._need.row:
+            short = amount - future[d][rank]
+            if short > 0:
+                if not movable:
+                    return None
+                sums, largest, measures = movable.by_rank(d)
+                first = bisect_left(sums[rank], short)
+                if first == len(sums[rank]):
+                    return None
+                place = max(place, first)
+                number = max(number, -(-short // largest[rank]))
+                least += self._weights[d] * short
+                lightest = measures[rank]
+        if not number:
+            return Cost(NOBODY, 0, 0, key)
+        return Cost(movable.priorities[place], number, max(least, number * lightest), key)
+
+    def _rebuild(self) -> None:
+        self._aside.clear()
+        count, movable = len(self._table), self.movable
+        keys = np.array(self._candidates.keys_of_accepted(), dtype=np.int64)
+        open_ = keys != NOT
+        future = self._table.arrays().future
+        place = np.zeros(count, dtype=np.int64)
+        number, least = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        for d, amount in self._need.row:
+            short = amount - future[d]
+            lacks = open_ & (short > 0)
+            if not lacks.any():
+                continue
+            if not movable:
+                open_ &= ~lacks
+                continue
+            sums = movable.sums(d)
+            enough = sums >= short
+            first = np.argmax(enough, axis=0)
+            open_ &= ~lacks | enough[-1]
+            lacks &= open_
+            place[lacks] = np.maximum(place[lacks], first[lacks])
+            number[lacks] = np.maximum(number[lacks], -(-short[lacks] // movable.largest(d)[lacks]))
+            least[lacks] += self._weights[d] * short[lacks]
+        self._bounds = [None] * count
+        ranks = np.nonzero(open_)[0]
+        if not len(ranks):
+            self._heap = []
+            return
+        if movable:
+            some = open_ & (number > 0)
+            least[some] = np.maximum(least[some], number[some] * movable.lightest()[some])
+            priority = np.where(number > 0, np.array(movable.priorities)[place], NOBODY)
+        else:
+            priority = np.full(count, NOBODY, dtype=np.int64)
+        columns = (priority[ranks], number[ranks], least[ranks], keys[ranks])
+        self._heap = list(map(Cost, *(column.tolist() for column in columns)))
+        for rank, bound in zip(ranks.tolist(), self._heap, strict=True):
+            self._bounds[rank] = bound
+        heapify(self._heap)
