@@ -116,6 +116,8 @@ def parse(case: str) -> tuple[str, int, int]:
         return "rollout", int(other[1]), int(other[2])
     if other := re.fullmatch(r"services-(\d+)", case):
         return "services", int(other[1]) * EACH, max(1, int(other[1]))
+    if other := re.fullmatch(rf"({'|'.join(policies.IN_PORTIONS)})-(\d+)", case):
+        return other[1], 10 * int(other[2]), int(other[2])
     if match is None:
         raise Failure(f"unknown case {case!r}; cases are e.g. launch-1000-100, scale-5000-1000, restart-10000")
     return match[1], int(match[2]), int(match[3])

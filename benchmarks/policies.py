@@ -7,10 +7,14 @@
     policy-hopeless-N-A   the same with 1,000 pending tasks, without and with N tasks that fit no agent
     policy-evict-N-A      N tasks in gangs of 10 of ten templates that must evict, on A full agents; all actions
     policy-preempt-N-A    one task that must evict, among N running tasks on A full agents
+    policy-hopeless-preempt-A    200 tasks of 50 queues on A full agents, on none of which enough may leave; all actions
+    policy-gangs-at-minimum-A    100 tasks of 25 templates beside gangs that may lose nothing, on A full agents
 
 Timed is `decide`, from a snapshot to its decisions: processor time of one thread, the median of several runs, so that
 other programs on the machine do not count. Making the snapshot is timed by itself (part `snapshot`). Each case fails
 beyond its bound. For the cases in which one job arrives, `following` is the time with a snapshot that advances.
+For the last two, the decisions are made in portions, as in the turns of the core: `turn` is the longest portion, and
+`again` the same decisions when nothing has changed.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ from offers.dimensions import Amounts, amounts
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import Decisions
+from offers.policy.session.memory import Memory
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
@@ -45,6 +50,7 @@ KINDS = (
     "policy-evict",
     "policy-preempt",
 )
+IN_PORTIONS = ("policy-hopeless-preempt", "policy-gangs-at-minimum")
 CASES = (
     "policy-gangs-10000-1000",
     "policy-gangs-10000-5000",
@@ -55,11 +61,15 @@ CASES = (
     "policy-hopeless-10000-1000",
     "policy-evict-10000-1000",
     "policy-preempt-50000-5000",
+    "policy-hopeless-preempt-5000",
+    "policy-gangs-at-minimum-5000",
 )
 FASTEST = {"policy-gangs": 100_000.0, "policy-drf": 20_000.0}
 """Decisions a second that a case must reach."""
 LONGEST = {"policy-gang": 0.020, "policy-session": 0.050, "policy-evict": 1.0, "policy-preempt": 0.050}
 """Seconds that a case may take."""
+PORTION, LONGEST_PORTION, LONGEST_IN_ALL = 0.030, 0.050, 1.0
+"""Seconds after which a portion ends, that a portion may take, and that all portions may take."""
 SLOWER = 1.10
 """A session may take so many times as long with hopeless tasks."""
 QUEUES = tuple(Queue(f"q{number}", weight=number + 1) for number in range(5))
@@ -76,6 +86,8 @@ class Timing(NamedTuple):
 def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
     """Runs one case. Raises Failure if it decides something else than it must; the result names the bounds that are
     missed."""
+    if kind in IN_PORTIONS:
+        return portions(case, hopeless if kind == "policy-hopeless-preempt" else at_minimum, tasks, agents)
     missed: list[str] = []
     parts: dict[str, float] = {}
     match kind:
@@ -129,6 +141,40 @@ def evicting(case: str, make: Callable[[], Snapshot], least: int, most: int) -> 
     if not least <= number <= most:
         raise Failure(f"{case}: {number} evictions, {least} to {most} expected")
     return timing
+
+
+def portions(case: str, make: Callable[[int], Snapshot], tasks: int, agents: int) -> Result:
+    """Times decisions in portions: those of one round, and of a second one over the same state."""
+    begun = time.process_time()
+    snapshot = make(agents)
+    _ = snapshot.tenants
+    made = time.process_time() - begun
+    memory = Memory()
+    rounds: list[list[float]] = []
+    for _ in range(2):
+        rounds.append([])
+        unfinished = True
+        gc.collect()
+        gc.disable()
+        while unfinished:
+            begun = time.process_time()
+            decisions = decide(snapshot, EVERYTHING, memory=memory, is_used_up=_used_up(begun))
+            rounds[-1].append(time.process_time() - begun)
+            unfinished = decisions.unfinished
+            if decisions.evictions or decisions.binds:
+                raise Failure(f"{case}: nothing can help, and something is decided")
+        gc.enable()
+    turn, whole = max(map(max, rounds)), sum(rounds[0])
+    missed = [f"{turn:.4f} s in one turn, {LONGEST_PORTION} at most"] if turn > LONGEST_PORTION else []
+    missed += [f"{whole:.4f} s in all, {LONGEST_IN_ALL} at most"] if whole > LONGEST_IN_ALL else []
+    parts = {"session": whole, "snapshot": made, "turn": turn, "again": sum(rounds[1])}
+    return Result(
+        case, "none", agents, tasks, whole, 1 / whole, cpu_us=whole * 1e6, parts=parts, missed="; ".join(missed)
+    )
+
+
+def _used_up(begun: float) -> Callable[[], bool]:
+    return lambda: time.process_time() - begun >= PORTION
 
 
 def beside(make: Callable[[int], Snapshot], hopeless: int) -> tuple[Timing, Timing, float]:
@@ -287,3 +333,41 @@ def crowded(gangs: int, agents: int) -> Snapshot:
         queue = QUEUES[number % 5].name
         jobs.append(Job(f"gang{number:05}", queue, tasks, min_available=10, priority=5, created=2.0 + number))
     return Snapshot(machines, QUEUES, jobs)
+
+
+def hopeless(agents: int) -> Snapshot:
+    """Full agents with one task of each of ten queues, of 50 in all, and four tasks of each queue that need two to five
+    times as much as one task of the queue could leave them."""
+    machines = [Agent(f"a{number:05}", (("cpus", 10_000), ("mem", 100_000))) for number in range(agents)]
+    running, jobs = Template((("cpus", 1000), ("mem", 1000))), []
+    for queue in range(50):
+        places = [agent for agent in range(agents) if queue // 10 == agent % 5]
+        for begin in range(0, len(places), 100):
+            tasks = tuple(
+                Task(f"t{place}", running, Status.RUNNING, machines[place].name)
+                for place in places[begin : begin + 100]
+            )
+            jobs.append(Job(f"r{queue:02}-{begin:05}", f"q{queue:02}", tasks))
+        for size in range(2, 6):
+            wanted = Template((("cpus", 1000 * size), ("mem", 1000)))
+            jobs.append(Job(f"w{queue:02}-{size}", f"q{queue:02}", (Task("t", wanted),), priority=5, created=1.0))
+    return Snapshot(machines, [Queue(f"q{number:02}") for number in range(50)], jobs)
+
+
+def at_minimum(agents: int) -> Snapshot:
+    """Full agents, each with a gang of ten tasks at its minimum, and tasks of 25 templates with a higher priority."""
+    machines = [Agent(f"a{number:05}", (("cpus", 10_000), ("mem", 100_000))) for number in range(agents)]
+    running = Template((("cpus", 1000), ("mem", 1000)))
+    jobs = [
+        Job(
+            f"g{number:05}",
+            "q0",
+            tuple(Task(f"t{n}", running, Status.RUNNING, machines[number].name) for n in range(10)),
+            min_available=10,
+        )
+        for number in range(agents)
+    ]
+    for shape in range(25):
+        wanted = Template((("cpus", 1000 + 100 * shape), ("mem", 1000)))
+        jobs += [Job(f"w{shape}-{n}", "q0", (Task("t", wanted),), priority=5, created=1.0 + n) for n in range(4)]
+    return Snapshot(machines, QUEUES[:1], jobs)

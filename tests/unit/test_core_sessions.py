@@ -321,6 +321,53 @@ def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
     assert len(low) == 4 and {group.restarts for group in low} == {0}, "nothing is lost, and no restart is counted"
 
 
+class Slow:
+    """A turn in which each question for the time finds more of it used up."""
+
+    def __init__(self) -> None:
+        self._spent = 0.0
+
+    def spent(self) -> float:
+        self._spent += 0.5
+        return self._spent
+
+    def is_congested(self) -> bool:
+        return False
+
+
+def test_a_session_ends_with_the_time_of_its_turn_and_goes_on_in_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = full(bound=4)
+    placer, explained = lab.core.turn_context.placer, list[float]()
+    plain = placer.explain
+
+    def explain(*given: Any) -> None:
+        explained.append(lab.now)
+        plain(*given)
+
+    monkeypatch.setattr(placer, "explain", explain)
+    for number in range(3):
+        create(lab, f"high{number}", priority=10)
+    lab.wait(0.5)
+    found, seen = [], set[int]()
+    while len(seen) < 3 and lab.now < lab.core.began.now + 60:
+        lab.now = max(lab.core.next_wakeup(lab.now), lab.now)
+        if not seen:
+            explained.clear()  # of sessions that waited for offers
+        lab.core.turn([], lab.now, Slow())
+        if len(leaving(lab)) not in seen | {0}:
+            seen.add(len(leaving(lab)))
+            found.append(lab.now)
+            assert not explained or len(seen) == 3, "explained with the last portion"
+    assert seen == {1, 2, 3}, "one application has its turn in each"
+    assert found[2] - found[0] < 0.1, "not after the period of sessions"
+    lab.wait(3.0)
+    assert len(leaving(lab)) == 3
+    assert explained
+    leave(lab)
+    lab.wait(3.0)
+    assert [count(lab, f"high{number}") for number in range(3)] == [1, 1, 1], "promises of all portions hold"
+
+
 def slow_victims(lab: Lab) -> list[Any]:
     """The first of two victims for a gang ends, and its room is offered; the second one needs longer than offers are
     held otherwise. Returns both."""

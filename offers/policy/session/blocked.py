@@ -61,8 +61,7 @@ def grouped(jobs: Iterable[Job], requested: Callable[[str], list[int]]) -> Group
 
 
 class Conditions(Mapping[str, Condition]):
-    """Conditions by job; those of jobs that no action saw are made when they are asked for, before the snapshot
-    changes."""
+    """Conditions by job. They are made when they are asked for, before the snapshot changes."""
 
     def __init__(self, made: dict[str, Condition], late: Callable[[], dict[str, Callable[[], Condition]]]) -> None:
         """`late`: the function that makes the conditions of the jobs that are not in `made`."""

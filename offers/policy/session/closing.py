@@ -64,13 +64,14 @@ def close(session: Session) -> Decisions:
         for position, rank in job.placed.items()
         if (job.number, position) not in launched
     }
+    kept = _kept(session) if session.partial else {}
     until = session.snapshot.now + session.policy.nomination_seconds
     tried = attempts(session, evictions)
     return Decisions(
         binds=tuple(binds),
         evictions=tuple(evictions),
-        pipelined=held,
-        nominations={task: Nomination(agent, until) for task, agent in held.items()},
+        pipelined={**{task: nomination.agent for task, nomination in kept.items()}, **held},
+        nominations={**kept, **{task: Nomination(agent, until) for task, agent in held.items()}},
         conditions=Closing(session).conditions(),
         admitted=tuple(session.admitted),
         sequence=tuple(sequence),
@@ -87,7 +88,19 @@ def close(session: Session) -> Decisions:
             for reason in held_back(session, job)
         },
         attempts=tried,
+        unfinished=session.portion.over,
     )
+
+
+def _kept(session: Session) -> dict[tuple[str, str], Nomination]:
+    """The promises of earlier portions to tasks of jobs that had no turn in this one."""
+    tasks = (
+        (job, job.job.tasks[position])
+        for job in session.jobs.values()
+        for position in job.job.pending
+        if (job.number, position) in session.changes.promised
+    )
+    return {(job.name, task.name): task.nomination for job, task in tasks if task.nomination is not None}
 
 
 def no_queue(job: Job) -> Condition:
@@ -118,16 +131,11 @@ class Closing:
         self._refusals: dict[int, dict[str, int]] = {}
 
     def conditions(self) -> Conditions:
-        """The conditions of all jobs. Those of jobs that no action saw are made when they are asked for."""
+        """The conditions of all jobs. They are made when they are asked for."""
         session = self._session
-        found = session.conditions
-        for job in session.jobs.values():
-            condition = self._condition(job)
-            if condition is not None:
-                found[job.name] = condition
         for group in session.aside:
             self._refusals_of(session.needs.of(group.template))
-        return Conditions(found, self._late)
+        return Conditions(session.conditions, self._late)
 
     def _condition(self, job: JobState) -> Condition | None:
         session = self._session
@@ -139,21 +147,25 @@ class Closing:
         return None
 
     def _late(self) -> dict[str, Callable[[], Condition]]:
-        """The functions that make the conditions of the jobs that no action saw, by name of the job."""
+        """The functions that make the conditions, by name of the job."""
         session = self._session
         late: dict[str, Callable[[], Condition]] = {}
+        for job in session.jobs.values():
+            condition = self._condition(job)
+            if condition is not None:
+                late[job.name] = partial(_known, condition)
         for group in session.aside:
             need = session.needs.of(group.template)
             for name in group.jobs:
                 late[name] = partial(self._aside_condition, need, session.snapshot.jobs[name])
-        for job in session.standing():
-            if job.queue not in session.queues:
-                late[job.name] = partial(no_queue, job)
+        for one in session.standing():
+            if one.queue not in session.queues:
+                late[one.name] = partial(no_queue, one)
                 continue
-            state = JobState(job, -1, session.snapshot.figures[job.name], session.queues[job.queue])
+            state = JobState(one, -1, session.snapshot.figures[one.name], session.queues[one.queue])
             condition = self._condition(state)
             if condition is not None:
-                late[job.name] = partial(_known, condition)
+                late[one.name] = partial(_known, condition)
         return late
 
     def _aside_condition(self, need: Need, job: Job) -> Condition:

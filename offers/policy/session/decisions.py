@@ -91,6 +91,9 @@ class Decisions(NamedTuple):
     """The attempt to make room by evictions, by the name of the job; None if none was due. Jobs that this session did
     not look at are missing (`attempts`)."""
 
+    unfinished: bool = False
+    """The time was used up before all jobs had their turns."""
+
     def without_evictions(self, jobs: Collection[str], promised: Collection[tuple[str, str]]) -> Decisions:
         """The same decisions without evictions for these jobs. `promised`: tasks with promises of earlier sessions,
         which stay."""

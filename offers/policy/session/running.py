@@ -57,6 +57,7 @@ class Running:
         self._amounts = np.zeros((len(dimensions), FIRST), dtype=np.int64)
         self._queue, self._priority, self._least, self._ready = (np.zeros(FIRST, dtype=np.int64) for _ in range(4))
         self._ranks: Array | None = None
+        self._sorted: tuple[Array, Array] | None = None
         self._rank_of = rank
 
     def renew(self, rank: Mapping[str, int]) -> None:
@@ -71,6 +72,7 @@ class Running:
     def follow(self, name: str, job: Job | None, ready: int, gone: Iterable[Task], came: Iterable[Task]) -> None:
         """A job is different; None: it is gone. `gone` and `came`: the tasks that differ. `ready`: the tasks of the job
         that count for its minimum."""
+        self._sorted = None
         members = self._members.get(name, 0)
         leaving = [task for task in gone if task.status is Status.RUNNING]
         coming = [task for task in came if task.status is Status.RUNNING]
@@ -161,6 +163,17 @@ class Running:
     def amounts(self) -> Array:
         """The amounts by dimension and task."""
         return self._amounts[:, : self._tasks.end]
+
+    def tasks_in(self, queues: Iterable[int]) -> Array:
+        """The numbers of the tasks in the queues of some numbers."""
+        if self._sorted is None:
+            tasks = np.nonzero(self.job >= 0)[0]
+            of_queue = self._queue[self.job[tasks]]
+            order = np.argsort(of_queue, kind="stable")
+            self._sorted = tasks[order], np.searchsorted(of_queue[order], np.arange(self._queues.end + 1))
+        tasks, ends = self._sorted
+        parts = [tasks[ends[queue] : ends[queue + 1]] for queue in queues]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
     @property
     def queue(self) -> Array:

@@ -16,6 +16,7 @@ from offers.policy.session.composition import Composition
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import UNSCHEDULABLE, Condition, Decisions, Overused, PluginFault
 from offers.policy.session.guard import UNWATCHED, Calls, Guard, PluginFailed
+from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
 from offers.policy.session.plugins.interface import Functions, Victim
@@ -32,17 +33,27 @@ _KNOWN_TO_PLACE = _WITHOUT_EVICTIONS | {"preempt", "reclaim"}
 
 
 def decide(
-    snapshot: Snapshot, policy: Policy, clock: Callable[[], float] | None = None, calls: Calls = UNWATCHED
+    snapshot: Snapshot,
+    policy: Policy,
+    clock: Callable[[], float] | None = None,
+    calls: Calls = UNWATCHED,
+    *,
+    memory: Memory | None = None,
+    is_used_up: Callable[[], bool] | None = None,
 ) -> Decisions:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
     bounded in time, and None sets no bound. `calls` follows each call of a third party.
+
+    `memory`: that of earlier sessions over the snapshot; None: there is none. `is_used_up`: True if the session should
+    end before all jobs had their turns; the next session with the same memory then continues (`Decisions.unfinished`).
+    None: the session ends with the last job.
 
     A plug-in that fails is named in the decisions. By the setting `on_fault` the session continues without the result
     of the call, or is repeated without the plug-in."""
     faults: list[PluginFault] = []
     while True:
         try:
-            session = Session(snapshot, policy, clock, calls=calls)
+            session = Session(snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up)
             session.run()
             decisions = session.close()
         except PluginFailed as failed:
@@ -63,9 +74,14 @@ class Session:
         *,
         least_group: int = 8,
         calls: Calls = UNWATCHED,
+        memory: Memory | None = None,
+        is_used_up: Callable[[], bool] | None = None,
     ) -> None:
         """Opens the session. `least_group`: so many jobs that are alike are set aside if none of them can be placed; 0
-        sets none aside."""
+        sets none aside. `memory` and `is_used_up` are those of `decide`."""
+        self.memory = memory if memory is not None else Memory()
+        self.portion = Portion(is_used_up)
+        self._follows = self.memory.in_round
         self._least_group = least_group
         self.aside: list[Group] = []
         """Groups of jobs that are in the session and that no action sees, because none of them can be placed."""
@@ -238,6 +254,18 @@ class Session:
         """A new search for agents on which a task has room once some of the `movable` tasks have left."""
         return Search(self, need, movable)
 
+    def lasting(
+        self, attempt: tuple[Hashable, ...] | None, job: JobState, work: int
+    ) -> tuple[Hashable, Hashable] | None:
+        """An attempt, and the state on which it depends, as the memory knows them; None if that is not known.
+        `attempt`: a key that holds for the session. `work`: number of changes of the tasks that could be victims."""
+        template = job.job.template
+        if attempt is None or template is None or not self._ours or self.changes.widened:
+            return None
+        snapshot, mask = self.snapshot, self.candidates(self.needs.of(template)).mark
+        state = (snapshot.room_changes, snapshot.queue_changes, work, len(self.changes.promised), mask)
+        return (template, *attempt), state
+
     @property
     def decides_alone(self) -> bool:
         """True if no third party takes part."""
@@ -292,18 +320,27 @@ class Session:
     # --- running ----------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Runs the actions in their order."""
+        """Runs the actions in their order, until the time is used up."""
         for choice in self.policy.actions:
+            if self.portion.over:
+                return
             self._statements.clear()
             if not self.guard.act(choice, self):
                 for statement in reversed(self._statements):
                     statement.undo()
+        if not self.portion.over:
+            self.memory.end_round()
 
     # --- closing ----------------------------------------------------------------------------------------------
 
     def close(self) -> Decisions:
         """The decisions of the session."""
         return close(self)
+
+    @property
+    def partial(self) -> bool:
+        """True if some jobs had no turn in this session: it is one of several portions."""
+        return self._follows or self.portion.over
 
     @property
     def names(self) -> list[str]:

@@ -65,6 +65,13 @@ class Snapshot:
         hold no session. Raises BadSnapshot for a name used twice, a weight below 1, an
         amount that no column can hold, or a request below 0."""
         self._plain = plain
+        self.changes = 0
+        """Number of changes of any kind. The next three count those that may make a try help that was in vain."""
+        self.room_changes = 0
+        """Room on agents may have become free."""
+        self.queue_changes = 0
+        self.work_changes: dict[str, int] = {}
+        """The same by queue: its jobs have other tasks on agents, or other minimums or priorities."""
         agents, queues, jobs = list(agents), tuple(queues), list(jobs)
         for title, names in (
             ("agent", [agent.name for agent in agents]),
@@ -79,6 +86,9 @@ class Snapshot:
 
     def _take(self, agents: Iterable[Agent], queues: Sequence[Queue], jobs: Iterable[Job], now: float) -> None:
         self.now = now
+        self.changes += 1
+        self.room_changes += 1
+        self.queue_changes += 1
         self.agents = sorted(agents, key=lambda agent: agent.name)
         self.queues = tuple(queues)
         self.jobs: dict[str, Job] = {}
@@ -129,7 +139,11 @@ class Snapshot:
             left = [agent for agent in every.values() if agent is not None]
             self._take(left, following, [job for job in work.values() if job is not None], now)
             return
-        self.now, self.queues = now, following
+        self.now = now
+        if following != self.queues:
+            self.queues = following
+            self.queue_changes += 1
+            self.changes += 1
         self.__dict__.pop("wide", None)
         self._set_agents(agents, moved)
         for name, job in jobs.items():
@@ -146,6 +160,8 @@ class Snapshot:
 
     def _set_agents(self, agents: Mapping[str, Agent | None], moved: list[str]) -> None:
         if moved:
+            self.changes += 1
+            self.room_changes += 1
             tenants = self.tenants
             for name in moved:
                 agent, rank = agents[name], bisect_left(self.agents, name, key=_name)
@@ -162,6 +178,8 @@ class Snapshot:
         for name, agent in agents.items():
             rank = self.rank.get(name, -1)
             if agent is not None and self.agents[rank] is not agent:
+                self.changes += 1
+                self.room_changes += 1
                 self.columns.replace_agent(rank, self.agents[rank], agent)
                 self.agents[rank] = agent
 
@@ -190,6 +208,7 @@ class Snapshot:
             self._forget(template)
         for template in figures.count(came, self.index, 1):
             self._learn(template)
+        self._count_change(before, after, gone, came)
         self._move(name, gone, came)
         self.running.follow(name, after, figures.ready, gone, came)
         if after is None:
@@ -198,6 +217,22 @@ class Snapshot:
         else:
             self.jobs[name] = after
             self._account(after, figures, 1)
+
+    def _count_change(self, before: Job | None, after: Job | None, gone: list[Task], came: list[Task]) -> None:
+        self.changes += 1
+        stays = {task.name: task for task in came if task.status in HOLDING}
+        for task in gone:
+            now = stays.get(task.name)
+            if task.nomination is not None or (
+                task.status in ON_AGENT and (now is None or (now.agent, now.template) != (task.agent, task.template))
+            ):
+                self.room_changes += 1
+                break
+        moved = any(task.status in ON_AGENT for task in (*gone, *came))
+        if moved or before is None or after is None or _facts(before) != _facts(after):
+            for job in (before, after):
+                if job is not None:
+                    self.work_changes[job.queue] = self.work_changes.get(job.queue, 0) + 1
 
     def _account(self, job: Job, figures: JobFigures, sign: int) -> None:
         """Counts a job among those that wait, or in the sum of the others."""
@@ -282,6 +317,10 @@ class Snapshot:
         for name, amount in amounts:
             row[self.index[name]] += amount
         return row
+
+
+def _facts(job: Job) -> tuple[str, int, int]:
+    return job.queue, job.min_available, job.priority
 
 
 def _check(agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job]) -> None:

@@ -8,7 +8,7 @@ do not wait for sessions: their agents are given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -33,6 +33,7 @@ from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, Decisions, Eviction, PluginFault
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
+from offers.policy.session.memory import Memory
 from offers.policy.session.model import Nomination
 from offers.policy.session.session import decide
 from offers.resources import SCALARS
@@ -48,6 +49,8 @@ from transactions.text import are, counted, duration
 
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
+LEAST_SHARE = 0.4
+"""Share of the time of a turn that a session has, however much of it is used up before."""
 MOST_USES = 16
 """Times that a session looks for demands that may use the room of old ones; each time places one slot of a demand."""
 QUEUED = frozenset({"queue", "namespace", "podgroup"})
@@ -90,6 +93,16 @@ class SessionPass(PlacementPass):
         """The latest attempts to make room by evictions, by application that waits."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest session, by application."""
+        self._memories: dict[str, Memory] = {}
+        """The memory of the sessions of each role."""
+        self._bound: Callable[[], bool] | None = None
+        """True if the session that runs should end; None: it has no bound."""
+        self._remembers = False
+        """A session runs whose decisions are carried out."""
+        self._cut = False
+        """The latest session ended before all demands had their turn; the next one continues in the next turn."""
+        self._kept_back: dict[str, HeldBack] = {}
+        """The queues that have held applications back in the portions of a session, by application."""
         self._prompt: list[Demand[Slot]] = []
         """Demands whose planned placements are launched in one turn."""
         self._waiting = False
@@ -117,12 +130,15 @@ class SessionPass(PlacementPass):
         self._report_hung()
         if self._waiting and turn.now >= self._next and self._caught_up(pace):
             self._waiting = False
+            used_up = max(MATCHING, pace.spent() + LEAST_SHARE)
+            self._bound, self._cut = lambda: pace.spent() >= used_up, False
             failure = turn.attempt("core", "session", self._decide)
-            self._next = turn.now + (AFTER_FAILURE if failure is not None else self._pause())
+            self._bound = None
+            self._next = turn.now + (AFTER_FAILURE if failure is not None else 0.0 if self._cut else self._pause())
             while self._prompt:
                 self._launcher.launch_now(self._prompt.pop(0))
             self._report_hung()
-            again = (self._capped and not self._gaps) or turn.awaits_offers
+            again = self._cut or (self._capped and not self._gaps) or turn.awaits_offers
             self._waiting = failure is not None or (again and self._has_demands())
         self._match_open(pace)
 
@@ -157,6 +173,7 @@ class SessionPass(PlacementPass):
         self._leaving.clear()
         self._prompt.clear()
         self._snapshots.forget()
+        self._memories.clear()
         self._waiting = False
 
     def promised(self) -> Collection[str]:
@@ -237,6 +254,10 @@ class SessionPass(PlacementPass):
             promised.update(decisions.nominations)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
+        self._kept_back.update(held_back)
+        if self._cut:
+            return  # demands that still wait are explained with the last portion
+        held_back, self._kept_back = self._kept_back, {}
         waiting = self._waiting_demands(demands)
         self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
@@ -250,7 +271,8 @@ class SessionPass(PlacementPass):
         """Runs the session, and carries its decisions out."""
         turn, clock = self._turn, self._turn.options.session_clock
         began = clock() if clock is not None else 0.0
-        chosen = self._choose(role, demands, self._session)
+        chosen = self._portion(role, demands)
+        self._cut = self._cut or chosen.decisions.unfinished
         if unshown := turn.unshown(demands):
             chosen = chosen._replace(decisions=chosen.decisions.without_evictions(unshown, self._nominations))
         found, decisions = chosen.found, chosen.decisions
@@ -272,6 +294,17 @@ class SessionPass(PlacementPass):
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
+
+    def _portion(self, role: str, demands: list[Demand[Slot]]) -> Chosen:
+        """A session within its bound, which continues where the one before has stopped. Groups of applications are
+        decided at once: a part of their members has no use."""
+        bound, self._remembers = self._bound, True
+        try:
+            if any(demand.group for demand in demands):
+                self._bound = None
+            return self._choose(role, demands, self._session)
+        finally:
+            self._bound, self._remembers = bound, False
 
     def _choose(self, role: str, demands: list[Demand[Slot]], session: Session) -> Chosen:
         """The decisions of a session. A group of applications that it leaves below its minimum takes no part in a
@@ -335,6 +368,7 @@ class SessionPass(PlacementPass):
             except NeverReturned as hangs:
                 self._set_aside.add(hangs.fault.plugin, self._turn.now)
                 self._snapshots.forget()  # the abandoned session may still use the snapshot
+                self._memories.pop(role, None)
                 self._hung.append(hangs.fault)
 
     def _input(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> SessionInput:
@@ -346,7 +380,7 @@ class SessionPass(PlacementPass):
         moving = (role, demands, most, self._launcher.placements(), Promises(self._nominations, self._leaving))
         return self._snapshots.take(*moving, self._turn.now, plain=self.plain)
 
-    def _decided(self, role: str, found: SessionInput) -> Decisions:  # noqa: ARG002
+    def _decided(self, role: str, found: SessionInput) -> Decisions:
         """The decisions of the policy."""
         turn = self._turn
         found.agents.clear()
@@ -357,9 +391,10 @@ class SessionPass(PlacementPass):
             tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls, self._kept)
             tier = (PluginChoice(tests, {}, trusted=True),)
             policy = chosen._replace(tiers=(*chosen.tiers, tier))
-            return decide(found.snapshot, policy, options.session_clock, calls)
+            return decide(found.snapshot, policy, options.session_clock, calls, memory=memory, is_used_up=self._bound)
 
         explainer = turn.placer.tests()
+        memory = self._memories.setdefault(role, Memory()) if self._remembers else None
         if options.plugin_watch is None or chosen.trusted:
             return work(UNWATCHED)
         return options.plugin_watch.run(work, chosen.plugin_seconds)

@@ -27,8 +27,9 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
     """See `Action.run`."""
     rules = session.rules
     waiting: dict[str, list[tuple[tuple[Any, ...], Turn]]] = {}
+    had_turn = session.memory.had_turn(name)
     for job in session.jobs.values():
-        if job.pending:
+        if job.pending and job.name not in had_turn:
             tasks = session.pending(job, best_effort=False)
             if tasks:
                 waiting.setdefault(job.queue.name, []).append((rules.job_key(job), Turn(session, job, tasks)))
@@ -44,9 +45,13 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
             continue
         if not jobs:
             continue
+        if session.portion.ends(cheap=True):
+            return
         _, turn = heappop(jobs)
         if turn.take():
             heappush(jobs, (rules.job_key(turn.job), turn))
+        elif session.portion.bounded:
+            had_turn.add(turn.job.name)
         heappush(queues, (rules.queue_key(state), queue))
 
 

@@ -352,31 +352,15 @@ class Searches:
         return search
 
 
-def tasks_of(session: Session, jobs: Array, filters: Filters) -> Array:
-    """The numbers of the running tasks of some jobs that the plug-ins do not refuse at once. `jobs`: booleans by
-    number."""
+def tasks_of(session: Session, queues: Iterable[QueueState], filters: Filters) -> Array:
+    """The numbers of the running tasks in some queues that the plug-ins do not refuse for every claim."""
     running = session.snapshot.running
+    tasks = running.tasks_in(running.queues[queue.name] for queue in queues if queue.name in running.queues)
     if filters.gang:
         spare = (running.least <= 1) | (running.ready > running.least)
         for job in session.changes.grown.values():
             number = running.jobs.get(job.name)
             if number is not None:
                 spare[number] = job.min_available <= 1 or job.ready > job.min_available
-        jobs = jobs & spare
-    if not jobs.any():
-        return np.zeros(0, dtype=np.int64)
-    fit = (running.job >= 0) & jobs[running.job]
-    if filters.conformance:
-        fit &= ~running.critical
-    found: Array = np.nonzero(fit)[0]
-    return found
-
-
-def jobs_in(session: Session, queues: Iterable[QueueState]) -> Array:
-    """Booleans by number of a job: those with running tasks in some queues."""
-    running = session.snapshot.running
-    numbers = [running.queues[queue.name] for queue in queues if queue.name in running.queues]
-    if len(numbers) == 1:
-        found: Array = running.queue == numbers[0]
-        return found
-    return np.isin(running.queue, numbers)
+        tasks = tasks[spare[running.job[tasks]]]
+    return tasks[~running.critical[tasks]] if filters.conformance else tasks

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from offers.policy.session.actions.eviction import Scope, Searches, give_back, jobs_in, make_room, tasks_of
+from offers.policy.session.actions.eviction import Scope, Searches, give_back, make_room, tasks_of
 from offers.policy.session.actions.ordering import BestJobs
 from offers.policy.session.columns import Array
 from offers.policy.session.plugins.interface import Argument, Claim
@@ -44,40 +44,60 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
     starving = BestJobs(
         (job for job in queue.jobs if job.starving and job.job.preempts), session.rules.job_key, session.changes.job_log
     )
+    had_turn = session.memory.had_turn(name)
     while (job := starving.take()) is not None:
-        tasks = session.pending(job)
-        attempt = _attempt(session, job, len(tasks))
+        if job.name in had_turn:
+            continue
+        attempt = _attempt(session, job)
         if attempt is not None and session.dead_ends.get(attempt) == session.changes.version:
             continue
-        statement = session.statement(job)
-        failed: dict[int, int] = {}
-        for tried, position in enumerate(tasks):
-            if not job.starving or job.ready + job.waiting + len(tasks) - tried < job.min_available:
-                break
-            need = session.needs.of(job.job.tasks[position].template)
-            if failed.get(need.number) == session.changes.version:
-                continue
-            scope = Scope(
-                lambda victim, job=job: victim.job.queue is queue and victim.job is not job,  # type: ignore[misc]
-                session.rules.preempt_victims,
-            )
-            if not make_room(session, statement, Claim(job, position, need), scope, searches.of(job, need)):
-                failed[need.number] = session.changes.version
-        if session.rules.pipelined(job) and statement.evictions:
-            statement.commit()
+        lasting = session.lasting(attempt, job, session.snapshot.work_changes.get(queue.name, 0))
+        if lasting is not None and not session.changes.evictions and session.memory.is_vain(*lasting):
+            continue
+        if session.portion.ends():
+            return
+        had_turn.add(job.name)
+        begin = session.changes.version
+        barren = _take_room(session, queue, job, searches)
+        if attempt is not None and session.changes.version == begin:
+            session.dead_ends[attempt] = begin
+            if lasting is not None and barren and not session.changes.evictions:
+                session.memory.in_vain(*lasting)
+
+
+def _take_room(session: Session, queue: QueueState, job: JobState, searches: Searches) -> bool:
+    """Gives a job its turn. True: no agent had enough for any of its tasks."""
+    statement = session.statement(job)
+    tasks = session.pending(job)
+    failed: dict[int, int] = {}
+    barren = True
+    for tried, position in enumerate(tasks):
+        if not job.starving or job.ready + job.waiting + len(tasks) - tried < job.min_available:
+            break
+        need = session.needs.of(job.job.tasks[position].template)
+        if failed.get(need.number) == session.changes.version:
+            continue
+        scope = Scope(lambda victim: victim.job.queue is queue and victim.job is not job, session.rules.preempt_victims)
+        search = searches.of(job, need)
+        if not make_room(session, statement, Claim(job, position, need), scope, search):
+            failed[need.number] = session.changes.version
+            barren = barren and search.barren
         else:
-            statement.undo()
-            if attempt is not None:
-                session.dead_ends[attempt] = session.changes.version
+            barren = False
+    if session.rules.pipelined(job) and statement.evictions:
+        statement.commit()
+    else:
+        statement.undo()
+    return barren
 
 
-def _attempt(session: Session, job: JobState, tasks: int) -> tuple[Hashable, ...] | None:
+def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:
     """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
     if not session.rules.victims_by_priority or job.running or job.job.template is None:
         return None
     need = session.needs.of(job.job.template)
     missing = job.min_available - job.ready - job.waiting
-    return (name, job.queue.name, need.number, job.priority, missing, tasks)
+    return (name, job.queue.name, need.number, job.priority, missing, job.pending)
 
 
 def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], tuple[Hashable, Callable[[], Array]]]:
@@ -86,12 +106,11 @@ def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], t
 
     def tasks(job: JobState, _: Need) -> tuple[Hashable, Callable[[], Array]]:
         def numbers() -> Array:
-            jobs = jobs_in(session, [queue])
+            running, tasks = session.snapshot.running, tasks_of(session, [queue], filters)
             if filters.priority:
-                jobs &= session.snapshot.running.priority < job.priority
-            elif (own := session.snapshot.running.jobs.get(job.name)) is not None:
-                jobs[own] = False
-            return tasks_of(session, jobs, filters)
+                return tasks[running.priority[running.job[tasks]] < job.priority]
+            rest: Array = tasks[running.job[tasks] != running.jobs.get(job.name, -1)]
+            return rest
 
         return job.priority if filters.priority else job.number, numbers
 
@@ -105,9 +124,13 @@ def _within_jobs(session: Session, queue: QueueState) -> None:
     def own(job: JobState, _: Need) -> tuple[Hashable, Callable[[], Array]]:
         return job.number, lambda: np.nonzero(running.job == running.jobs[job.name])[0]
 
+    had_turn = session.memory.had_turn(f"{name} within jobs")
     while (job := jobs.take()) is not None:
-        if not job.has_running:
+        if not job.has_running or job.name in had_turn:
             continue
+        if session.portion.ends():
+            return
+        had_turn.add(job.name)
         searches = Searches(session, own, shared=False, between=False)
         for position in session.pending(job):
             need = session.needs.of(job.job.tasks[position].template)

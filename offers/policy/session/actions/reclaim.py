@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from offers.policy.session.actions.eviction import Scope, Searches, give_back, jobs_in, make_room, tasks_of
+from offers.policy.session.actions.eviction import Scope, Searches, give_back, make_room, tasks_of
 from offers.policy.session.actions.ordering import BestJobs
 from offers.policy.session.columns import Array
 from offers.policy.session.plugins.interface import Argument, Claim
@@ -24,6 +24,7 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
     """See `Action.run`."""
     rules = session.rules
     queues, begin = list(session.queues.values()), len(session.changes.committed)
+    had_turn = session.memory.had_turn(name)
     giving = {queue.name: queue.running for queue in queues if queue.running and queue.queue.reclaimable}
     while queues:
         queue = min(queues, key=rules.queue_key)
@@ -35,23 +36,32 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
         )
         searches = Searches(session, _others(session, queue), shared=rules.victims_by_queue)
         while not rules.overused(queue) and (job := jobs.take()) is not None:
-            _take_back(session, queue, job, searches)
+            if job.name not in had_turn and not _take_back(session, queue, job, searches, had_turn):
+                queues.clear()
+                break
     give_back(session, begin)
 
 
-def _take_back(session: Session, queue: QueueState, job: JobState, searches: Searches) -> None:
+def _take_back(session: Session, queue: QueueState, job: JobState, searches: Searches, had_turn: set[str]) -> bool:
+    """Gives a job its turn. False: it has to wait for the next portion."""
     rules = session.rules
     scope = Scope(
         lambda victim: victim.job.queue is not queue and victim.job.queue.queue.reclaimable, rules.reclaim_victims
     )
-    tasks = session.pending(job)
-    attempt = _attempt(session, job, len(tasks))
+    attempt = _attempt(session, job)
     before = session.changes.version
     if attempt is not None and session.dead_ends.get(attempt) == before:
-        return
+        return True
+    lasting = session.lasting(attempt, job, session.snapshot.changes)
+    if lasting is not None and not before and session.memory.is_vain(*lasting):
+        return True
+    if session.portion.ends():
+        return False
+    had_turn.add(job.name)
+    barren = True
     statement = session.statement(job)
     failed: dict[int, int] = {}
-    for position in tasks:
+    for position in session.pending(job):
         need = session.needs.of(job.job.tasks[position].template)
         if failed.get(need.number) == session.changes.version:
             continue
@@ -59,22 +69,29 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
             job.over_limit = True
             failed[need.number] = session.changes.version
             continue
-        if not make_room(session, statement, Claim(job, position, need), scope, searches.of(job, need)):
+        search = searches.of(job, need)
+        if not make_room(session, statement, Claim(job, position, need), scope, search):
             failed[need.number] = session.changes.version
-        elif rules.pipelined(job):
+            barren = barren and search.barren
+            continue
+        barren = False
+        if rules.pipelined(job):
             _end(statement)
             statement = session.statement(job)
     _end(statement, rules.pipelined(job))
     if attempt is not None and session.changes.version == before:
         session.dead_ends[attempt] = before
+        if lasting is not None and barren and not before:
+            session.memory.in_vain(*lasting)
+    return True
 
 
-def _attempt(session: Session, job: JobState, tasks: int) -> tuple[Hashable, ...] | None:
+def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:
     """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
     if not session.rules.victims_by_queue or session.rules.missing is None or job.job.template is None:
         return None
     missing = job.min_available - job.ready - job.waiting
-    return (name, job.queue.name, session.needs.of(job.job.template).number, missing, tasks)
+    return (name, job.queue.name, session.needs.of(job.job.template).number, missing, job.pending)
 
 
 def _end(statement: Statement, complete: bool = True) -> None:
@@ -96,7 +113,7 @@ def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], t
         ]
 
         def numbers() -> Array:
-            return tasks_of(session, jobs_in(session, giving), rules.reclaim_filters)
+            return tasks_of(session, giving, rules.reclaim_filters)
 
         return tuple(other.name for other in giving), numbers
 

@@ -43,8 +43,11 @@ class Candidates:
         static = np.ones(len(table), dtype=bool)
         for test in tests:
             static &= test.static
-        self._static_mask = static
+        self.static_mask = static
+        """The agents that pass the part of the predicates that cannot change, as booleans by rank."""
         self.static: list[bool] | None = None if static.all() else static.tolist()
+        self.mark = hash(static.tobytes())
+        """Tells apart which agents pass that part."""
         self._heap: list[int] = []
         self._keys: list[int] = []
         self._accepted: list[Any] = []
@@ -113,7 +116,7 @@ class Candidates:
             return NOT
         table = self._table
         columns = table.snapshot.columns.total_arrays if ever else table.arrays().future
-        counts = np.where(self._static_mask if ever else self._mask(), NOT, 0)
+        counts = np.where(self.static_mask if ever else self._mask(), NOT, 0)
         for d, amount in self.need.row:
             counts = np.minimum(counts, np.maximum(columns[d], 0) // amount)
         return int(counts.sum())
@@ -223,7 +226,7 @@ class Candidates:
                     heappush(self._heap, key)
 
     def _mask(self) -> Array:
-        mask = self._static_mask
+        mask = self.static_mask
         for test in self._tests:
             if test.dynamic_all is not None:
                 mask = mask & test.dynamic_all()

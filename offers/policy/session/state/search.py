@@ -148,7 +148,7 @@ class Search:
         self._candidates, self._changes, self.movable = session.candidates(need), session.changes, movable
         self._table, self._need, self._weights = session.agents, need, session.measure.weights
         self._heap: list[Cost] = []
-        self._bounds: list[Cost | None] = []
+        self._bounds: dict[int, Cost] = {}
         self._seen = -1
         self._undone = len(session.changes.undone)
         self._aside: dict[int, int] = {}
@@ -165,7 +165,7 @@ class Search:
             while heap:
                 bound = heappop(heap)
                 rank = bound.key % count
-                if bounds[rank] != bound or (shown and shown[-1] == bound) or rank in self._aside:
+                if bounds.get(rank) != bound or (shown and shown[-1] == bound) or rank in self._aside:
                     continue
                 shown.append(bound)
                 yield bound, rank
@@ -173,6 +173,11 @@ class Search:
             for bound in shown:
                 if bound.key % count not in self._aside:
                     heappush(heap, bound)
+
+    @property
+    def barren(self) -> bool:
+        """True if no agent has enough, as the latest iteration has begun."""
+        return not self._bounds
 
     def set_aside(self, rank: int) -> None:
         """The agent, which the iteration has just given, has not enough victims as things stand."""
@@ -196,14 +201,16 @@ class Search:
         for rank in changed:
             self._aside.pop(rank, None)
             bound = self._bound(rank)
-            self._bounds[rank] = bound
             if bound is not None:
+                self._bounds[rank] = bound
                 heappush(self._heap, bound)
+            else:
+                self._bounds.pop(rank, None)
 
     def _return(self, ranks: Iterable[int]) -> None:
         for rank in ranks:
             del self._aside[rank]
-            bound = self._bounds[rank]
+            bound = self._bounds.get(rank)
             if bound is not None:
                 heappush(self._heap, bound)
 
@@ -234,41 +241,37 @@ class Search:
 
     def _rebuild(self) -> None:
         self._aside.clear()
+        self._heap, self._bounds = [], {}
         count, movable = len(self._table), self.movable
-        keys = np.array(self._candidates.keys_of_accepted(), dtype=np.int64)
-        open_ = keys != NOT
         future = self._table.arrays().future
-        place = np.zeros(count, dtype=np.int64)
-        number, least = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        open_ = self._candidates.static_mask
+        lacking: list[tuple[int, Array, Array]] = []
         for d, amount in self._need.row:
             short = amount - future[d]
-            lacks = open_ & (short > 0)
+            lacks = short > 0
+            open_ = open_ & (~lacks | (movable.sums(d)[-1] >= short)) if movable else open_ & ~lacks
+            lacking.append((d, short, lacks))
+        if not open_.any():
+            return
+        keys = np.array(self._candidates.keys_of_accepted(), dtype=np.int64)
+        open_ = open_ & (keys != NOT)
+        place = np.zeros(count, dtype=np.int64)
+        number, least = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+        for d, short, lacks in lacking:
+            lacks &= open_
             if not lacks.any():
                 continue
-            if not movable:
-                open_ &= ~lacks
-                continue
-            sums = movable.sums(d)
-            enough = sums >= short
-            first = np.argmax(enough, axis=0)
-            open_ &= ~lacks | enough[-1]
-            lacks &= open_
+            first = np.argmax(movable.sums(d) >= short, axis=0)
             place[lacks] = np.maximum(place[lacks], first[lacks])
             number[lacks] = np.maximum(number[lacks], -(-short[lacks] // movable.largest(d)[lacks]))
             least[lacks] += self._weights[d] * short[lacks]
-        self._bounds = [None] * count
-        ranks = np.nonzero(open_)[0]
-        if not len(ranks):
-            self._heap = []
-            return
-        if movable:
-            some = open_ & (number > 0)
+        some = number > 0
+        priority = np.full(count, NOBODY, dtype=np.int64)
+        if some.any():
             least[some] = np.maximum(least[some], number[some] * movable.lightest()[some])
-            priority = np.where(number > 0, np.array(movable.priorities)[place], NOBODY)
-        else:
-            priority = np.full(count, NOBODY, dtype=np.int64)
+            priority[some] = np.array(movable.priorities)[place[some]]
+        ranks = np.nonzero(open_)[0]
         columns = (priority[ranks], number[ranks], least[ranks], keys[ranks])
         self._heap = list(map(Cost, *(column.tolist() for column in columns)))
-        for rank, bound in zip(ranks.tolist(), self._heap, strict=True):
-            self._bounds[rank] = bound
+        self._bounds = dict(zip(ranks.tolist(), self._heap, strict=True))
         heapify(self._heap)

@@ -47,6 +47,10 @@ class Changes:
         """The versions that were reached by undoing, in the order of time."""
         self.job_log: list[JobState] = []
         """Every job whose figures changed outside its own turn."""
+        self.evictions = 0
+        """Number of evictions in force."""
+        self.widened = False
+        """A gang with running tasks was given more of them: some of these may leave now."""
         self.grown: dict[int, JobState] = {}
         """The jobs that were given tasks in this session, by number."""
         self.promised: dict[tuple[int, int], int] = {}
@@ -72,6 +76,7 @@ class Changes:
             return
         number = sign * len(positions)
         if kind == EVICT:
+            self.evictions += number
             for position, rank in zip(positions, ranks, strict=True):
                 self.agents.release(rank, need, sign)
                 (job.evicted.add if sign > 0 else job.evicted.remove)(position)
@@ -91,6 +96,7 @@ class Changes:
             if kind == ALLOCATE:
                 job.ready += number
                 self.grown[job.number] = job
+                self.widened = self.widened or (job.running > 0 and job.min_available > 1)
             else:
                 job.waiting += number
             self._amounts(job, need, number)
