@@ -179,6 +179,7 @@ def crowded_cluster(seed: int) -> Cluster:
                 Status.RUNNING,
                 agent,
                 critical=chance.random() < 0.04,
+                ready=chance.random() > 0.15,
             )
             for n, (agent, amount) in enumerate(taken)
         )

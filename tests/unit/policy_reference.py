@@ -446,7 +446,12 @@ class Reference:
     def _cost(self, key: Key, victims: list[Key]) -> tuple[int, int, int]:
         """The highest priority, the number, and the sum of the parts of the cluster."""
         own = self.jobs[key[0]]
-        ranks = [self.jobs[v[0]].priority if v[0] != own.name else self.tasks[v].priority for v in victims]
+        ranks = [
+            (self.jobs[v[0]].priority if v[0] != own.name else self.tasks[v].priority)
+            if self.tasks[v].ready
+            else -(2**61)
+            for v in victims
+        ]
         amounts = self._sum(victims)
         parts = sum(amount * (2**56 // self.total[d]) for d, amount in amounts.items() if self.total[d])
         return max(ranks, default=-(2**62)), len(victims), parts
@@ -486,7 +491,7 @@ class Reference:
         return taken
 
     def _importance(self, key: Key) -> Any:
-        return (self.job_key(self.jobs[key[0]]), self.task_key(key))
+        return (not self.tasks[key].ready, self.job_key(self.jobs[key[0]]), self.task_key(key))
 
     def _allowed(self, key: Key, gone: list[Key]) -> bool:
         """The limits of the queue admit a task without these others."""

@@ -21,8 +21,9 @@ from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
-from store.records import Namespace, PriorityClass, ReschedulePayload
+from store.records import Namespace, PriorityClass, Queue, ReschedulePayload
 from store.records.definition import Amounts, Constraint, Container, Port, RestartPolicy
+from store.records.objects import Limits
 from tests.snapshots import outdated
 from tests.unit.lab import Lab, version
 
@@ -366,6 +367,35 @@ def test_a_session_ends_with_the_time_of_its_turn_and_goes_on_in_the_next_one(mo
     leave(lab)
     lab.wait(3.0)
     assert [count(lab, f"high{number}") for number in range(3)] == [1, 1, 1], "promises of all portions hold"
+
+
+@pytest.mark.parametrize("limit", ["capability", "guarantee of another queue"])
+def test_work_above_the_limit_of_its_queue_evicts_nothing(limit: str) -> None:
+    """Nor does a dry run announce evictions, and no promise keeps room for it."""
+    lab = Lab(PREEMPTING)
+    if limit == "capability":
+        lab.ask(requests.PutQueue(queue=Queue(name="batch", capability=Limits(cpus=300))))
+    else:
+        lab.ask(requests.PutQueue(queue=Queue(name="batch")))
+        lab.ask(requests.PutQueue(queue=Queue(name="other", guarantee=Amounts(cpus=200))))
+    lab.ask(requests.PutNamespace(namespace=Namespace(name="default", queue="batch")))
+    create(lab, "low", 2, max_unavailable=2)
+    lab.wait(1.0)
+    arrive(lab, "a", cpus=500)
+    lab.wait(1.5)
+    run(lab)
+    arrive(lab, "a", cpus=300)
+    container = msgspec.structs.replace(version(1).containers[0], requests=Amounts(cpus=390, mem=32_000, disk=0))
+    wanted = msgspec.structs.replace(version(1, containers=(container,), priority=10), application="mid")
+    announced = lab.ask(requests.CreateApplication(version=wanted, dry_run=True))
+    assert (announced.data["evict"], announced.data["unplaced"]) == ([], 1)
+    assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
+    lab.wait(70.0)
+    assert len(groups(lab, "low")) == 2 and not leaving(lab)
+    arrive(lab, "a", cpus=300)
+    create(lab, "late")
+    lab.wait(2.0)
+    assert count(lab, "late") == 1
 
 
 def slow_victims(lab: Lab) -> list[Any]:

@@ -133,6 +133,25 @@ def test_agents_are_compared_by_what_the_victims_cost(case: str, action: str) ->
     assert evicted(decisions) == wanted
 
 
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_tasks_that_are_not_ready_leave_before_all_others(action: str) -> None:
+    """On their agent, and among agents, although their job is more important."""
+    agents = [Agent("a1", cores(2, 1)), Agent("a2", cores(2, 1))]
+    one = Template(cores(1, 0))
+    jobs = [
+        runs("low", [1, 1], "a1"),
+        Job(
+            "starts",
+            "batch",
+            (Task("t0", one, Status.RUNNING, "a2", ready=False), Task("t1", one, Status.RUNNING, "a2")),
+            priority=5,
+        ),
+        waits("new", [1], priority=9, queue="batch" if action == "preempt" else "other"),
+    ]
+    decisions = decide(Snapshot(agents, [Queue("batch"), Queue("other")], jobs), policy(action))
+    assert evicted(decisions) == ["starts/t0"]
+
+
 def test_idle_room_costs_less_than_any_victim() -> None:
     """A gang waits where room is idle, although the agent with victims has the better score."""
     agents = [Agent("a1", cores(4, 9)), Agent("a2", cores(1, 1))]

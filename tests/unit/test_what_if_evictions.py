@@ -95,12 +95,25 @@ def loaded(rooms: list[int], apps: list[tuple[str, int, int, int]]) -> Cluster:
     return lab
 
 
-def test_the_fewest_less_important_taskgroups_are_named() -> None:
-    lab = loaded([1000, 1000], [("one", 1, 800, 2), ("many", 5, 190, 1)])
+@pytest.mark.parametrize(
+    ("apps", "wanted", "number"),
+    [
+        ([("one", 1, 800, 2), ("many", 5, 190, 1)], "many", 4),
+        ([("one", 1, 800, 1), ("many", 5, 190, 1)], "one", 1),
+        ([("large", 1, 900, 1), ("small", 1, 800, 1)], "small", 1),
+    ],
+    ids=["the lowest priorities", "then the fewest", "then the smallest"],
+)
+def test_the_taskgroups_that_cost_least_are_named(
+    apps: list[tuple[str, int, int, int]], wanted: str, number: int
+) -> None:
+    """As the policies compare agents. Each agent has the taskgroups of one application."""
+    lab = loaded([1000, 1000], apps)
+    lab.core.turn_context.pool.learn_totals({"a0": (1000, 64_000_000), "a1": (1000, 64_000_000)})
     lab.ask(sized("web", 1, 700, priority=5))
     found = of_kind(ask(lab), "preemptTaskgroups")
-    (victim,) = found["taskgroups"]
-    assert victim == groups_of(lab, "one")[0].id
+    assert len(found["taskgroups"]) == number
+    assert {group.id for group in groups_of(lab, wanted)} >= set(found["taskgroups"])
     assert found["placed"] == 1
 
 

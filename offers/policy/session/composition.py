@@ -35,6 +35,8 @@ from offers.policy.session.state.templates import Need
 
 Tiers = Sequence[Sequence[Functions]]
 UNLIMITED = 2**62
+OURS = (priority.preemptable, gang.surplus, conformance.not_critical)
+"""The functions of `Filters`, in their order."""
 
 
 class Filters(NamedTuple):
@@ -77,10 +79,9 @@ class Composition:
                 self._obstacles[f.evictable] = f.keeps
         self.preempt_filters, self.reclaim_filters = _filters(preemptable), _filters(reclaimable)
         self._may_lose = [f.may_lose for f in every if f.may_lose and f.reclaimable]
-        ours = (priority.preemptable, gang.surplus, conformance.not_critical)
-        self.victims_by_priority = all(function in ours for _, function in preemptable)
+        self.victims_by_priority = all(function in OURS for _, function in preemptable)
         """True if the victims for a task depend only on the priority of its job."""
-        self.victims_by_queue = all(f.reclaims_by_queue or f.reclaimable in ours for f in every if f.reclaimable)
+        self.victims_by_queue = all(f.reclaims_by_queue or f.reclaimable in OURS for f in every if f.reclaimable)
         """True if the victims for a task of another queue depend only on its need and queue."""
         counted = [f.missing for f in every if f.missing]
         watched = self.on_allocate or self.on_deallocate
@@ -215,7 +216,7 @@ def _always(code: Obstacle, _: Victim) -> Obstacle:
 
 def _filters(named: list[tuple[Counts, Victims]]) -> Filters:
     functions = [function for _, function in named]
-    return Filters(priority.preemptable in functions, gang.surplus in functions, conformance.not_critical in functions)
+    return Filters(*(function in functions for function in OURS))
 
 
 def _in_order(named: list[tuple[Counts, Victims]], evictable: list[tuple[Counts, Victims]]) -> list[Victims]:

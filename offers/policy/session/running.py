@@ -12,6 +12,8 @@ import numpy as np
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Job, Status, Task
 
+NOT_READY = -(2**61)
+"""Stands for the priority of a task that is not ready, below all priorities."""
 FIRST = 64
 """Number of places that columns have at first; they double when they are full."""
 
@@ -53,7 +55,7 @@ class Running:
         self._agents: dict[str, int] = {}
         self._agent = np.zeros(FIRST, dtype=np.int64)
         self._job = np.full(FIRST, -1, dtype=np.int64)
-        self._critical = np.zeros(FIRST, dtype=bool)
+        self._critical, self._waits = np.zeros(FIRST, dtype=bool), np.zeros(FIRST, dtype=bool)
         self._amounts = np.zeros((len(dimensions), FIRST), dtype=np.int64)
         self._queue, self._priority, self._least, self._ready = (np.zeros(FIRST, dtype=np.int64) for _ in range(4))
         self._ranks: Array | None = None
@@ -111,6 +113,7 @@ class Running:
         numbers = [self._tasks.take() for _ in tasks]
         while self._tasks.end > len(self._job):
             self._agent, self._critical = _doubled(self._agent), _doubled(self._critical)
+            self._waits = _doubled(self._waits)
             self._job = np.concatenate([self._job, np.full(len(self._job), -1, dtype=np.int64)])
             self._amounts = np.concatenate([self._amounts, np.zeros_like(self._amounts)], axis=1)
         agents = self._agents
@@ -123,6 +126,7 @@ class Running:
         self._job[chosen] = job
         self._agent[chosen] = [agents[task.agent] for task in tasks]
         self._critical[chosen] = [task.critical for task in tasks]
+        self._waits[chosen] = [not task.ready for task in tasks]
         self._amounts[:, chosen] = 0
         by_template: dict[int, list[int]] = {}
         for number, task in zip(numbers, tasks, strict=True):
@@ -158,6 +162,10 @@ class Running:
     def critical(self) -> Array:
         """True for each critical task."""
         return self._critical[: self._tasks.end]
+
+    def importance(self, tasks: Array) -> Array:
+        """The priorities of the jobs of some tasks, given by number; `NOT_READY` for tasks that are not ready."""
+        return np.where(self._waits[tasks], NOT_READY, self.priority[self.job[tasks]])
 
     @property
     def amounts(self) -> Array:

@@ -112,18 +112,27 @@ def _preempting(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Gen
         yield
     by_agent = _chosen(turn, pool, demand, priority, budgets)
     yield
-    steps: list[tuple[int, int, str, tuple[TaskGroup, ...]]] = []
+    weights = _weights(pool)
+    steps: list[tuple[int, int, float, str, tuple[TaskGroup, ...]]] = []  # policies compare agents in the same way
     for agent_id, members in by_agent.items():
         if _admits(turn, demand, agent_id, members[0][2].hostname):
             for step in _steps(_free(pool, agent_id, demand.role), demand, members):
-                least = max(priority[group.application_key] for group in step)
-                steps.append((len(step), least, agent_id, step))
-    steps.sort(key=lambda one: one[:3])
-    chosen = list(_within(budgets, [step for _, _, _, step in steps]))[: len(demand.slots)]
+                highest = max(priority[group.application_key] for group in step)
+                held = [pair for group in step for pair in _amounts(group.resources).items()]
+                parts = sum(weights.get(name, 0.0) * amount for name, amount in held)
+                steps.append((highest, len(step), parts, agent_id, step))
+    steps.sort(key=lambda one: one[:4])
+    chosen = list(_within(budgets, [step for *_, step in steps]))[: len(demand.slots)]
     if not chosen:
         return []
     occupants = {group.id: occupancy.occupant(turn.state, turn.agents, group) for step in chosen for group in step}
     return [Lever(PREEMPT, len(chosen), 5, facts=Ended(tuple(chosen), occupants))]
+
+
+def _weights(pool: OfferPool) -> dict[str, float]:
+    """Factors by name that make amounts parts of the cores and the memory of all agents."""
+    cpus, mem = (sum(total[d] for total in pool.totals.values()) for d in (0, 1))
+    return {name: 1 / amount for name, amount in (("cpus", cpus), ("mem", mem)) if amount}
 
 
 def _version(turn: TurnContext, key: str) -> Version | None:
@@ -217,22 +226,18 @@ def _steps(
 
 
 def _fewest(groups: Sequence[TaskGroup], lacks: Amounts) -> tuple[TaskGroup, ...] | None:
-    """Few taskgroups that hold the missing amounts, the least important ones first; None if all do not suffice."""
-    if not lacks:
-        return ()
+    """The least important taskgroups that hold the missing amounts, without those that can stay; None if all do not
+    suffice. `groups`: the least important first."""
+    left, chosen = lacks, list[TaskGroup]()
     for group in groups:
-        if not _rest(lacks, (group,)):
-            return (group,)
-    chosen: list[TaskGroup] = []
-    left, rest = lacks, list(groups)
-    while left:
-        held = [sum(min(_amounts(group.resources).get(name, 0), amount) / amount for name, amount in left.items())
-                for group in rest]  # fmt: skip
-        if not rest or max(held) <= 0:
-            return None
-        chosen.append(rest.pop(held.index(max(held))))
-        left = _rest(lacks, chosen)
-    for group in list(chosen):
+        if not left:
+            break
+        if left.keys() & _amounts(group.resources).keys():
+            chosen.append(group)
+            left = _rest(lacks, chosen)
+    if left:
+        return None
+    for group in reversed(chosen):
         others = [one for one in chosen if one is not group]
         if not _rest(lacks, others):
             chosen = others

@@ -18,6 +18,7 @@ import numpy as np
 from offers.policy.session.columns import Array
 from offers.policy.session.composition import Filters
 from offers.policy.session.plugins.interface import Claim, Victim
+from offers.policy.session.running import NOT_READY
 from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.search import NOBODY, Cost, Movable, Search
 from offers.policy.session.state.statements import EVICT, PIPELINE, RELEASE_PROMISE, Operation, Statement
@@ -200,15 +201,16 @@ class _Choice:
         jobs.sort(key=self._order.of_job, reverse=True)
         known = {(victim.job.number, victim.position) for victim in taken}
         look, looked = list(taken), FIRST_LOOK
-        for number, job in enumerate(jobs, 1):
+        turns = [(job, ready) for ready in (False, True) for job in jobs]
+        for number, (job, ready) in enumerate(turns, 1):
             more = [
                 victim
                 for victim in session.running_of(job)
-                if (job.number, victim.position) not in known and scope.may_leave(victim)
+                if victim.task.ready is ready and (job.number, victim.position) not in known and scope.may_leave(victim)
             ]
             more.sort(key=self._order.key, reverse=True)
             look += more
-            if len(look) >= looked or number == len(jobs):
+            if len(look) >= looked or number == len(turns):
                 looked = 2 * len(look)
                 for victim in scope.choose(self._claim, look):
                     if (victim.job.number, victim.position) not in known:
@@ -245,12 +247,13 @@ class _Choice:
         return [victim for victim in victims if (victim.job.number, victim.position) not in stay] if stay else victims
 
     def _cost(self, victims: list[Victim], key: int) -> Cost:
-        own = self._claim.job
-        highest = max(
-            (victim.job.priority if victim.job is not own else victim.task.priority for victim in victims),
-            default=NOBODY,
-        )
+        highest = max(map(self._priority, victims), default=NOBODY)
         return Cost(highest, len(victims), sum(self._session.measure.of(self._row(one)) for one in victims), key)
+
+    def _priority(self, victim: Victim) -> int:
+        if not victim.task.ready:
+            return NOT_READY
+        return victim.job.priority if victim.job is not self._claim.job else victim.task.priority
 
     def _row(self, victim: Victim) -> list[tuple[int, int]]:
         return self._session.needs.of(victim.task.template).row
@@ -300,7 +303,8 @@ def _admitted(session: Session, eviction: Operation) -> bool:
 
 
 class Importance:
-    """Keys of tasks: the greater, the less important. Job order first, then task order."""
+    """Keys of tasks: the greater, the less important. Tasks that are not ready are the least important; then job order,
+    then task order."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -315,7 +319,11 @@ class Importance:
 
     def key(self, victim: Victim) -> tuple[Any, ...]:
         """The key of a task."""
-        return (self.of_job(victim.job), self._session.rules.task_key(victim.job.job, victim.position))
+        return (
+            not victim.task.ready,
+            self.of_job(victim.job),
+            self._session.rules.task_key(victim.job.job, victim.position),
+        )
 
 
 class Searches:
@@ -344,7 +352,7 @@ class Searches:
         if movable is None or not movable.holds():
             running = self._session.snapshot.running
             tasks = numbers()
-            priorities = running.priority[running.job[tasks]] if self._between else np.full(len(tasks), NOBODY)
+            priorities = running.importance(tasks) if self._between else np.full(len(tasks), NOBODY)
             movable = self._movable[key] = Movable(self._session, tasks, priorities)
         search = self._found.get((need.number, key))
         if search is None or search.movable is not movable or not self._shared:
