@@ -97,6 +97,20 @@ def swap_equals(patch: pytest.MonkeyPatch) -> None:
     _ends(patch, chooses)
 
 
+def end_in_vain(patch: pytest.MonkeyPatch) -> None:
+    """Work is ended for work that fits then, and that comes after it in the order of its queue."""
+
+    def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
+        same = self._queue_of(demand.application) == self._queue_of(group.application_key)
+        state = self._turn.state
+        application = state.applications[group.application_key]
+        version = state.version(application.key, application.version)
+        before = version is not None and version.priority > demand.priority
+        return same and before and demand.request.cpus == group.resources.cpus
+
+    _ends(patch, chooses)
+
+
 def count_one_more(patch: pytest.MonkeyPatch) -> None:
     """Limits of queues count a taskgroup more than there is."""
     honest_room, honest_exceeded = Shares.room, Queue.exceeded
@@ -160,5 +174,6 @@ PLANTED: tuple[PolicyMutant, ...] = (
     PolicyMutant("swap equals", swap_equals, "hierarchical", "I82", range(5, 25)),
     PolicyMutant("let nobody be evicted", let_nobody_be_evicted, "hierarchical", "I83", range(2, 22)),
     PolicyMutant("count one more", count_one_more, "hierarchical", "I84", range(1, 21)),
+    PolicyMutant("end in vain", end_in_vain, "hierarchical", "I86", range(1, 21)),
     PolicyMutant("let nobody be drained", let_nobody_be_drained, "hierarchical", "I85", range(15, 35)),
 )

@@ -8,6 +8,8 @@ I82  no two applications end each other twice without a change from outside, no 
 I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help
 I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
 I85  a drain ends if every healthy taskgroup has a place elsewhere
+I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
+     them ended for a while
 """
 
 from __future__ import annotations
@@ -27,6 +29,10 @@ PATIENCE = 300.0
 """Seconds for which work may wait although nothing is in the way."""
 FRESH = 3.0
 """Seconds after which the scheduler has the offers of room that has become free."""
+NOMINATED = 65.0
+"""Seconds from an eviction in which its beneficiary starts, or the pair pauses."""
+PAUSED = 300.0
+"""Seconds of the first pause of a pair."""
 UNREST = 3600.0
 """Seconds without a change from outside after which the cluster must be at rest."""
 LOOK = 20.0
@@ -40,6 +46,8 @@ class Rules:
         world.decided, world.turned = self.decided, self.turned
         self._ended: Counter[tuple[str, str]] = Counter()
         """How often an application, or a queue, was ended for another one since the latest change from outside."""
+        self._waits: dict[tuple[str, str], float] = {}
+        """Beneficiary and victim: the first eviction since the beneficiary started something."""
         self._touched: dict[str, float] = {}
         """When room on an agent changed the last time."""
         self._promised: dict[str, set[str]] = {}
@@ -50,6 +58,7 @@ class Rules:
     def changed(self) -> None:
         """Something changes from outside."""
         self._ended.clear()
+        self._waits.clear()
         self._moved = self.world.now
 
     # --- decisions --------------------------------------------------------------------------------------------
@@ -63,6 +72,9 @@ class Rules:
                 continue
             old, new = before.get(change.key), change.record
             touched.update(group.agent_id for group in (old, new) if isinstance(group, TaskGroup))
+            if old is None and isinstance(new, TaskGroup):
+                started = new.application_key
+                self._waits = {pair: at for pair, at in self._waits.items() if pair[0] != started}
             if not isinstance(old, TaskGroup) or not isinstance(new, TaskGroup) or new.ended:
                 continue
             if new.end_cause == "Evicted" and old.end_cause != "Evicted":
@@ -72,6 +84,7 @@ class Rules:
             if beneficiary:
                 self._may_be_ended_for(beneficiary, groups)
                 self._end_no_pair(beneficiary, groups)
+                self._pair_pauses(beneficiary, groups)
         for agent in touched:
             self._touched[agent] = self._moved = self.world.now
 
@@ -161,6 +174,15 @@ class Rules:
             self._ended[victim, winner] += 1
             if self._ended[victim, winner] > 1 and self._ended[winner, victim] > 1:
                 raise Violation("I82", f"{victim} and {winner} end each other again and again", victim, winner)
+
+    # --- I86 --------------------------------------------------------------------------------------------------
+
+    def _pair_pauses(self, beneficiary: str, victims: list[TaskGroup]) -> None:
+        for victim in sorted({group.application_key for group in victims}):
+            since = self._waits.setdefault((beneficiary, victim), self.world.now)
+            if NOMINATED < self.world.now - since < NOMINATED + PAUSED:
+                words = f"{victim} is ended again for {beneficiary}, which has started nothing since"
+                raise Violation("I86", words, beneficiary, victim)
 
     # --- at rest ----------------------------------------------------------------------------------------------
 
