@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +14,7 @@ from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.sessions.session_pass import TOLD_AGAIN
 from bcs_scheduler.security.caller import Caller
 from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import Attempt, Met, Obstacle, label
@@ -243,6 +244,25 @@ def test_a_session_names_the_cause(name: str) -> None:
     assert obstacles.CHANGES[case.met.code] in text and "last attempt to end other work for it" in text
     queue = "batch" if case.key.startswith("reports") else "online"
     assert label(case.met.code) in waiting(lab, queue)
+
+
+def blocked(seen: Iterable[Any]) -> list[str]:
+    """Messages of the events about obstacles."""
+    return [one.message for one in seen if getattr(one, "reason", "") == "ApplicationBlocked"]
+
+
+def test_an_event_names_the_obstacle_once_and_again_when_it_is_another_one() -> None:
+    lab = shared()
+    gang(lab)
+    (message,) = blocked([*lab.out, *lab.wait(20.0)])
+    assert plain(message) == "4 taskgroups stay: 4 within the minimum of a gang (reports/web)"
+    assert "reports" not in revealed(message.encode(), lambda namespace: namespace == "shop").decode()
+    put(lab, "batch", create=False, reclaimable=False)
+    assert blocked([*lab.out, *lab.wait(60.0)]) == [], "two events have a pause between them"
+    lab.wait(TOLD_AGAIN)
+    put(lab, "online", create=False, weight=2)
+    (message,) = blocked([*lab.out, *lab.wait(3.0)])
+    assert plain(message) == "4 taskgroups stay: 4 beyond a fence or in queues that are spared (batch)"
 
 
 def test_callers_get_counts_of_applications_that_they_may_not_see() -> None:

@@ -42,7 +42,7 @@ from store.mentions import mention, private
 from transactions.base import Failure, Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
-from transactions.obstacles import protecting
+from transactions.obstacles import attempted, protecting
 from transactions.rules import disruptions
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted, duration
@@ -53,6 +53,10 @@ LEAST_SHARE = 0.4
 """Share of the time of a turn that a session has, however much of it is used up before."""
 MOST_USES = 16
 """Times that a session looks for demands that may use the room of old ones; each time places one slot of a demand."""
+TOLD_AGAIN = 300.0
+"""Seconds between two events about the obstacles of one application, at least."""
+TOLD_AT_ONCE = 16
+"""Events about obstacles that one session records at most."""
 QUEUED = frozenset({"queue", "namespace", "podgroup"})
 """Kinds of records that define queues, their namespaces, and groups of applications."""
 
@@ -91,6 +95,8 @@ class SessionPass(PlacementPass):
         """Taskgroups above the minimum of a group did not take part in the latest session."""
         self._attempts: dict[str, Attempt] = {}
         """The latest attempts to make room by evictions, by application that waits."""
+        self._told: dict[str, tuple[Obstacle, float]] = {}
+        """The obstacle that the latest event of an application named, and the time of the event in Unix seconds."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest session, by application."""
         self._memories: dict[str, Memory] = {}
@@ -261,6 +267,22 @@ class SessionPass(PlacementPass):
         waiting = self._waiting_demands(demands)
         self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
+        self._tell(waiting)
+
+    def _tell(self, waiting: Iterable[Demand[Slot]]) -> None:
+        """Records an event for each application whose most important obstacle is another one than before."""
+        now, known = self._turn.now, self._attempts
+        self._told = {name: told for name, told in self._told.items() if name in known or now - told[1] < TOLD_AGAIN}
+        left = TOLD_AT_ONCE
+        for name in dict.fromkeys(demand.application for demand in waiting):
+            attempt, told = known.get(name), self._told.get(name)
+            if attempt is None or attempt.cause in (None, Obstacle.NOT_OLD_ENOUGH) or left <= 0:
+                continue
+            if told is not None and (told[0] is attempt.cause or now - told[1] < TOLD_AGAIN):
+                continue
+            left -= 1
+            self._told[name] = (attempt.cause, now)
+            self._turn.record_event("application", name, "ApplicationBlocked", attempted(attempt))
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """The first demands that still wait, as they are now."""

@@ -16,6 +16,7 @@ POLICY = frozenset(
     {
         "TaskGroupEvicted",
         "ApplicationPreempting",
+        "ApplicationBlocked",
         "ReservationStarted",
         "ReservationComplete",
         "ReservationTimedOut",
