@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple, cast, get_args
 
 import msgspec
 import pytest
@@ -17,7 +18,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.sessions.session_pass import TOLD_AGAIN
 from bcs_scheduler.security.caller import Caller
 from offers.policy.hierarchy import partition_of
-from offers.policy.obstacles import Attempt, Met, Obstacle, label
+from offers.policy.obstacles import OF_APPLICATIONS, Attempt, Met, Obstacle, label
 from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Argument, Functions
@@ -27,6 +28,7 @@ from store.records.definition import Amounts, Constraint, Container
 from tests.unit.lab import Lab, version
 from tests.unit.test_core_queues import ONE, WHOLE, create, enter, put
 from transactions import explain, obstacles
+from transactions.rules.disruptions import Answer, Refusal
 
 PLUGINS = ("priority", "gang", "conformance", "predicates", "proportion", "nodeorder")
 
@@ -464,3 +466,38 @@ def test_a_tree_names_the_cause(name: str) -> None:
     assert figures is not None
     (shop,) = [one for one in figures.queues if one.name == "root.shop"]
     assert dict(shop.pending) == {label(case.met.code): 1}
+
+
+def test_an_open_operation_keeps_nothing_from_being_ended() -> None:
+    """P05: the launch of the other application asks for more than fits, and stays open. Its running work is evicted
+    all the same, and while it leaves, that is the reason."""
+    lab = Lab(tree())
+    create(lab, "reports", 6, max_unavailable=4)
+    fill(lab)
+    assert len(lab.core.state.active_of("reports/web")) == 1
+    create(lab, "shop", 2)
+    lab.wait(8.0)
+    found = attempt_of(lab, "shop/web")
+    assert found is not None and found.evicted and not found.met
+    assert "ended for it" in shown(lab, "shop/web")[0]
+
+
+@pytest.mark.parametrize("refusal", get_args(Refusal))
+def test_each_answer_about_the_end_of_a_taskgroup_has_its_obstacle(refusal: Refusal) -> None:
+    rules: Any = SimpleNamespace(judge=lambda _group, _purpose: Answer(refusal))
+    found = obstacles.protecting(rules, cast(Any, None))
+    expected = {"Replaced": Obstacle.OPERATION, "Operation": Obstacle.OPERATION, "Ending": Obstacle.LEAVING}
+    assert found is expected.get(refusal, found) and found in obstacles.CHANGES
+    rules = SimpleNamespace(judge=lambda _group, _purpose: Answer())
+    assert obstacles.protecting(rules, cast(Any, None)) is Obstacle.BUDGET, "others have got the rest"
+
+
+@pytest.mark.parametrize("code", Obstacle)
+def test_each_obstacle_has_words_and_a_change(code: Obstacle) -> None:
+    whose = ("a/b",) if code in OF_APPLICATIONS else ("root.q",)
+    for met in (Met(code, 1), Met(code, 2, whose, 3, until=1e9)):
+        words = plain(obstacles.obstacle(met))
+        assert words and "{" not in words and "  " not in words
+        assert words in plain(obstacles.attempted(Attempt(0.0, (met,)))) or code is Obstacle.APART
+    assert obstacles.clock_time(1e9) == "01:46:40 UTC"
+    assert not obstacles.change(code).endswith(".")

@@ -79,3 +79,14 @@ def test_a_queue_that_has_its_guarantee_has_no_attempt() -> None:
     pending(state, "root.owed", 1)
     assert list(state.run()) == [] and preempt(state, 20.0) == []
     assert attempt_of(state, "wait-root.owed", 20.0) is None
+
+
+def test_work_that_leaves_for_another_ask_is_no_victim_again() -> None:
+    state = tree([queue("busy"), queue("owed", 2, delay="10s")], {"n1": 1})
+    running(state, "root.busy", "n1", 1)
+    pending(state, "root.owed", 1)
+    state.submit(Application("second", "root.owed", 1))
+    state.ask(Ask("second", "t0", (("cpus", 1),)))
+    assert list(state.run()) == [] and len(preempt(state, 20.0)) == 1
+    attempt = attempt_of(state, "second", 21.0)
+    assert attempt is not None and attempt.met[0] == Met(Obstacle.LEAVING, 1)
