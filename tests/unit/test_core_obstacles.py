@@ -27,6 +27,7 @@ from store.records import Limits, Namespace, PriorityClass
 from store.records.definition import Amounts, Constraint, Container
 from tests.unit.lab import Lab, version
 from tests.unit.test_core_queues import ONE, WHOLE, create, enter, put
+from tests.unit.test_core_reserved_rooms import EndlessWork
 from transactions import explain, obstacles
 from transactions.rules.disruptions import Answer, Refusal
 
@@ -261,9 +262,9 @@ def test_an_event_names_the_obstacle_once_and_again_when_it_is_another_one() -> 
     assert "reports" not in revealed(message.encode(), lambda namespace: namespace == "shop").decode()
     put(lab, "batch", create=False, reclaimable=False)
     assert blocked([*lab.out, *lab.wait(60.0)]) == [], "two events have a pause between them"
-    lab.wait(TOLD_AGAIN)
+    seen = lab.wait(TOLD_AGAIN)
     put(lab, "online", create=False, weight=2)
-    (message,) = blocked([*lab.out, *lab.wait(3.0)])
+    (message,) = blocked([*seen, *lab.out, *lab.wait(3.0)])
     assert plain(message) == "4 taskgroups stay: 4 beyond a fence or in queues that are spared (batch)"
 
 
@@ -501,3 +502,27 @@ def test_each_obstacle_has_words_and_a_change(code: Obstacle) -> None:
         assert words in plain(obstacles.attempted(Attempt(0.0, (met,)))) or code is Obstacle.APART
     assert obstacles.clock_time(1e9) == "01:46:40 UTC"
     assert not obstacles.change(code).endswith(".")
+
+
+@pytest.mark.parametrize("policy", ["simple", "session"])
+def test_room_that_is_kept_for_old_work_is_named_with_its_owner(policy: str) -> None:
+    """A taskgroup that would fit the room of an agent, if it were not reserved for work that has waited for long."""
+    work = EndlessWork(policy)
+    for _ in range(20):
+        work.second()
+    work.cluster.create("large", 4000)
+    lab = work.cluster.lab
+    for _ in range(120):
+        work.second()
+        met = [
+            one
+            for transaction in list(lab.core.state.transactions.values())
+            if transaction.active
+            and transaction.application != "large"
+            and (found := lab.core.diagnosis(transaction.id)) is not None
+            and found.attempt is not None
+            for one in found.attempt.met
+        ]
+        if met:
+            break
+    assert met[0].code is Obstacle.RESERVED and met[0].number == 1 and met[0].whose[0].endswith("/large")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
@@ -20,10 +21,28 @@ from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, e
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import TimeBudget
+from offers.model import Demand
+from offers.policy.obstacles import Attempt, Obstacle, Tally
+from transactions.base import Slot
 
 
 def placing_of(turn: TurnContext) -> PlacementPass:
     """The pass of the options: that of the one partition, or `Partitions`. The placer asks it from now on."""
+    placing = _placing(turn)
+    turn.placer.reserved = partial(_reserved, turn, placing)
+    return placing
+
+
+def _reserved(turn: TurnContext, placing: PlacementPass, demand: Demand[Slot]) -> Attempt | None:
+    """The agents of the role of a demand whose room is kept for other applications; None if there are none."""
+    tally = Tally()
+    for room in placing.kept_rooms():
+        if room.role == demand.role and room.application != demand.application:
+            tally.count(Obstacle.RESERVED, 1, room.application, room.until or 0.0)
+    return tally.attempt(turn.now) if tally else None
+
+
+def _placing(turn: TurnContext) -> PlacementPass:
     parts, launcher = turn.options.parts(), Launcher(turn)
     if len(parts) == 1:
         placing = _pass(turn, parts[0], launcher, every_role)

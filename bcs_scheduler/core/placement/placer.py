@@ -24,14 +24,14 @@ from typing import NamedTuple, Self
 from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
 from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.leased.pool import OfferPool
-from offers.matching.explain import KEPT, WITH_GANG, WITH_GROUP, Explainer
+from offers.matching.explain import KEPT, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.table import Row
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
 from offers.policy.holds import Hold
-from offers.policy.obstacles import Attempt
+from offers.policy.obstacles import Attempt, Obstacle
 from offers.resources import requested
 from store.state import State
 from transactions.base import Slot
@@ -101,6 +101,8 @@ class Placer:
         """The name of the policy of a role, for users; None: all roles have one policy."""
         self.apart: Callable[[str], tuple[DecidedBy, ...]] = lambda group: ()
         """The policies that decide about the members of a group, if there are several."""
+        self.reserved: Callable[[Demand[Slot]], Attempt | None] = lambda demand: None
+        """The reservations of other applications in the role of a demand; None if there are none."""
         self.has_policy = False
         """True if `policy_of` names a policy for some roles."""
 
@@ -343,9 +345,22 @@ class Placer:
                 if why.gap is not None:
                     apart = groups.setdefault(why.gap.group, self.apart(why.gap.group))
                     why = why._replace(gap=why.gap._replace(apart=apart))
+                if PROMISED in why.reasons and not _names_reservations(why.attempt):
+                    why = why._replace(attempt=_with(why.attempt, self.reserved(demand)))
                 known[demand.id] = why._replace(decided_by=self.decided_by(demand.role))
             else:
                 known.pop(demand.id, None)
+
+
+def _names_reservations(attempt: Attempt | None) -> bool:
+    return attempt is not None and any(one.code is Obstacle.RESERVED for one in attempt.met)
+
+
+def _with(attempt: Attempt | None, more: Attempt | None) -> Attempt | None:
+    """An attempt with the obstacles of another one at its end."""
+    if attempt is None or more is None:
+        return attempt or more
+    return attempt if attempt.evicted else attempt._replace(met=(*attempt.met, *more.met))
 
 
 def _of_demand(queue: HeldBack | None, demand: Demand[Slot]) -> HeldBack | None:
