@@ -99,7 +99,7 @@ def overlook_taskgroups(patch: pytest.MonkeyPatch) -> None:
 
 
 def drain_at_any_price(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(disruptions.Disruptions, "reason", lambda rules, group, purpose: "")
+    patch.setattr(disruptions.Disruptions, "judge", lambda rules, group, purpose: disruptions.Answer(None, 1))
 
 
 def move_without_stand_ins(patch: pytest.MonkeyPatch) -> None:
