@@ -277,6 +277,8 @@ class Rules:
             waits = {ask.application for ask in asks(self.world)}
             if len(movable) < len(there) or waits & {group.application_key for group in there}:
                 continue
+            if not all(self.queues.admits(group.application_key, Amount(cpus=1, mem=1)) for group in there):
+                continue  # the limit of a queue keeps new places from it, those of moves as well
             self.world.counts["drains judged"] += 1
             if _pack(wanted, self._rooms()):
                 words = f"the drain of {setting.agent} does not end; {len(healthy)} healthy taskgroups have places"
