@@ -172,6 +172,70 @@ def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
     assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
 
 
+def gang_document(setting: str) -> dict[str, Any]:
+    document = deepcopy(DOCUMENT)
+    document["queues"][1]["properties"] = {"preemption.gangs": setting}
+    return document
+
+
+def test_a_gang_keeps_its_minimum() -> None:
+    lab = full(3, Lab(options(gang_document("keep"))), min_available=3, max_unavailable=3)
+    create(lab, "online", 1)
+    for _ in range(4):
+        lab.wait(20.0)
+    assert ending(lab) == []
+
+
+def test_a_gang_that_may_end_as_a_whole_ends_in_one_step_and_starts_again_together() -> None:
+    lab = full(3, Lab(options(gang_document("whole"))), min_available=3)
+    create(lab, "online", 1)
+    steps = []
+    for _ in range(40):
+        lab.wait(1.0)
+        steps.append(len(ending(lab)))
+    assert set(steps) == {0, 3}
+    victims = ending(lab)
+    for victim in victims:
+        lab.report(victim, "KILLED")
+    arrive(lab, *agents(3))
+    run(lab)
+    assert len(groups(lab, "online")) == 1
+    assert not groups(lab, "batch"), "two places do not suffice for the gang"
+    arrive(lab, "agent-3")
+    run(lab)
+    lab.wait(20.0)
+    assert len(groups(lab, "batch")) == 3
+
+
+def test_a_whole_gang_stays_if_its_budget_is_used_up() -> None:
+    lab = full(
+        3,
+        Lab(options(gang_document("whole"))),
+        min_available=3,
+        unreachable_policy=UnreachablePolicy(replace_after=-1.0),
+    )
+    victim = groups(lab, "batch")[0]
+    lab.report(victim, "UNREACHABLE")
+    create(lab, "online", 1)
+    for _ in range(4):
+        lab.wait(20.0)
+    assert ending(lab) == []
+
+
+def test_a_gang_of_which_members_run_gets_the_others_back_one_by_one() -> None:
+    lab = full(3, min_available=3)
+    lost = groups(lab, "batch")[:2]
+    for group in lost:
+        lab.report(group, "FAILED")
+    lab.wait(600.0)
+    arrive(lab, lost[0].agent_id)
+    lab.wait(20.0)
+    assert len(groups(lab, "batch")) == 2
+    arrive(lab, lost[1].agent_id)
+    lab.wait(20.0)
+    assert len(groups(lab, "batch")) == 3
+
+
 def full(number: int = 3, lab: Lab | None = None, **fields: Any) -> Lab:
     """Agents, each with a running taskgroup of `batch` and room for no other. `fields`: of its version."""
     lab = lab or Lab(options())
@@ -812,10 +876,10 @@ def test_a_decision_that_fails_is_made_again_without_traces(gang: int, monkeypat
     lab = full(6, Lab(replace(options(), strict=False)), max_unavailable=6)
     honest, fails = reschedule.evict, [True]
 
-    def evict(*arguments: Any) -> Transaction:
+    def evict(*arguments: Any, **fields: Any) -> Transaction:
         if fails:
             raise RuntimeError("nothing can be ended")
-        return honest(*arguments)
+        return honest(*arguments, **fields)
 
     monkeypatch.setattr(reschedule, "evict", evict)
     create(lab, "online", 3, min_available=gang)

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from offers.policy.hierarchy.changes.applying import apply
+from offers.policy.hierarchy.cluster import add_node
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
-from offers.policy.hierarchy.configuration.partition import GangPreemption
+from offers.policy.hierarchy.configuration.partition import GangPreemption, NodeOrder
+from offers.policy.hierarchy.preemption import tries
+from offers.policy.hierarchy.preemption import victims as victims_of
 from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.tries import attempt, last_try
+from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, last_try, preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
+from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.obstacles import Attempt, Obstacle
 from tests.unit.test_queue_preemption import LATE, pending, queue, running, tree, victims
@@ -362,3 +369,96 @@ def test_an_ask_that_is_not_old_enough_has_that_as_its_result() -> None:
     found = last_try(state, ask.application, ask.name, LATE)
     assert found is not None and found.cause is Obstacle.NOT_OLD_ENOUGH
     assert found.met[0].until == LATE - 1 + 30.0
+
+
+# --- bounded work ---------------------------------------------------------------------------------------------
+
+
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The leaves of the searches from now on."""
+    searched: list[str] = []
+    honest = victims_of.plan
+
+    def plan(state: Tree, leaf: Queue, *more: Any) -> Any:
+        searched.append(leaf.name)
+        return honest(state, leaf, *more)
+
+    monkeypatch.setattr(tries, "plan", plan)
+    return searched
+
+
+def hopeless() -> Tree:
+    """A queue with a guarantee whose ask finds too little work that is not more important."""
+    state = tree([queue("team", None, None, queue("q"), queue("urgent", 9)), queue("other")], nodes(2, 2))
+    runs(state, "high", "root.team.q", "n1", 1, priority=5)
+    runs(state, "small", "root.team.q", "n1", 1)
+    runs(state, "other", "root.other", "n2", 1, priority=5)
+    running(state, "root.team.urgent", "n2", 1)
+    pending(state, "root.team.urgent", 2)
+    return state
+
+
+def lower(state: Tree) -> None:
+    state.release("high", "t0")
+    runs(state, "low", "root.team.q", "n1", 1)
+
+
+CHANGES: dict[str, Callable[[Tree], object]] = {
+    "an allocation": lambda state: runs(state, "new", "root.team.q", "n1", 0),
+    "an end": lambda state: state.release("high", "t0"),
+    "an application": lambda state: state.touch(state.queues["root.team.q"]),
+    "a configuration": lambda state: apply(state, state.partition._replace(node_order=NodeOrder.BINPACKING)),
+    "a node": lambda state: add_node(state, "n3", {"cpus": 1}),
+    "an ask": lambda state: state.ask(Ask("wait-root.team.urgent", "first", (("cpus", 2),), -1.0, 3)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_try_in_vain_is_repeated_only_after_a_change_that_could_help(
+    change: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched, state = counted(monkeypatch), hopeless()
+    for number in range(5):
+        assert preempt(state, LATE + number * RETRY) == []
+    assert len(searched) == 1
+    CHANGES[change](state)
+    list(state.run())
+    preempt(state, LATE + 5 * RETRY)
+    assert len(searched) == 2
+
+
+def test_a_try_in_vain_helps_once_a_candidate_is_there() -> None:
+    state = hopeless()
+    assert preempt(state, LATE) == []
+    lower(state)
+    assert list(state.run()) == []
+    (found,) = preempt(state, LATE + RETRY)
+    assert victims(found) == ["low/t0", "small/t0"]
+
+
+def test_a_result_that_budgets_decided_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tree([queue("q"), queue("urgent", 9)], nodes(1, 1))
+    runs(state, "a", "root.q", "n1", 1)
+    pending(state, "root.urgent", 1)
+    state.allowance = lambda application: 0
+    assert preempt(state, LATE) == []
+    state.allowance = None
+    assert len(preempt(state, LATE + RETRY)) == 1
+
+
+def test_a_round_that_takes_too_long_goes_on_and_each_leaf_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched = counted(monkeypatch)
+    names = [f"u{number}" for number in range(4)]
+    state = tree([queue("q"), *(queue(name, 99) for name in names)], nodes(1, 99))
+    runs(state, "high", "root.q", "n1", 99, priority=5)
+    for name in names:
+        pending(state, f"root.{name}", *range(1, TRIES + 3))
+    most = 0
+    for _ in range(4 * TRIES):
+        before = len(searched)
+        assert preempt(state, LATE, is_over=lambda: True) == []
+        most = max(most, len(searched) - before)
+        if not state.behind:
+            break
+    assert most == 1
+    assert Counter(searched) == {f"root.{name}": TRIES for name in names}

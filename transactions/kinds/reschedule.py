@@ -72,12 +72,13 @@ def create(
     return transaction
 
 
-def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Transaction:
+def evict(ctx: Context, group: TaskGroup, beneficiary: str, queue: str, *, is_paid: bool = False) -> Transaction:
     """Ends a taskgroup for the sake of other work, and begins the search for another place, for as long as after
     a failure. `beneficiary`: key of the application that gets the room; empty: the taskgroup's own queue is above its
-    maximum. `queue`: name of the queue that gets the room. Raises Refused (not_found, conflict), and changes nothing,
-    if the disruption budget or another operation forbids the eviction."""
-    application = _movable(ctx, group, "evict")
+    maximum. `queue`: name of the queue that gets the room. `is_paid`: another member of its gang, which ends
+    as a whole in the same step, has spent the disruption budget. Raises Refused (not_found, conflict), and changes
+    nothing, if the disruption budget or another operation forbids the eviction."""
+    application = _movable(ctx, group, "evict", is_paid=is_paid)
     whose = evicted_for(beneficiary, queue, group.namespace) if beneficiary else "the maximum of its queue"
     terms = Terms(
         target=1,
@@ -127,12 +128,16 @@ def rebalance(ctx: Context, group: TaskGroup, target: str, hold: float, goal: st
     return transaction
 
 
-def _movable(ctx: Context, group: TaskGroup, purpose: disruptions.Purpose) -> Application:
-    """The application of a taskgroup that may be ended for the sake of others. Raises Refused (not_found, conflict)."""
+def _movable(ctx: Context, group: TaskGroup, purpose: disruptions.Purpose, *, is_paid: bool = False) -> Application:
+    """The application of a taskgroup that may be ended for the sake of others. `is_paid`: the disruption budget
+    does not count. Raises Refused (not_found, conflict)."""
     application = ctx.state.applications.get(group.application_key)
     if application is None:
         raise Refused("not_found", f"application {group.application_key} does not exist")
-    if reason := disruptions.at(ctx).reason(group, purpose):
+    judge = disruptions.at(ctx)
+    answer = judge.judge(group, purpose)
+    if answer.refusal is not None and not (is_paid and answer.refusal in ("Budget", "NoBudget")):
+        reason = judge.words(group, answer)
         raise Refused("conflict", f"taskgroup {group.name} stays: {reason}")
     return application
 

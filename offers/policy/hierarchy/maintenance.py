@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import NOTHING, expire, reserve, take_nodes
-from offers.policy.hierarchy.preemption.tries import preempt
+from offers.policy.hierarchy.preemption.tries import never, preempt
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.tree import Tree
@@ -18,13 +18,14 @@ class Maintenance(NamedTuple):
     """The decisions of one round; all are noted in the tree. `preemptions`: their victims are to be ended, for an ask.
     `given_back`: allocations that are to be ended because a maximum was lowered. `reserved`: asks with the nodes that
     are held for them. `expired`: asks whose promised node was not free in time. `again`: asks may be placed on nodes
-    that others have reserved."""
+    that others have reserved. `is_unfinished`: the time was over before all asks that may preempt had their turn."""
 
     preemptions: tuple[Preemption, ...]
     given_back: tuple[Allocation, ...]
     reserved: tuple[Allocation, ...]
     expired: tuple[Ask, ...]
     again: bool = False
+    is_unfinished: bool = False
 
 
 def keep(tree: Tree, victim: Allocation) -> None:
@@ -45,15 +46,18 @@ def maintain(
     check: Check | None = None,
     without: Collection[str] = frozenset(),
     soon: Mapping[str, Vector] = NOTHING,
+    is_over: Callable[[], bool] = never,
 ) -> Maintenance:
     """One round: promises expire, lowered maxima are enforced, asks preempt towards guarantees, the others reserve
     nodes. An ask that may use a reserved node with room is tried in the next cycle, and preempts nothing. `now`:
     seconds of the clock of the asks. `check`: a further condition on a node once victims have gone; None admits every
     node. `without`: applications that may not preempt. `soon`: by name of the node, amounts that are expected to become
-    free within `LONGEST`."""
+    free within `LONGEST`. `is_over`: True once the time is over: the next call continues with the others."""
     expired = expire(tree, now, soon)
     better = [tree.wake_better(node) for node in list(tree.nodes.reserving.values())]
     given_back = give_back(tree, now)
-    preemptions = [*take_nodes(tree, without), *preempt(tree, now, check, without)]
+    preemptions = [*take_nodes(tree, without), *preempt(tree, now, check, without, is_over)]
     reserved = reserve(tree, now, soon)
-    return Maintenance(tuple(preemptions), tuple(given_back), tuple(reserved), tuple(expired), any(better))
+    return Maintenance(
+        tuple(preemptions), tuple(given_back), tuple(reserved), tuple(expired), any(better), bool(tree.behind)
+    )

@@ -44,7 +44,7 @@ def _repeated(tree: Tree, one: RequestClass, group: Group, node: Node) -> Alloca
     before = application.priorities.greatest()
     ask = application.remove(group)
     allocation = Allocation(ask, node.name)
-    tree.version += 1
+    tree.touch(leaf)
     tree.nodes.use(node.name, request, 1)
     application.allocations[ask.name] = allocation
     add_to(application.allocated, request, 1)
@@ -81,8 +81,8 @@ def recover_all(tree: Tree, name: str, allocations: Sequence[Allocation]) -> Non
     nodes = [tree.nodes.by_name[allocation.node] for allocation in allocations]
     if not allocations:
         return
-    tree.version += 1
     leaf = tree.queues[application.queue]
+    tree.touch(leaf)
     started = not application.allocations
     sums: dict[str, int] = {}
     for node, allocation in zip(nodes, allocations, strict=True):
@@ -116,8 +116,8 @@ def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> No
     for before, after in found:
         if (before.node, before.ask.request) != (after.node, after.ask.request) or before.ask.id in tree.leaving:
             raise ValueError(f"allocation {before.ask.id} cannot continue as {after.ask.id}")
-    tree.version += 1
     leaf, nodes = tree.queues[application.queue], tree.nodes.by_name
+    tree.touch(leaf)
     for before, _ in found:
         nodes[before.node].remove(before)
         del application.allocations[before.ask.name]

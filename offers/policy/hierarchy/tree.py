@@ -8,6 +8,7 @@ placed. Each change renews figures and keys on the path of one leaf only.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from offers.dimensions import Amounts
@@ -52,6 +53,11 @@ class Tree:
         """The number of requests that cycles have tried so far."""
         self.version = 0
         """Changes with every change of usage, of promises and of leaving allocations."""
+        self.freed = 0
+        """Changes whenever a node may have more room, or may admit more."""
+        self.behind: deque[tuple[str, int]] = deque()
+        """The leaves that the present round of preemption has not finished, with the number of their tries in the
+        round (preemption.tries)."""
         self.closings = Closings()
         """The times for which nodes were reserved."""
         self.trackers = Trackers()
@@ -139,9 +145,9 @@ class Tree:
         on the node or below a maximum may be tried again. Raises KeyError if there is no such allocation."""
         owner = self.applications[application]
         allocation = owner.allocations.pop(name)
-        self.version += 1
         request = allocation.ask.request
         leaf = self.queues[owner.queue]
+        self.touch(leaf)
         node = self.nodes.use(allocation.node, request, -1)
         node.remove(allocation)
         if self.leaving.pop(allocation.ask.id, None) is not None:
@@ -205,7 +211,7 @@ class Tree:
         owner = self.applications[victim.ask.application]
         if owner.allocations[victim.ask.name] != victim or victim.ask.id in self.leaving:
             raise KeyError(victim.ask.id)
-        self.version += 1
+        self.touch(self.queues[owner.queue])
         self.leaving[victim.ask.id] = victim
         owner.leaving += 1
         self.nodes.leave(victim.node, victim.ask.request, 1)
@@ -213,7 +219,7 @@ class Tree:
             add_to(queue.leaving, victim.ask.request, 1)
 
     def _regroup(self, owner: Application, group: Group, name: str, node: str, *, reserves: bool = False) -> None:
-        self.version += 1
+        self.touch(self.queues[owner.queue])
         before, tried = owner.priorities.greatest(), owner.preempted_at.get(name)
         reserved = owner.reserved_at.get(name)
         ask = self.take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
@@ -332,9 +338,9 @@ class Tree:
 
     def record(self, application: Application, allocation: Allocation) -> None:
         """Counts an allocation. The caller takes the room on the node, and renews the application."""
-        self.version += 1
         ask = allocation.ask
         leaf = self.queues[application.queue]
+        self.touch(leaf)
         started = not application.allocations
         application.allocations[ask.name] = allocation
         add_to(application.allocated, ask.request, 1)
@@ -359,6 +365,12 @@ class Tree:
                 add_to(queue.promised, ask.request, -1)
             self.room_on(self.nodes.withdraw(group.alike.promised, ask.id))
         return ask
+
+    def touch(self, leaf: Queue) -> None:
+        """Notes a change below a leaf that may change the results of searches for victims."""
+        self.version += 1
+        for queue in leaf.path:
+            queue.changes += 1
 
     def count_started(self, leaf: Queue, change: int) -> None:
         """Counts an application that starts or ends, and renews the leaves that a limit of applications concerns."""
@@ -394,6 +406,7 @@ class Tree:
 
     def room_on(self, node: Node) -> None:
         """Lets the requests that wait for a node and fit it be tried again."""
+        self.freed += 1
         if node.waiting:
             self.wake(node.waiting.fitting(node.open))
         if not self.nodes.waiting:

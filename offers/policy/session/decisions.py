@@ -36,6 +36,8 @@ class Eviction(NamedTuple):
     task: str
     agent: str
     beneficiary: str
+    with_gang: bool = False
+    """True if the gang of the task ends as a whole."""
 
 
 class Overused(NamedTuple):

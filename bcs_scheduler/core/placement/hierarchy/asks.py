@@ -8,7 +8,7 @@ from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
 from offers.model import HeldBack
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy import Allocation, Ask, Cause, Preemption
+from offers.policy.hierarchy import Allocation, Ask, Cause, Preemption, Tree
 from offers.policy.holds import Hold
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task
@@ -82,18 +82,20 @@ def task_name(ask: str) -> str:
     return ask.replace("|", "/")
 
 
-def evictions_of(preemptions: Iterable[Preemption]) -> list[Eviction]:
-    """The evictions of the victims of preemptions."""
-    return [_eviction(victim, one.ask.application) for one in preemptions for victim in one.victims]
+def evictions_of(tree: Tree, preemptions: Iterable[Preemption]) -> list[Eviction]:
+    """The evictions of the victims of preemptions, which the tree has noted."""
+    return [_eviction(tree, victim, one.ask.application) for one in preemptions for victim in one.victims]
 
 
-def given_back_of(victims: Iterable[Allocation]) -> list[Eviction]:
-    """The evictions of victims whose queue is above its maximum."""
-    return [_eviction(victim, "") for victim in victims]
+def given_back_of(tree: Tree, victims: Iterable[Allocation]) -> list[Eviction]:
+    """The evictions of victims whose queue is above its maximum, which the tree has noted."""
+    return [_eviction(tree, victim, "") for victim in victims]
 
 
-def _eviction(victim: Allocation, beneficiary: str) -> Eviction:
-    return Eviction(victim.ask.application, victim.ask.name, victim.node, beneficiary)
+def _eviction(tree: Tree, victim: Allocation, beneficiary: str) -> Eviction:
+    owner = tree.applications[victim.ask.application]
+    with_gang = owner.least > 1 and owner.leaving == len(owner.allocations)
+    return Eviction(owner.name, victim.ask.name, victim.node, beneficiary, with_gang)
 
 
 def held_back(cause: Cause, used: Amounts, most: Amounts) -> HeldBack:

@@ -27,7 +27,7 @@ from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
-from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
+from bcs_scheduler.core.structures.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain
@@ -40,6 +40,7 @@ from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
+from offers.policy.session.model import HOLDING
 from transactions.base import Failure, Slot
 from transactions.rules import disruptions
 from transactions.rules.queues import partition_of_revision
@@ -90,6 +91,9 @@ class HierarchyPass(SessionPass):
         """The latest decision has found as many places as it may, and continues in the next turn."""
         self._rest: dict[str, Continuation] = {}
         """Decisions that continue in the next turn, by role."""
+        self._is_behind = False
+        """The time of the turn was over before all taskgroups that may preempt had their turn."""
+        self._pace: TimeBudget = UNLIMITED
         self._continued: Continuation | None = None
         """The decision of which a portion is being carried out; None for the first portion."""
         self._unsettled: dict[str, Demand[Slot]] = {}
@@ -126,11 +130,11 @@ class HierarchyPass(SessionPass):
                 self._waiting = True
             else:
                 self._attempt(self._give_back)
-        self._unfinished = False
+        self._unfinished, self._is_behind, self._pace = False, False, pace
         super().decide(pace)
-        if self._unfinished:
+        if self._unfinished or self._is_behind:
             self._waiting, self._next = True, self._turn.now
-        else:
+        if not self._unfinished:
             while self._unsettled:
                 self._launcher.settle(self._unsettled.popitem()[1])
 
@@ -307,6 +311,21 @@ class HierarchyPass(SessionPass):
                 self._rest[role] = rest
         return placements
 
+    def _input(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> SessionInput:
+        """Like `SessionPass._input`. A gang of which members run gets the others back one by one, as they find room: it
+        would hold the room of the first for as long as there is none for the last."""
+        found = super()._input(role, demands, caps)
+        if not found.missing:
+            return found
+        starting = {one.application for one in demands if any(not slot.replaces for slot in one.slots)}
+        jobs = found.snapshot.jobs
+        missing = {
+            name: number
+            for name, number in found.missing.items()
+            if name in starting or not any(task.status in HOLDING for task in jobs[name].tasks)
+        }
+        return found._replace(missing=missing)
+
     def _decided(self, role: str, found: SessionInput) -> Decisions:
         return self._run(role, found, self._follow(role, found))
 
@@ -415,13 +434,16 @@ class HierarchyPass(SessionPass):
         tree = tree_of.tree
         self._note_idle(tree)
         shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding())
-        gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown) if found.rows else ()
+        gangs = (
+            tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown, self._is_over) if found.rows else ()
+        )
         tree_of.attempts.restore()
         waits = any(application.asks for application in tree.applications.values())
         self._again = self._turn.now + MAINTENANCE if waits else self._again
         if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree)
-        done = maintain(tree, shown, self._can_end, unshown, self._ending_soon(role))
+        done = maintain(tree, shown, self._can_end, unshown, self._ending_soon(role), self._is_over)
+        self._is_behind = self._is_behind or done.is_unfinished or tree_of.attempts.is_behind
         kept = reservations(tree, self._turn.now)
         self._reserved = [
             *(one for one in self._reserved if one.role != role),
@@ -429,7 +451,7 @@ class HierarchyPass(SessionPass):
         ]
         ends = [one.until for one in kept]
         self._again = self._turn.now if done.again else min([self._again, *ends])
-        return [*evictions_of((*gangs, *done.preemptions)), *given_back_of(done.given_back)]
+        return [*evictions_of(tree, (*gangs, *done.preemptions)), *given_back_of(tree, done.given_back)]
 
     def _ending_soon(self, role: str) -> Mapping[str, Mapping[str, int]]:
         """Room by agent that is expected within the time that reservations last; looked up from time to time."""
@@ -438,6 +460,9 @@ class HierarchyPass(SessionPass):
             found = ending_within(self._turn, role, LONGEST)
             self._soon[role] = (self._turn.now, found)
         return found
+
+    def _is_over(self) -> bool:
+        return self._pace.spent() >= MATCHING
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
         """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""
@@ -451,18 +476,25 @@ class HierarchyPass(SessionPass):
             self._evict(self._given_back(tree_of.tree))
 
     def _given_back(self, tree: Tree) -> list[Eviction]:
-        found = given_back_of(give_back(tree, self._turn.now))
+        found = given_back_of(tree, give_back(tree, self._turn.now))
         if any(queue.above_since is not None for queue in tree.queues.values()):
             self._again = self._turn.now + MAINTENANCE
         return found
 
     def _evict(self, decided: Iterable[Eviction]) -> None:
         decided = list(decided)
-        super()._evict(decided)
+        super()._evict(self._without_torn(decided))
         for eviction in decided:
             group = self._turn.state.taskgroups.get(eviction.task)
             if group is None or not (group.killing_since or group.ended):
                 self.trees.keep(eviction)
+
+    def _without_torn(self, decided: Sequence[Eviction]) -> list[Eviction]:
+        """The evictions without those of whole gangs of which a member may not be ended."""
+        state, judge = self._turn.state, disruptions.at(self._turn.context)
+        members = [(one.job, state.taskgroups.get(one.task)) for one in decided if one.with_gang]
+        torn = {job for job, group in members if group is None or judge.judge(group, "evict").refusal is not None}
+        return [one for one in decided if not (one.with_gang and one.job in torn)]
 
     def _drop(self, decisions: Decisions) -> None:
         for eviction in decisions.evictions:

@@ -237,6 +237,7 @@ class RoleTree:
         ):
             self._doubtful.add(name)  # the agents may follow
         self.tree.applications[name].least = least_of(job)
+        self.tree.touch(self.tree.queues[self.tree.applications[name].queue])
         self._set_tasks(job, tasks)
 
     def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:

@@ -486,17 +486,20 @@ class SessionPass(PlacementPass):
         """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""
         turn = self._turn
         ended: dict[str, list[str]] = defaultdict(list)
+        gangs: set[str] = set()
         for eviction in decided:
             if (group := turn.state.taskgroups.get(eviction.task)) is None:
                 continue
             sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary or eviction.job))
             try:
-                reschedule.evict(turn.context, group, eviction.beneficiary, sides[1])
+                is_paid = eviction.with_gang and eviction.job in gangs
+                reschedule.evict(turn.context, group, eviction.beneficiary, sides[1], is_paid=is_paid)
             except Refused as refused:
                 if eviction.beneficiary:
                     words = f"a taskgroup stays that was to make room{private(f': {refused.message}')}"
                     turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", words)
             else:
+                gangs.add(eviction.job)
                 ended[eviction.beneficiary].append(object_key(group.namespace, group.name))
                 action = "preempt" if sides[0] == sides[1] else "reclaim"
                 turn.count("queue_evictions", (*sides, action, *self.labels), 1)

@@ -13,7 +13,7 @@ gang that lacks more than `MOST_SEARCHES` places beyond the free room preempts n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from math import inf
 
 from offers.policy.hierarchy.cluster import occupy
@@ -21,7 +21,7 @@ from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
 from offers.policy.hierarchy.preemption.renewal import Vacated, renew
-from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims
+from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims, never
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
@@ -46,6 +46,8 @@ class Attempts:
         earlier."""
         self.unfinished = False
         """The latest run ended because it had made as many allocations as it may."""
+        self.is_behind = False
+        """The time was over before all gangs that are due could preempt."""
         self._aside: dict[str, list[tuple[Ask, float]]] = {}
         """The asks that are set aside, by application, with the moments of their latest tries to preempt, in seconds;
         minus infinity if there was none."""
@@ -90,11 +92,13 @@ class Attempts:
         now: float,
         check: Check | None = None,
         without: Collection[str] = frozenset(),
+        is_over: Callable[[], bool] = never,
     ) -> list[Preemption]:
         """Makes room for gangs after a run that has ended, and notes the preemptions in the tree. `now`: seconds of the
         clock of the asks. `check`: a further condition on a node once victims have gone; None admits every node.
-        `without`: applications that may not preempt."""
-        self.tree.lacking = lacking
+        `without`: applications that may not preempt. `is_over`: True once the time is over: the other gangs are due the
+        next time."""
+        self.tree.lacking, self.is_behind = lacking, False
         if not self.tree.partition.preemption:
             return []
         if len(self._tried) > 2 * len(lacking):
@@ -109,6 +113,9 @@ class Attempts:
                 self._tried[name] = now
                 continue
             if tries >= TRIES or searches >= TRIES:
+                break
+            if tries and is_over():
+                self.is_behind = True
                 break
             tries += 1
             self._tried[name] = now

@@ -4,13 +4,14 @@ An ask may try if preemption is on, the ask may preempt others, waits for no vic
 waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY` seconds. So an ask whose promise
 was lost with the node, or whose victims were not ended, tries again; a promise that was not kept in time has a longer
 pause (`reservation.LONGEST`). An ask that has reserved a node may try, unless so much is leaving there that it needs no
-victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries in a cycle, and asks
-that must fail as another one did are passed over, so the work of a cycle is bounded.
+victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries in a round, and asks
+that must fail as another one did, in this round or before (`memory`), are passed over. A round that takes too long
+continues later: each leaf has its turn before the next round begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from itertools import islice
 from math import inf
 
@@ -28,36 +29,65 @@ TRIES = 10
 """Tries of the asks of one leaf in one cycle."""
 
 
+def never() -> bool:
+    """The time is never over."""
+    return False
+
+
 def preempt(
-    tree: Tree, now: float, check: Check | None = None, without: Collection[str] = frozenset()
+    tree: Tree,
+    now: float,
+    check: Check | None = None,
+    without: Collection[str] = frozenset(),
+    is_over: Callable[[], bool] = never,
 ) -> list[Preemption]:
-    """One cycle of preemption: the preemptions, which are noted in the tree. `now`: seconds of the clock of the asks.
-    `check`: a further condition on nodes; None admits every node. `without`: applications that may not try."""
-    return [found for found in preempting(tree, now, check, without) if found is not None]
+    """One round of preemption, or a part of it: the preemptions, which are noted in the tree. `now`: seconds of the
+    clock of the asks. `check`: a further condition on nodes; None admits every node. `without`: applications that may
+    not try. `is_over`: True once the time is over; `tree.behind` then has the leaves that the next call begins with."""
+    return [found for found in preempting(tree, now, check, without, is_over) if found is not None]
 
 
 def preempting(
-    tree: Tree, now: float, check: Check | None = None, without: Collection[str] = frozenset()
+    tree: Tree,
+    now: float,
+    check: Check | None = None,
+    without: Collection[str] = frozenset(),
+    is_over: Callable[[], bool] = never,
 ) -> Iterator[Preemption | None]:
-    """Yields the result of each try of one cycle, as `preempt`; None for a try in vain."""
+    """Yields the result of each try, as `preempt`; None for a try in vain."""
+    behind = tree.behind
     if not tree.partition.preemption or tree.root.state is QueueState.STOPPED:
+        behind.clear()
         return
-    for leaf in tree.root.leaves():
-        _forget_tries(leaf)
-        tries = 0
-        refused: set[tuple[RequestClass, int]] = set()
-        for one, ask in list(_candidates(tree, leaf, now, without)):
-            if tries >= TRIES:
-                break
-            if (one, ask.priority) in refused:
-                continue
-            tries += 1
-            result = attempt(tree, ask, now, check)
-            if result is None:
-                refused.add((one, ask.priority))
-            else:
-                refused.clear()
-            yield result
+    if not behind:
+        behind.extend((leaf.name, 0) for leaf in tree.root.leaves())
+    worked = False
+    while behind:
+        name, tries = behind[0]
+        leaf = tree.queues.get(name)
+        if leaf is not None and leaf.is_leaf and leaf.classes:
+            _forget_tries(leaf)
+            refused: set[tuple[RequestClass, int]] = set()
+            for one, ask in list(_candidates(tree, leaf, now, without)):
+                if tries >= TRIES:
+                    break
+                if (one, ask.priority) in refused:
+                    continue
+                if worked and is_over():
+                    return
+                worked = True
+                tries += 1
+                behind[0] = name, tries
+                result = attempt(tree, ask, now, check)
+                if result is None:
+                    refused.add((one, ask.priority))
+                else:
+                    refused.clear()
+                yield result
+            if worked and is_over():
+                behind.popleft()
+                return
+        behind.popleft()
 
 
 def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Preemption | None:
@@ -72,7 +102,7 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
-    if _comes(tree, application.asks[ask.name], ask):
+    if _comes(tree, application.asks[ask.name], ask) or _is_fruitless(tree, leaf, application.asks[ask.name], now):
         return None
     application.preempted_at[ask.name] = now
     reserved: list[Promise] = []
@@ -80,11 +110,13 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
         reserved = [promise for promise in promises_to(tree, ask.application) if promise.ask is ask]
         tree.forget_promise(ask.application, ask.name)
     kind = _kind(application.asks[ask.name])
-    result, leaf.tried[kind] = plan(tree, leaf, ask, now, check)
+    result, leaf.tried[kind], fruitless = plan(tree, leaf, ask, now, check)
     if result is not None:
         tree.preempt(result)
     else:
         promise_again(tree, reserved)
+    if fruitless is not None and not reserved:
+        leaf.fruitless[kind] = fruitless
     return result
 
 
@@ -104,6 +136,8 @@ def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | N
     created = next(ask.created for _, one, ask in group.asks if one == name)
     if found is None and now - created < delay_of(leaf):
         return in_vain(now, Obstacle.NOT_OLD_ENOUGH, until=created + delay_of(leaf))
+    if found is None and group.request_class is not None and not _may_help(leaf, group.request_class):
+        return in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
     return found
 
 
@@ -112,11 +146,18 @@ def _kind(group: Group) -> tuple[Alternative, int]:
     return alternative_of(group)._replace(promised=""), group.alike.priority
 
 
+def _is_fruitless(tree: Tree, leaf: Queue, group: Group, now: float) -> bool:
+    """True if the asks of a group must fail as one that was alike did."""
+    known = leaf.fruitless.get(_kind(group)) if leaf.fruitless else None
+    return known is not None and known.holds(tree, now)
+
+
 def _forget_tries(leaf: Queue) -> None:
     """Drops the results of asks that are gone."""
     if len(leaf.tried) > 2 * len(leaf.classes):
         kinds = {one._replace(promised="") for one in leaf.classes}
         leaf.tried = {kind: result for kind, result in leaf.tried.items() if kind[0] in kinds}
+        leaf.fruitless = {kind: result for kind, result in leaf.fruitless.items() if kind[0] in kinds}
 
 
 def has_victims(group: Group, name: str) -> bool:
@@ -143,16 +184,24 @@ def _candidates(tree: Tree, leaf: Queue, now: float, without: Collection[str]) -
 
 def _ready(tree: Tree, one: RequestClass, latest: float, now: float, without: Collection[str]) -> Iterator[Ask]:
     """Yields the asks of a class that were made at `latest` or before, and have not tried lately. Times are seconds."""
-    for ask in waiting_asks(tree, one, latest, without):
+    for ask in waiting_asks(tree, one, latest, without, lambda group: _is_fruitless(tree, one.leaf, group, now)):
         if now - tree.applications[ask.application].preempted_at.get(ask.name, -inf) >= RETRY:
             yield ask
 
 
-def waiting_asks(tree: Tree, one: RequestClass, latest: float, without: Collection[str] = frozenset()) -> Iterator[Ask]:
+def waiting_asks(
+    tree: Tree,
+    one: RequestClass,
+    latest: float,
+    without: Collection[str] = frozenset(),
+    passes: Callable[[Group], bool] | None = None,
+) -> Iterator[Ask]:
     """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds.
-    `without`: applications that are passed over."""
+    `without`: applications that are passed over. `passes`: True for groups that are passed over; None: for none."""
     for group in one.members:
         if group.application.name in without or not group.alike.may_preempt:
+            continue
+        if passes is not None and passes(group):
             continue
         if tree.lacking.get(group.application.name, 0) > 1:
             continue  # victims are chosen for the whole gang (gangs.attempts)

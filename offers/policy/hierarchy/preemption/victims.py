@@ -25,11 +25,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain, groupby
-from math import prod
+from math import inf, prod
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
 from offers.policy.hierarchy.preemption.losses import Losses
+from offers.policy.hierarchy.preemption.memory import FORGOTTEN, Fruitless
 from offers.policy.hierarchy.preemption.scope import Importance, importance_at, scope_of
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Running
@@ -60,20 +61,27 @@ class Cost(NamedTuple):
     node: str
 
 
-def plan(
-    tree: Tree, leaf: Queue, ask: Ask, now: float, check: Check | None = None
-) -> tuple[Preemption | None, Attempt]:
-    """The preemption for an ask of a leaf, or None, and the attempt. `now`: its moment, seconds. `check`: None admits
-    every node."""
+class Planned(NamedTuple):
+    """A preemption, or None with the memory of the try; and the attempt."""
+
+    preemption: Preemption | None
+    attempt: Attempt
+    fruitless: Fruitless | None = None
+
+
+def plan(tree: Tree, leaf: Queue, ask: Ask, now: float, check: Check | None = None) -> Planned:
+    """The preemption for an ask of a leaf. `now`: the moment of the try, seconds. `check`: None admits every node."""
     wanted = {name: amount for name, amount in ask.request if amount > 0}
     goal = goal_of(leaf, wanted)
     if goal is None:
-        return None, in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
+        attempt = in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
+        return Planned(None, attempt, Fruitless(tree.partition, leaf, leaf.changes, None, inf))
     search = Search(tree, leaf, goal, ask, wanted)
     found = search.run(check) if search.is_possible() else None
     if found is None:
-        return None, search.in_vain(now)
-    return found, Attempt(now, (), len(found.victims), found.node)
+        attempt = search.in_vain(now)
+        return Planned(None, attempt, search.memory(attempt))
+    return Planned(found, Attempt(now, (), len(found.victims), found.node))
 
 
 class Search:
@@ -84,7 +92,7 @@ class Search:
         self.ask, self._tree, self._wanted = ask, tree, wanted
         self._losses = Losses(tree)
         self._weights = weights(tree.total)
-        self._goal = goal
+        self._goal, self._path, self._is_checked = goal, leaf.path, False
         self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority)
         self._above: dict[str, int] = {}
         for queue in leaf.path:
@@ -146,6 +154,15 @@ class Search:
             return in_vain(now, Obstacle.OWN_GUARANTEE, [self._goal.name])
         return self._met.attempt(now) if self._met else in_vain(now, Obstacle.NO_CANDIDATE, [self._fence.name])
 
+    def memory(self, attempt: Attempt) -> Fruitless:
+        """The memory of the search after a run in vain."""
+        tree, codes = self._tree, {met.code for met in attempt.met}
+        limiting = (queue for queue in self._path[:-1] if queue.excess(self.ask.request))
+        top = min((self._fence, self._goal, *limiting), key=lambda queue: len(queue.path))
+        depends = self._is_checked or Obstacle.BUDGET in codes
+        until = attempt.at + FORGOTTEN if depends else inf
+        return Fruitless(tree.partition, top, top.changes, tree.freed if self._sources else None, until)
+
     def run(self, check: Check | None) -> Preemption | None:
         """The best preemption; None if there is none."""
         nodes = self._tree.nodes
@@ -183,6 +200,7 @@ class Search:
         admitted = self._tree.nodes.is_admitted(self.ask.constraint, name)
         if admitted and (check is None or check(self.ask, name, victims)):
             return True
+        self._is_checked = self._is_checked or admitted
         self._met.count(Obstacle.APART)
         return False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import ExactRatios, Vector, descending_shares, positive
@@ -14,6 +14,9 @@ from offers.policy.hierarchy.state.model import Allocation
 from offers.policy.hierarchy.state.ordered import Greatest, Ordered
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.obstacles import Attempt
+
+if TYPE_CHECKING:
+    from offers.policy.hierarchy.preemption.memory import Fruitless
 
 RATIOS = ExactRatios([(1 << 63) - 1])
 LAST = "\U0010ffff"
@@ -76,6 +79,10 @@ class Queue:
         """The number of allocations of this leaf by request."""
         self.tried: dict[tuple[Alternative, int], Attempt] = {}
         """The latest tries to preempt of asks of this leaf, by their kind and priority."""
+        self.fruitless: dict[tuple[Alternative, int], Fruitless] = {}
+        """The tries in vain of asks of this leaf that are remembered, by their kind and priority."""
+        self.changes = 0
+        """Changes with every change of usage, of promises and of leaving allocations below, and of applications."""
         self.lowest = Greatest()
         """The priorities of the allocations of this leaf, negated."""
         self.waiting: Waiting[RequestClass] = Waiting(missing_is_unlimited=True)
