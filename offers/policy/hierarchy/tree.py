@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
@@ -23,6 +24,9 @@ from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState, is_higher, is_owed
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
+
+if TYPE_CHECKING:
+    from offers.policy.hierarchy.preemption.victims import Safe
 
 
 class Tree:
@@ -55,6 +59,8 @@ class Tree:
         """Changes with every change of usage, of promises and of leaving allocations."""
         self.freed = 0
         """Changes whenever a node may have more room, or may admit more."""
+        self.safe: dict[frozenset[str], Safe] = {}
+        """The leaves that can lose nothing, by the resources that are wanted (preemption.victims)."""
         self.behind: deque[tuple[str, int]] = deque()
         """The leaves that the present round of preemption has not finished, with the number of their tries in the
         round (preemption.tries)."""

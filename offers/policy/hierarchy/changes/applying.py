@@ -38,6 +38,7 @@ def applying(tree: Tree, partition: Partition) -> Steps[list[str]]:
         raise CannotChange(problems)
     yield from _forget_order(tree)
     tree.partition = partition
+    tree.safe.clear()
     tree.nodes.reorder(partition.node_order, partition.weights)
     yield
     draining: list[str] = []

@@ -18,6 +18,7 @@ class Losses:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
         self._allowances: dict[str, int] = {}
+        self._obstacles: dict[tuple[str, bool], Obstacle | None] = {}
 
     def allowance(self, application: str) -> int:
         """The number of allocations that the disruption budget of an application admits before those of this search."""
@@ -26,6 +27,15 @@ class Losses:
             allowance = self._tree.allowance
             found = self._allowances[application] = UNBOUNDED if allowance is None else allowance(application)
         return found
+
+    def obstacle(self, allocation: Allocation) -> Obstacle | None:
+        """The obstacle of an allocation before the search has chosen others of its application; None if it may end,
+        alone or with its gang."""
+        kind = allocation.ask.application, allocation.ask.id in self._tree.idle
+        if kind not in self._obstacles:
+            unit = self.unit(allocation, 0, 0)
+            self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
+        return self._obstacles[kind]
 
     def unit(self, allocation: Allocation, lost: int, working: int) -> tuple[Allocation, ...] | Obstacle:
         """The allocations that end together with one: itself, or all of its gang that are not leaving; or the obstacle.

@@ -7,7 +7,7 @@ offset to the priority that it shows, and a priority fence shows its offset alon
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
@@ -25,14 +25,15 @@ class Scope(NamedTuple):
     met: Tally
 
 
-def scope_of(leaf: Queue, request: Amounts, priority: int) -> Scope:
-    """The queues in which an ask of a leaf, with its request and priority, may find victims."""
+def scope_of(leaf: Queue, request: Amounts, priority: int, safe: Collection[Queue] = ()) -> Scope:
+    """The queues in which an ask of a leaf, with its request and priority, may find victims. `safe`: leaves that are
+    passed over."""
     leaves: dict[Queue, int | None] = {}
     met = Tally()
     shown, below = priority, leaf
     for queue in leaf.path:
         if queue is not leaf:
-            _collect((one for one in queue.children.values() if one is not below), shown, leaves, met)
+            _collect((one for one in queue.children.values() if one is not below), shown, leaves, met, safe)
         properties = queue.config.properties
         shown = properties.priority_offset + (0 if properties.priority_policy is Fencing.FENCE else shown)
         below = queue
@@ -41,8 +42,16 @@ def scope_of(leaf: Queue, request: Amounts, priority: int) -> Scope:
     return Scope(below, leaves, met)
 
 
-def _collect(queues: Iterable[Queue], shown: int | None, leaves: dict[Queue, int | None], met: Tally) -> None:
+def _collect(
+    queues: Iterable[Queue],
+    shown: int | None,
+    leaves: dict[Queue, int | None],
+    met: Tally,
+    safe: Collection[Queue],
+) -> None:
     for queue in queues:
+        if queue in safe:
+            continue
         properties = queue.config.properties
         if properties.preemption_policy is PreemptionPolicy.DISABLED:
             _count(met, Obstacle.OUTSIDE, queue)
@@ -56,7 +65,7 @@ def _collect(queues: Iterable[Queue], shown: int | None, leaves: dict[Queue, int
         elif greatest is not None:
             greatest -= properties.priority_offset
         if not queue.is_leaf:
-            _collect(queue.children.values(), greatest, leaves, met)
+            _collect(queue.children.values(), greatest, leaves, met, safe)
         elif queue.places and (greatest is None or queue.least_priority() <= greatest):
             leaves[queue] = greatest
         else:

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from heapq import nsmallest
 from itertools import chain, groupby
 from math import inf, prod
 from typing import NamedTuple
@@ -36,8 +37,10 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Running
 from offers.policy.hierarchy.state.queue import Queue, goal_of
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
+from offers.policy.obstacles import NAMED, Attempt, Obstacle, Tally, in_vain
 
+MOST_KEPT = 16
+"""Sets of resources for which the leaves that can lose nothing are kept."""
 LOWEST = -(1 << 62)
 """Below every priority: the importance of no victim, and of allocations that do not work."""
 
@@ -59,6 +62,44 @@ class Cost(NamedTuple):
     number: int
     amount: int
     node: str
+
+
+class Safe(NamedTuple):
+    """The leaves that can lose nothing, because each of their allocations is needed for their own guarantee. `changes`:
+    those of root at that moment; `size`: number of allocations; `greatest`: the leaves with the most of them."""
+
+    changes: int
+    leaves: frozenset[Queue]
+    size: int
+    greatest: tuple[Queue, ...]
+
+    @classmethod
+    def of(cls, changes: int, leaves: Collection[Queue]) -> Safe:
+        """Makes it of leaves."""
+        greatest = nsmallest(NAMED, leaves, key=lambda one: (-one.size, one.name))
+        return cls(changes, frozenset(leaves), sum(one.size for one in leaves), tuple(greatest))
+
+
+def safe_leaves(tree: Tree, wanted: Collection[str]) -> Safe:
+    """The leaves that can lose nothing to an ask that wants these resources. They are looked for again only after a
+    change of the tree."""
+    names = frozenset(wanted)
+    found = tree.safe.get(names)
+    if found is None or found.changes != tree.root.changes:
+        leaves = [leaf for leaf in tree.root.leaves() if leaf.requests and _loses_nothing(leaf, names)]
+        if len(tree.safe) > MOST_KEPT:
+            tree.safe.clear()
+        found = tree.safe[names] = Safe.of(tree.root.changes, leaves)
+    return found
+
+
+def _loses_nothing(leaf: Queue, names: Collection[str]) -> bool:
+    spares = [
+        (leaf, name, leaf.allocated.get(name, 0) - leaf.leaving.get(name, 0) - least)
+        for name, least in leaf.guaranteed.items()
+        if name in names
+    ]
+    return bool(spares) and not any(_leaves_enough(request, spares) for request in leaf.requests)
 
 
 class Planned(NamedTuple):
@@ -93,7 +134,9 @@ class Search:
         self._losses = Losses(tree)
         self._weights = weights(tree.total)
         self._goal, self._path, self._is_checked = goal, leaf.path, False
-        self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority)
+        safe = safe_leaves(tree, wanted)
+        self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority, safe.leaves)
+        self._count_safe(safe, leaf)
         self._above: dict[str, int] = {}
         for queue in leaf.path:
             for name, amount in queue.excess(ask.request).items():
@@ -129,6 +172,18 @@ class Search:
             "",
         )
         """No choice of victims costs less, on the first of all nodes."""
+
+    def _count_safe(self, safe: Safe, leaf: Queue) -> None:
+        """Counts the allocations of the leaves below the fence that can lose nothing; their greatest ones are named."""
+        if self._fence.parent is not None:
+            safe = Safe.of(safe.changes, [one for one in safe.leaves if self._fence in one.path])
+        rest = safe.size - (leaf.size if leaf in safe.leaves else 0)
+        for one in safe.greatest:
+            if one is not leaf:
+                self._met.count(Obstacle.GUARANTEE, one.size, one.name)
+                rest -= one.size
+        if rest:
+            self._met.count(Obstacle.GUARANTEE, rest)
 
     def _weight(self, request: Amounts) -> int:
         return sum(amount * self._weights.get(name, 0) for name, amount in request)
@@ -168,8 +223,11 @@ class Search:
         nodes = self._tree.nodes
         best: tuple[Cost, _Taken] | None = None
         partial: tuple[Cost, _Taken] | None = None
-        for name in sorted({name for leaf in self._sources for name in leaf.places}):
-            node = nodes.by_name[name]
+        places = set().union(*(leaf.places for leaf in self._sources))
+        for node in nodes:
+            name = node.name
+            if name not in places:
+                continue
             taken = self._on(node, None if self._is_limited or best is None else best[0])
             if taken is None:
                 continue
@@ -231,6 +289,10 @@ class Search:
                 least = max(least, -(-lack // largest))
                 amount_at_least += lack * self._weights.get(name, 0)
                 short[name] = lack
+        if short and not self._may_suffice(node, short):
+            if whole:
+                self._met.count(Obstacle.APART)
+            return None
         if best is not None and best[:3] == self._floor[:3]:
             amount_at_least = max(amount_at_least, least * self._floor.amount)
             if (least, amount_at_least) >= best[3:5]:
@@ -245,6 +307,30 @@ class Search:
                 self._met.count(Obstacle.APART)
             return None
         return taken
+
+    def _may_suffice(self, node: Node, short: Mapping[str, int]) -> bool:
+        """False if all allocations of the sources on a node together are too small. A bound that costs little: most
+        nodes of a search in vain end here."""
+        sources, losses = self._sources, self._losses
+        blocked: list[tuple[Obstacle, str]] = []
+        for name, lack in short.items():
+            blocked.clear()
+            for _, allocation, leaf in node.running:
+                if leaf in sources:
+                    obstacle = losses.obstacle(allocation)
+                    if obstacle is not None:
+                        blocked.append((obstacle, allocation.ask.application))
+                        continue
+                    for one, amount in allocation.ask.request:
+                        if one == name:
+                            lack -= amount
+                    if lack <= 0:
+                        break
+            if lack > 0:
+                for found, owner in blocked:
+                    self._met.count(found, 1, owner)
+                return False
+        return True
 
     def _candidates(self, node: Node, met: Tally | None = None) -> Iterator[_Candidate]:
         for running in node.running:
