@@ -163,6 +163,11 @@ class Running:
         """True for each critical task."""
         return self._critical[: self._tasks.end]
 
+    @property
+    def waits(self) -> Array:
+        """True for each task that is not ready."""
+        return self._waits[: self._tasks.end]
+
     def importance(self, tasks: Array) -> Array:
         """The priorities of the jobs of some tasks, given by number; `NOT_READY` for tasks that are not ready."""
         return np.where(self._waits[tasks], NOT_READY, self.priority[self.job[tasks]])

@@ -201,7 +201,9 @@ class _Choice:
         jobs.sort(key=self._order.of_job, reverse=True)
         known = {(victim.job.number, victim.position) for victim in taken}
         look, looked = list(taken), FIRST_LOOK
-        turns = [(job, ready) for ready in (False, True) for job in jobs]
+        unready = self._search.movable.unready_jobs()
+        turns = [(job, False) for job in jobs if job.name in unready]
+        turns += [(job, True) for job in jobs]
         for number, (job, ready) in enumerate(turns, 1):
             more = [
                 victim

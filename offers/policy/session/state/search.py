@@ -63,6 +63,7 @@ class Movable:
     def __init__(self, session: Session, tasks: Array, classes: Array) -> None:
         """`tasks`: numbers of tasks in the columns. `classes`: the priority of each of these."""
         running, count = session.snapshot.running, len(session.agents)
+        self._running = running
         rank = running.rank[tasks]
         known = rank >= 0
         self._tasks, self._rank = tasks[known], rank[known]
@@ -130,6 +131,11 @@ class Movable:
             sums: list[list[int]] = self.sums(d).T.tolist()
             found = self._of_rank[d] = (sums, self.largest(d).tolist(), self.lightest().tolist())
         return found
+
+    def unready_jobs(self) -> set[str]:
+        """The names of the jobs of which a task is not ready."""
+        running = self._running
+        return {running.name(number) for number in np.unique(self._job[running.waits[self._tasks]]).tolist()}
 
     def jobs(self) -> list[int]:
         """The numbers of the jobs of these tasks."""
