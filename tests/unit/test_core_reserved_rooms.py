@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.aging import GAIN
+from bcs_scheduler.core.placement.aging import GAIN, REST
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import default_policy
 from tests.unit.busycluster import BusyCluster
@@ -191,6 +191,22 @@ def test_an_agent_on_which_nothing_ends_is_given_up() -> None:
     (second,) = placing.kept_rooms()
     assert {first.agent, second.agent} == {"a", "b"}
     assert lasting.agent_id in {"a", "b"}
+
+
+def test_the_only_agent_is_open_half_of_the_time_if_nothing_ends_there() -> None:
+    cluster = BusyCluster(options_of("simple"), {"a": 4000})
+    cluster.create("lasting", 2000)
+    cluster.seconds(3)
+    for name in ("large", "large2"):
+        cluster.create(name, 3000)
+    cluster.seconds(int(AGING) + 10)
+    placing = cluster.lab.core._offer_manager.placing
+    assert placing.kept_rooms()
+    cluster.create("small", 500)
+    cluster.seconds(int(GAIN) + 10)
+    assert cluster.groups("small") and not placing.kept_rooms()
+    cluster.seconds(int(REST))
+    assert placing.kept_rooms()
 
 
 def test_an_ask_that_no_agent_can_hold_reserves_nothing() -> None:

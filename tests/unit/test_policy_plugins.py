@@ -11,6 +11,7 @@ from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.decisions import Decisions
+from offers.policy.session.memory import Memory
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.plugins.interface import Argument, Functions, Verdict
 from offers.policy.session.session import decide
@@ -173,6 +174,25 @@ def test_a_plugin_that_fails_in_the_middle_of_a_session_is_out_from_then_on() ->
     assert len(decisions.binds) == 4
     repeated = decide(snapshot(), chosen(Other(node_order=boom), session={"onPluginFault": "repeat"}))
     assert places(repeated) == places(decide(snapshot(), chosen(Other())))
+
+
+def test_a_session_that_is_repeated_gives_each_job_its_turn_again() -> None:
+    agents = [Agent(f"a{n}", cores(1, 8000)) for n in range(3)]
+    low = [Job(f"low{n}", "q", (Task("t", ONE, Status.RUNNING, f"a{n}"),), priority=-1) for n in range(3)]
+    high = [Job(f"high{n}", "q", (Task("t", ONE),), created=float(n)) for n in range(3)]
+    state = Snapshot(agents, [Queue("q")], [*low, *high])
+    asked: list[Any] = []
+
+    def fails_late(claim: Any, candidates: list[Any]) -> list[Any]:
+        asked.append(claim)
+        if len(asked) == 3:
+            raise KeyError("late")
+        return candidates
+
+    policy = chosen(Other(preemptable=fails_late), session={"onPluginFault": "repeat"}, first=True)
+    decisions = decide(state, policy, memory=Memory())
+    assert decisions.faults
+    assert {eviction.beneficiary for eviction in decisions.evictions} == {"high0", "high1", "high2"}
 
 
 @pytest.mark.parametrize(

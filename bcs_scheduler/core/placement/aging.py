@@ -3,7 +3,8 @@
 A demand that has waited for `CoreOptions.aging` seconds, and that the limits of its queue admit, is old. The oldest old
 demand of a role reserves room on one agent of the role: a hold of the pool takes the room out of all offers, so that no
 policy gives it to others. When the offers cover the room, one taskgroup of the demand is placed there. So the cost for
-others is one agent for each role.
+others is one agent for each role, and an agent on which nothing becomes free is open to others half of the time: it may
+be the only one.
 
 Demands that outrank the one with the reservation use the held room before a policy decides about them, so nothing is
 ended for them beside it. Gangs that need several places are not looked at: they have reservations of their own.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import chain, islice
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +42,8 @@ GAIN = 60.0
 AGAIN = 1.0
 """Seconds after which a demand is tried again that did not get the room."""
 REST = 60.0
-"""Seconds after which an old demand is looked at again that its queue does not admit, or for which no agent suits."""
+"""Seconds after which an old demand is looked at again that its queue does not admit, or for which no agent suits, and
+for which an agent is not reserved that has gained nothing."""
 LOOKED_AT = 64
 """Old demands that one search looks at; the next search looks at the others."""
 SEARCHES = 4
@@ -123,8 +126,8 @@ class Aging:
         self._old: dict[str, list[Opening]] = {}
         """Heaps of old openings that are looked at, by role; also of some demands that are closed."""
         self._kept: dict[str, _Kept] = {}
-        self._tried: dict[str, set[str]] = {}
-        """Agents that gained nothing while they were reserved, by role."""
+        self._tried: dict[str, dict[str, float]] = {}
+        """Agents that gained nothing while they were reserved, by role, with the Unix seconds of the latest end."""
         self._looked_at = 0.0
         self._place = 0
         """The first demand that the next look for those that outrank others begins with."""
@@ -263,7 +266,7 @@ class Aging:
 
     def _move(self, role: str, kept: _Kept) -> None:
         """Chooses another agent: nothing has become free on this one, or it does not suit."""
-        self._tried.setdefault(role, set()).add(kept.site[0])
+        self._tried.setdefault(role, {})[kept.site[0]] = self._turn.now
         self._end(role)
         self._looked_at = 0.0
 
@@ -311,7 +314,8 @@ class Aging:
 
     def _agent_for(self, demand: Demand[Slot]) -> str | None:
         """The agent that is large enough without the taskgroups that always stay there, meets the constraints and lacks
-        the least, counting the runs that end soon; None without one. Agents that have gained nothing come last."""
+        the least, counting the runs that end soon; None without one. Agents that have gained nothing come last, and not
+        within `REST` seconds."""
         turn, role = self._turn, demand.role
         rows = turn.pool.rows_in(role)
         if not rows:
@@ -320,18 +324,22 @@ class Aging:
         for _, ok in turn.placer.tests().tests(demand):
             suits &= ok
         wanted = amounts_of(demand.request)
-        soon, tried = ending_within(turn, role, GAIN), self._tried.get(role, set())
-        found: list[tuple[bool, float, str, LeasedRow]] = []
+        soon, tried = ending_within(turn, role, GAIN), self._tried.get(role, {})
+        if len(tried) > 2 * len(rows):
+            present = {row.agent_id for row in rows}
+            tried = self._tried[role] = {agent: at for agent, at in tried.items() if agent in present}
+        found: list[tuple[float, float, str, LeasedRow]] = []
         for row in rows:
+            at = tried.get(row.agent_id, -inf)
+            if turn.now < at + REST:
+                continue
             known = turn.pool.totals.get(row.agent_id)
             if suits[row.number] and (known is None or (known[0] >= wanted[0] and known[1] >= wanted[1])):
                 near = soon.get(row.agent_id, {})
                 free = [amount + near.get(name, 0) for name, amount in zip(SCALARS, row.amounts, strict=False)]
-                found.append((row.agent_id in tried, _lack(wanted, free), row.agent_id, row))
+                found.append((at, _lack(wanted, free), row.agent_id, row))
         for *_, agent, row in islice(sorted(found, key=lambda entry: entry[:3]), TRIED):
             if all(amount <= most for amount, most in zip(wanted, self._most_on(row), strict=False)):
-                if agent in tried:
-                    tried.clear()
                 return agent
         return None
 

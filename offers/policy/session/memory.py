@@ -47,6 +47,14 @@ class Memory:
         """All jobs had their turns."""
         self._had_turn.clear()
 
+    def turns(self) -> dict[str, set[str]]:
+        """A copy of the turns of this round, by action."""
+        return {action: set(jobs) for action, jobs in self._had_turn.items()}
+
+    def restore(self, turns: dict[str, set[str]]) -> None:
+        """Goes back to turns that were copied: the decisions since then are not carried out."""
+        self._had_turn = turns
+
 
 class Portion:
     """Bounds the work of a session. At least one job has its turn, so that each portion gets on."""

@@ -52,6 +52,7 @@ def decide(
     of the call, or is repeated without the plug-in."""
     faults: list[PluginFault] = []
     while True:
+        turns = memory.turns() if memory is not None and not policy.trusted else {}
         try:
             session = Session(snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up)
             session.run()
@@ -59,6 +60,8 @@ def decide(
         except PluginFailed as failed:
             faults.append(failed.fault)
             policy = policy.without(failed.fault.plugin)
+            if memory is not None:
+                memory.restore(turns)
             continue
         return decisions._replace(faults=(*faults, *decisions.faults))
 

@@ -140,6 +140,8 @@ class SessionPass(PlacementPass):
             self._bound, self._cut = lambda: pace.spent() >= used_up, False
             failure = turn.attempt("core", "session", self._decide)
             self._bound = None
+            if failure is not None:
+                self._memories.clear()  # turns whose decisions were not carried out do not count
             self._next = turn.now + (AFTER_FAILURE if failure is not None else 0.0 if self._cut else self._pause())
             while self._prompt:
                 self._launcher.launch_now(self._prompt.pop(0))
