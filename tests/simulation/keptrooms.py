@@ -6,7 +6,7 @@ I65  a taskgroup of such a placeholder is never started, ended or asked for: the
 I66  launches leave the room that is held for placeholders on their agent
 I67  no hold outlives its taskgroup, but for the moment in which the room waits for the launch that was promised it, nor
      the old demand that waits for it
-I68  no offer with held room is kept for longer than HOLD_SECONDS and a moment
+I68  no offer with room that is held for placeholders is kept for longer than HOLD_SECONDS and a moment
 C13  at rest every room that is kept has a taskgroup that wants it, and every such taskgroup that runs has its room
 C14  at rest every placeholder that runs and whose room is held could be launched in its room
 """
@@ -141,7 +141,8 @@ class KeptRooms:
                 raise Violation("I67", f"room on {hold.site[0]} is held for {name}, which has ended", name)
             self._world.count("turns with held room")
         turn = term.core.turn_context
-        for site in holds.sites if turn.connected else ():
+        sites = dict.fromkeys(hold.site for name, hold in holds if name not in old)
+        for site in sites if turn.connected else ():
             row = turn.pool.row(*site)
             for offer in row.offers.values() if row is not None and not row.allocations else ():
                 if now > offer.received_at + HOLD_SECONDS + SLACK:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from store.records import TaskGroup
+from store.records import Record, TaskGroup
 from store.records.definition import Amounts, Container, RestartPolicy
 from tests.unit.lab import Lab, version
 
@@ -17,9 +17,11 @@ from tests.unit.lab import Lab, version
 class BusyCluster:
     """Cores are thousandths. Each name of an application is used once."""
 
-    def __init__(self, options: CoreOptions, agents: Mapping[str, int]) -> None:
+    def __init__(self, options: CoreOptions, agents: Mapping[str, int], records: Iterable[Record] = ()) -> None:
         """`agents`: the cores of each agent."""
-        self.lab, self.agents = Lab(options), dict(agents)
+        self.lab, self.agents = Lab(options, records), dict(agents)
+        self.takes_room = False
+        """Another framework takes the room of taskgroups that are ended."""
         self.lasts: dict[str, float] = {}
         """Seconds that the taskgroups of an application run; missing: without end."""
         self.started_at: dict[str, float] = {}
@@ -62,6 +64,7 @@ class BusyCluster:
             lasts = self.lasts.get(group.application_key)
             if group.killing_since:
                 lab.report(group, "KILLED")
+                self.agents[group.agent_id] -= group.resources.cpus if self.takes_room else 0
             elif not group.started:
                 lab.report(group, "RUNNING")
             elif lasts is not None and lab.now >= began + lasts:

@@ -50,6 +50,9 @@ class Tree:
         """The queues of the running allocations that do not work (yet), by id: these end before all others, and spend
         nothing of `allowance`."""
         self.idle_queues: frozenset[str] = frozenset()
+        self.paused: Mapping[str, Mapping[str, float]] = {}
+        """Applications whose allocations are not preempted for another one at present, by the latter, with the moments
+        from which they may be, in seconds (`core.placement.pauses`)."""
         self.lacking: Mapping[str, int] = {}
         """The number of asks of an application that must find places at the same time (gangs.attempts); each ask of
         other applications is placed by itself."""

@@ -7,7 +7,7 @@ Nothing of the snapshot is changed, and two sessions over the same snapshot deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from functools import cached_property
 
 from offers.policy.session.blocked import Group
@@ -40,9 +40,11 @@ def decide(
     *,
     memory: Memory | None = None,
     is_used_up: Callable[[], bool] | None = None,
+    paused: Container[str] = (),
 ) -> Decisions:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
-    bounded in time, and None sets no bound. `calls` follows each call of a third party.
+    bounded in time, and None sets no bound. `calls` follows each call of a third party. `paused`: the jobs for which a
+    plug-in keeps victims back that it gives to others.
 
     `memory`: that of earlier sessions over the snapshot; None: there is none. `is_used_up`: True if the session should
     end before all jobs had their turns; the next session with the same memory then continues (`Decisions.unfinished`).
@@ -54,7 +56,7 @@ def decide(
     while True:
         turns = memory.turns() if memory is not None and not policy.trusted else {}
         try:
-            session = Session(snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up)
+            session = Session(snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up, paused=paused)
             session.run()
             decisions = session.close()
         except PluginFailed as failed:
@@ -79,6 +81,7 @@ class Session:
         calls: Calls = UNWATCHED,
         memory: Memory | None = None,
         is_used_up: Callable[[], bool] | None = None,
+        paused: Container[str] = (),
     ) -> None:
         """Opens the session. `least_group`: so many jobs that are alike are set aside if none of them can be placed; 0
         sets none aside. `memory` and `is_used_up` are those of `decide`."""
@@ -86,6 +89,8 @@ class Session:
         self.portion = Portion(is_used_up)
         self._follows = self.memory.in_round
         self._least_group = least_group
+        self.paused = paused
+        """Names of jobs that may not have the victims of other jobs which are alike: their attempts are not shared."""
         self.aside: list[Group] = []
         """Groups of jobs that are in the session and that no action sees, because none of them can be placed."""
         self.snapshot = snapshot

@@ -434,6 +434,7 @@ class HierarchyPass(SessionPass):
         tree = tree_of.tree
         self._note_idle(tree)
         shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding())
+        tree.paused = self._pauses.present()
         gangs = (
             tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown, self._is_over) if found.rows else ()
         )

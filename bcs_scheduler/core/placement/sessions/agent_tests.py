@@ -7,7 +7,7 @@ same session that change the counts of constraints are judged again when the dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -104,3 +104,23 @@ class AgentTests:
         for _, ok in tests:
             accepted &= ok
         return accepted, tests
+
+
+class PausedPairs:
+    """The plug-in of one session that keeps evictions away which have not helped lately
+    (`bcs_scheduler.core.placement.pauses`)."""
+
+    name = "pauses"
+    arguments: Mapping[str, Argument] = {}
+
+    def __init__(self, paused: Mapping[str, Container[str]]) -> None:
+        """`paused`: by job, the jobs of which no task is evicted for it."""
+        self._paused = paused
+
+    def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
+        """See `Plugin.open`."""
+        return Functions(evictable=self._evictable, keeps=lambda _: Obstacle.PAUSED)
+
+    def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
+        paused = self._paused.get(claim.job.name)
+        return candidates if paused is None else [one for one in candidates if one.job.name not in paused]

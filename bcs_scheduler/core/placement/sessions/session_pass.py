@@ -15,10 +15,11 @@ from itertools import islice
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.launcher import Launcher, Site
+from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role, prompt
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import avoiding, without_first
-from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
 from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
@@ -39,6 +40,7 @@ from offers.policy.session.session import decide
 from offers.resources import SCALARS
 from store.ids import namespace_of, object_key
 from store.mentions import mention, private
+from store.records import TaskGroup
 from transactions.base import Failure, Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
@@ -89,6 +91,7 @@ class SessionPass(PlacementPass):
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
         self._leaving = LeavingRooms(turn.state, turn.pool)
+        self._pauses = Pauses(turn, policy.nomination_seconds)
         self._gaps: dict[str, GroupGap] = {}
         """The groups of applications that the latest session left below their minimum, by name."""
         self._capped = False
@@ -131,6 +134,8 @@ class SessionPass(PlacementPass):
         self._snapshots.drain()
         self._drop_promises()
         self.aging.step()
+        if self._pauses.step():
+            self._waiting = self._waiting or self._has_demands()
         if not self._match_promised(pace):
             return
         self._report_hung()
@@ -410,12 +415,21 @@ class SessionPass(PlacementPass):
         found.agents.clear()
         found.jobs.clear()
         chosen, options = self._set_aside.rest(self._policy, turn.now), turn.options
+        paused = self._pauses.present()
 
         def work(calls: Calls) -> Decisions:
             tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls, self._kept)
-            tier = (PluginChoice(tests, {}, trusted=True),)
+            tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(paused), {}, trusted=True))
             policy = chosen._replace(tiers=(*chosen.tiers, tier))
-            return decide(found.snapshot, policy, options.session_clock, calls, memory=memory, is_used_up=self._bound)
+            return decide(
+                found.snapshot,
+                policy,
+                options.session_clock,
+                calls,
+                memory=memory,
+                is_used_up=self._bound,
+                paused=frozenset(paused),
+            )
 
         explainer = turn.placer.tests()
         memory = self._memories.setdefault(role, Memory()) if self._remembers else None
@@ -487,7 +501,7 @@ class SessionPass(PlacementPass):
     def _evict(self, decided: Iterable[Eviction]) -> None:
         """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""
         turn = self._turn
-        ended: dict[str, list[str]] = defaultdict(list)
+        ended: dict[str, list[TaskGroup]] = defaultdict(list)
         gangs: set[str] = set()
         for eviction in decided:
             if (group := turn.state.taskgroups.get(eviction.task)) is None:
@@ -502,12 +516,14 @@ class SessionPass(PlacementPass):
                     turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", words)
             else:
                 gangs.add(eviction.job)
-                ended[eviction.beneficiary].append(object_key(group.namespace, group.name))
+                ended[eviction.beneficiary].append(group)
                 action = "preempt" if sides[0] == sides[1] else "reclaim"
                 turn.count("queue_evictions", (*sides, action, *self.labels), 1)
-        for beneficiary, victims in ended.items():
+        for beneficiary, groups in ended.items():
             if not beneficiary:
                 continue
+            self._pauses.evicted(beneficiary, groups)
+            victims = [object_key(group.namespace, group.name) for group in groups]
             named = mention("taskgroup", victims[:NAMED], within=namespace_of(beneficiary))
             words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {named}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""

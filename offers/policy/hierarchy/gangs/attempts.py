@@ -124,7 +124,7 @@ class Attempts:
             found += made
             if made:
                 refused.clear()
-            else:
+            elif name not in self.tree.paused:
                 refused.add(alike)
         return found
 

@@ -1,4 +1,5 @@
-"""The allocations that applications may lose to others: their disruption budgets, and the minima of gangs."""
+"""The allocations that applications may lose to others: their disruption budgets, the minima of gangs, and the pauses
+after preemptions that have not helped (`Tree.paused`)."""
 
 from __future__ import annotations
 
@@ -15,8 +16,10 @@ class Losses:
     its minimum loses nothing, or all that it has in one step, as `preemption.gangs` of its queue says. A whole gang
     spends one of the disruption budget: it does not work with less."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, beneficiary: str = "") -> None:
+        """`beneficiary`: the application that gets the room; empty: none, a maximum was lowered."""
         self._tree = tree
+        self._paused = tree.paused.get(beneficiary, {})
         self._allowances: dict[str, int] = {}
         self._obstacles: dict[tuple[str, bool], Obstacle | None] = {}
 
@@ -37,11 +40,18 @@ class Losses:
             self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
         return self._obstacles[kind]
 
+    def paused_until(self, application: str) -> float:
+        """The moment from which allocations of an application may end for the beneficiary again, in seconds; 0: they
+        may end now."""
+        return self._paused.get(application, 0.0)
+
     def unit(self, allocation: Allocation, lost: int, working: int) -> tuple[Allocation, ...] | Obstacle:
         """The allocations that end together with one: itself, or all of its gang that are not leaving; or the obstacle.
         `lost`: number of allocations of the application that the search has chosen; `working`: of those among them that
         work."""
         application = self._tree.applications[allocation.ask.application]
+        if application.name in self._paused:
+            return Obstacle.PAUSED
         allowance, spare = self.allowance(application.name), application.spare
         if spare is not None and spare <= lost:
             if self._tree.queues[application.queue].gang_preemption is not GangPreemption.WHOLE:

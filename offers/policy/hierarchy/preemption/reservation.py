@@ -185,7 +185,7 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         if not other.required_node:
             tree.forget_promise(other.application, other.name)
     lacks = {name: amount - node.room(name) for name, amount in ask.request if amount > node.room(name)}
-    losses = Losses(tree)
+    losses = Losses(tree, ask.application)
     victims: list[Allocation] = []
     for order, allocation, _ in node.running:
         if not lacks:

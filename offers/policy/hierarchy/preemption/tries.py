@@ -79,10 +79,10 @@ def preempting(
                 tries += 1
                 behind[0] = name, tries
                 result = attempt(tree, ask, now, check)
-                if result is None:
-                    refused.add((one, ask.priority))
-                else:
+                if result is not None:
                     refused.clear()
+                elif ask.application not in tree.paused:  # else asks of other applications may have other victims
+                    refused.add((one, ask.priority))
                 yield result
             if worked and is_over():
                 behind.popleft()
@@ -115,7 +115,7 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
         tree.preempt(result)
     else:
         promise_again(tree, reserved)
-    if fruitless is not None and not reserved:
+    if fruitless is not None and not reserved and ask.application not in tree.paused:
         leaf.fruitless[kind] = fruitless
     return result
 

@@ -131,7 +131,7 @@ class Search:
     def __init__(self, tree: Tree, leaf: Queue, goal: Queue, ask: Ask, wanted: dict[str, int]) -> None:
         """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
         self.ask, self._tree, self._wanted = ask, tree, wanted
-        self._losses = Losses(tree)
+        self._losses = Losses(tree, ask.application)
         self._weights = weights(tree.total)
         self._goal, self._path, self._is_checked = goal, leaf.path, False
         safe = safe_leaves(tree, wanted)
@@ -400,7 +400,9 @@ class Search:
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
-                        met.count(obstacle, 1, one.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner)
+                        until = self._losses.paused_until(owner) if obstacle is Obstacle.PAUSED else 0.0
+                        whose = one.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner
+                        met.count(obstacle, 1, whose, until)
 
     def _may_all_end(self, unit: Iterable[Allocation], source: _Source) -> bool:
         """True if all members of a gang can be victims. They belong to one leaf."""

@@ -356,6 +356,8 @@ class Searches:
             tasks = numbers()
             priorities = running.importance(tasks) if self._between else np.full(len(tasks), NOBODY)
             movable = self._movable[key] = Movable(self._session, tasks, priorities)
+        if job.name in self._session.paused:
+            return self._session.search(need, movable)
         search = self._found.get((need.number, key))
         if search is None or search.movable is not movable or not self._shared:
             search = self._found[need.number, key] = self._session.search(need, movable)

@@ -93,7 +93,7 @@ def _take_room(session: Session, queue: QueueState, job: JobState, searches: Sea
 
 def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:
     """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
-    if not session.rules.victims_by_priority or job.running or job.job.template is None:
+    if not session.rules.victims_by_priority or job.running or job.job.template is None or job.name in session.paused:
         return None
     need = session.needs.of(job.job.template)
     missing = job.min_available - job.ready - job.waiting

@@ -90,6 +90,8 @@ def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:
     """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
     if not session.rules.victims_by_queue or session.rules.missing is None or job.job.template is None:
         return None
+    if job.name in session.paused:
+        return None
     missing = job.min_available - job.ready - job.waiting
     return (name, job.queue.name, session.needs.of(job.job.template).number, missing, job.pending)
 

@@ -1,0 +1,130 @@
+"""Pauses of evictions that have not helped.
+
+An eviction helps if its beneficiary starts a taskgroup. If the room of the victims is free, and the beneficiary starts
+nothing within `nominationSeconds` although it still waits, the pair of the beneficiary and of each victim's application
+makes a pause: nothing of that application is ended for the beneficiary meanwhile. The first pause takes `FIRST`; each
+further one of the pair twice as long, up to `LONGEST`. An eviction that helps ends the count.
+
+The pauses end with the term: a new leader may try once more. Evictions of queues above a lowered maximum have no
+beneficiary, and make no pause.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import NamedTuple
+
+from bcs_scheduler.core.context import TurnContext
+from store.records import TaskGroup
+
+FIRST, LONGEST = 300.0, 3600.0
+"""Seconds of the first pause of a pair, and of the longest."""
+MOST_PAIRS = 4096
+"""Pairs that are remembered; the oldest leave first."""
+MOST_AWAITED = 1024
+"""Groups of evictions that are followed; the oldest leave first."""
+LOOK = 1.0
+"""Seconds between two looks at the evictions that are followed."""
+
+Pair = tuple[str, str]
+"""The keys of the beneficiary and of the application that loses taskgroups."""
+
+
+class _Awaited:
+    """Evictions that were decided together for a beneficiary."""
+
+    def __init__(self, beneficiary: str, at: float) -> None:
+        self.beneficiary, self.at = beneficiary, at
+        self.victims: dict[str, str] = {}
+        """Applications by id of the taskgroup."""
+        self.free_at: float | None = None
+        """Unix seconds at which all victims had ended; None: some have not."""
+
+
+class _Pause(NamedTuple):
+    """`until`: Unix seconds. `number`: pauses of the pair so far."""
+
+    until: float
+    number: int
+
+
+class Pauses:
+    """Belongs to the thread that owns the state."""
+
+    def __init__(self, turn: TurnContext, patience: float) -> None:
+        """`patience`: seconds from the moment when the room is free until the beneficiary must have started."""
+        self._turn, self._patience = turn, patience
+        self._awaited: list[_Awaited] = []
+        self._pairs: dict[Pair, _Pause] = {}
+        self._looked_at = 0.0
+        self._first_end = inf
+        """Unix seconds at which the next pause ends."""
+
+    def evicted(self, beneficiary: str, groups: Iterable[TaskGroup]) -> None:
+        """Taskgroups are being ended for an application, given by its key."""
+        one = _Awaited(beneficiary, self._turn.now)
+        one.victims.update((group.id, group.application_key) for group in groups)
+        if one.victims:
+            self._awaited.append(one)
+            del self._awaited[:-MOST_AWAITED]
+
+    def step(self) -> bool:
+        """Begins the pauses that are due. True if one has ended since the latest call."""
+        now = self._turn.now
+        if now < self._looked_at + LOOK:
+            return False
+        self._looked_at = now
+        kept: list[_Awaited] = []
+        waiting: frozenset[str] | None = None
+        for one in self._awaited:
+            if one.free_at is None and all(self._has_ended(victim) for victim in one.victims):
+                one.free_at = now
+            if one.free_at is None or now < one.free_at + self._patience:
+                kept.append(one)
+            else:
+                waiting = waiting or frozenset(application for _, application in self._turn.engine.wanted)
+                self._judge(one, waits=one.beneficiary in waiting)
+        self._awaited = kept
+        if now < self._first_end:
+            return False
+        self._first_end = min((pause.until for pause in self._pairs.values() if pause.until > now), default=inf)
+        return True
+
+    def present(self) -> Mapping[str, Mapping[str, float]]:
+        """The pauses that last: by beneficiary, the applications of which nothing is ended for it, with the end of the
+        pause in Unix seconds. A pair also pauses from the moment when the promise of the room is over until the
+        eviction is judged, `FIRST` at most: otherwise one more would be ended in between."""
+        now, found = self._turn.now, defaultdict[str, dict[str, float]](dict)
+        for one in self._awaited:
+            until = one.at + self._patience + FIRST
+            if one.at + self._patience <= now < until:
+                found[one.beneficiary].update(dict.fromkeys(one.victims.values(), until))
+        for (beneficiary, victim), pause in self._pairs.items():
+            if pause.until > now:
+                found[beneficiary][victim] = pause.until
+        return found
+
+    def _judge(self, one: _Awaited, *, waits: bool) -> None:
+        """The time of a beneficiary is over. `waits`: it wants places."""
+        turn = self._turn
+        pairs = dict.fromkeys((one.beneficiary, victim) for victim in one.victims.values())
+        groups = turn.state.groups_of(one.beneficiary).values()
+        if any(group.created_at >= one.at for group in groups):
+            for pair in pairs:
+                self._pairs.pop(pair, None)
+            return
+        if not waits:
+            return
+        for pair in pairs:
+            number = before.number + 1 if (before := self._pairs.pop(pair, None)) is not None else 1
+            seconds = min(FIRST * 2.0 ** (number - 1), LONGEST)
+            self._pairs[pair] = _Pause(turn.now + seconds, number)
+            self._first_end = min(self._first_end, turn.now + seconds)
+        while len(self._pairs) > MOST_PAIRS:
+            del self._pairs[next(iter(self._pairs))]
+
+    def _has_ended(self, taskgroup: str) -> bool:
+        group = self._turn.state.taskgroups.get(taskgroup)
+        return group is None or group.ended
