@@ -209,8 +209,9 @@ class BasicKind(Protocol):
         """Seconds from the due time of a transaction of this kind to its deadline. `inner`: the scheduler itself has
         begun the transaction."""
 
-    def replaces(self, transaction: Transaction, group: TaskGroup) -> bool:
-        """Returns True if the transaction itself will replace this taskgroup."""
+    def replaces(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the transaction itself will replace this taskgroup, once it has ended. Any thread may
+        call."""
 
     def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
         """Returns True if the transaction itself ends this taskgroup, and none takes its place. Any thread may call."""

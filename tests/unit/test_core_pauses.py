@@ -73,6 +73,16 @@ def test_each_repetition_doubles_the_pause_up_to_the_longest() -> None:
     assert found == [FIRST, 2 * FIRST, 4 * FIRST, 8 * FIRST, LONGEST, LONGEST]
 
 
+def test_a_pair_may_pause_for_weeks() -> None:
+    world = World()
+    for number in range(1100):
+        world.evict(f"low{number}")
+        world.ended.add(f"low{number}")
+        world.after(1.0)
+        world.after(LONGEST)
+    assert world.after(0.0)["batch/low"] <= LONGEST
+
+
 def test_a_beneficiary_that_starts_in_time_makes_no_pause_and_ends_the_count() -> None:
     world = World()
     for number in range(2):

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import requests
-from store.records import Namespace, PriorityClass, Strategy, TaskGroup
+from store.records import Application, Namespace, PriorityClass, Strategy, TaskGroup
 from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import Lab, running
@@ -145,6 +145,20 @@ def test_a_bound_of_nothing_is_told_apart() -> None:
     assert "maxUnavailable 0" in rules(lab).reason(lab.old[0], "evict")
 
 
+def test_requests_look_at_the_taskgroups_of_an_application_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = running(30, max_unavailable=1)
+    looks: list[str] = []
+
+    def serves(_: Application, group: TaskGroup) -> bool:
+        looks.append(group.id)
+        return True
+
+    monkeypatch.setattr(disruptions, "is_serving", serves)
+    found = rules(lab)
+    assert [found.reason(group, "drain") for group in lab.groups] == [""] * 30
+    assert len(looks) == 2 * 30
+
+
 # --- operations -------------------------------------------------------------------------------------------------
 
 
@@ -191,6 +205,26 @@ def test_an_update_whose_new_taskgroups_find_no_room_protects_the_old_ones_for_a
     lab.wait(WAITED + 1)
     assert lab.transaction("UPDATE").active
     assert budget(lab) == Budget(bound=1, places=3, ready=3)
+
+
+@pytest.mark.parametrize("how", ["evicted", "failed"])
+def test_what_a_partial_update_does_not_take_gets_its_place_back_at_once(how: str) -> None:
+    """The new taskgroup is not ready, so the update is not done. Its part has its places already."""
+    lab = full(4, max_unavailable=4)
+    lab.update(4, part=1, bound=2, labels={"revision": "2"}, containers=CHECKED)
+    lab.report(lab.group(0), "KILLED")
+    lab.offer(cpus=100)
+    lab.report(lab.group(0), "RUNNING")
+    old = lab.group(3)
+    if how == "evicted":
+        evict(lab, 3)
+    else:
+        lab.report(old, "FAILED")
+    lab.wait(30)
+    lab.offer(cpus=1000)
+    assert lab.transaction("UPDATE").active
+    new = lab.group(3)
+    assert (new.status, new.version) == ("Staging", old.version)
 
 
 # --- places that wait for room ----------------------------------------------------------------------------------

@@ -243,6 +243,10 @@ class DaemonsetUpdate(update.Update):
         )
         return found, chosen
 
+    def replaces(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the taskgroup is of an older version: the update is for all of them."""
+        return group.version != transaction.version
+
     def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         """Taskgroups of the wanted version that serve: one that has finished does not."""
         return update.update_progress(state, transaction, is_ready)

@@ -93,7 +93,7 @@ class Kind:
         of their number."""
         return False
 
-    def replaces(self, transaction: Transaction, group: TaskGroup) -> bool:
+    def replaces(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
         """Returns True if the transaction itself will replace this taskgroup."""
         return False
 

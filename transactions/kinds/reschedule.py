@@ -200,7 +200,7 @@ class Reschedule(Kind):
         if group is None:
             return "FINISH", "the taskgroup is gone already"
         owner = ctx.state.transactions.get(application.operation)
-        if owner is not None and owner.active and ctx.kind_of(ctx.state, owner).replaces(owner, group):
+        if owner is not None and owner.active and ctx.kind_of(ctx.state, owner).replaces(ctx.state, owner, group):
             return "FINISH", f"{named(owner.type, owner.id)} replaces it"
         if lifecycle.is_chosen_by_rollout(group) or groups.is_surplus(application, group.index):
             return "FINISH", "the taskgroup is no longer wanted"

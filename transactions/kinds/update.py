@@ -271,12 +271,17 @@ class Update(Kind):
         return preview(ctx, transaction)
 
     def handles(self, ctx: Context, transaction: Transaction, application: Application, group: TaskGroup) -> bool:
-        """Returns True if the taskgroup is of an older version: the update replaces it."""
-        return self.replaces(transaction, group) and not groups.is_surplus(application, group.index)
+        """Returns True if the update replaces the taskgroup."""
+        return self.replaces(ctx.state, transaction, group) and not groups.is_surplus(application, group.index)
 
-    def replaces(self, transaction: Transaction, group: TaskGroup) -> bool:
-        """Returns True if the taskgroup is of an older version."""
-        return group.version != transaction.version
+    def replaces(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the taskgroup is of an older version, and the update is for all taskgroups or has ended this
+        one: others are restarted with their version, because the update may have enough already."""
+        if group.version == transaction.version:
+            return False
+        application = state.applications.get(transaction.application_key)
+        partial = application is not None and transaction.target < application.instances
+        return not partial or group.end_cause == "NewVersion"
 
     def ends(self, state: StateReader, transaction: Transaction, group: TaskGroup) -> bool:
         """Returns True if the application wants fewer taskgroups."""

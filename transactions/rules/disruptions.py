@@ -136,7 +136,7 @@ Unready = Callable[[str], Iterable[TaskGroup]]
 
 
 class Disruptions:
-    """The answers at one moment. Nothing is kept between two questions."""
+    """The answers at one moment. Nothing is kept between two questions, except in the threads of requests."""
 
     def __init__(
         self,
@@ -145,8 +145,10 @@ class Disruptions:
         now: float,
         unready: Unready | None = None,
     ) -> None:
-        """`now`: Unix seconds. `unready` None: all taskgroups of an application are looked at, as any thread may."""
+        """`now`: Unix seconds. `unready` None: all taskgroups of an application are looked at, once, as any thread may
+        that shows the answers of one moment."""
         self._state, self._kind_of, self._now = state, kind_of, now
+        self._budgets: dict[str, Budget] | None = {} if unready is None else None
         self._unready = unready or (lambda key: list(state.groups_of(key).values()))
 
     def judge(self, group: TaskGroup, purpose: Purpose) -> Answer:
@@ -189,6 +191,14 @@ class Disruptions:
 
     def budget(self, application: Application) -> Budget:
         """The budget of the application. Costs as much as it has taskgroups that are not ready."""
+        if self._budgets is None:
+            return self._budget(application)
+        found = self._budgets.get(application.key)
+        if found is None:
+            found = self._budgets[application.key] = self._budget(application)
+        return found
+
+    def _budget(self, application: Application) -> Budget:
         deployment = self._state.deployments.get(application.deployment_key)
         if deployment is not None and deployment.successor:
             return self._shared(deployment)
@@ -230,7 +240,8 @@ class Disruptions:
         replaced = {running.taskgroup for running in long}
         whole = [running for running in long if not running.taskgroup]
         return sum(
-            group.id in replaced or any(self._kind_of(state, running).replaces(running, group) for running in whole)
+            group.id in replaced
+            or any(self._kind_of(state, running).replaces(state, running, group) for running in whole)
             for group in ended
         )
 

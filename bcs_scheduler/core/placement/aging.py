@@ -34,6 +34,7 @@ from offers.model import Demand, ResourceRequest
 from offers.resources import SCALARS, amounts_of
 from store import ids
 from transactions.base import Slot
+from transactions.rules.application_types import bound_to_agents
 
 LOOK = 5.0
 """Seconds between two searches for an old demand and its agent."""
@@ -351,7 +352,7 @@ class Aging:
         for group in state.groups_on(row.agent_id).values():
             if not group.ended:
                 application = state.applications.get(group.application_key)
-                for sums in (used, lasting) if application and application.type == "daemonset" else (used,):
+                for sums in (used, lasting) if application and bound_to_agents(application) else (used,):
                     sums.update(cpus=group.resources.cpus, mem=group.resources.mem)
         cpus, mem = max(cpus, row.amounts[0] + used["cpus"]), max(mem, row.amounts[1] + used["mem"])
         return cpus - lasting["cpus"], mem - lasting["mem"]

@@ -21,6 +21,8 @@ from store.records import TaskGroup
 
 FIRST, LONGEST = 300.0, 3600.0
 """Seconds of the first pause of a pair, and of the longest."""
+DOUBLED = 10
+"""Repetitions after which a pause is the longest: greater powers exceed numbers after some weeks."""
 MOST_PAIRS = 4096
 """Pairs that are remembered; the oldest leave first."""
 MOST_AWAITED = 1024
@@ -119,7 +121,7 @@ class Pauses:
             return
         for pair in pairs:
             number = before.number + 1 if (before := self._pairs.pop(pair, None)) is not None else 1
-            seconds = min(FIRST * 2.0 ** (number - 1), LONGEST)
+            seconds = min(FIRST * 2.0 ** min(number - 1, DOUBLED), LONGEST)
             self._pairs[pair] = _Pause(turn.now + seconds, number)
             self._first_end = min(self._first_end, turn.now + seconds)
         while len(self._pairs) > MOST_PAIRS:

@@ -45,6 +45,7 @@ from offers.policy.session.decisions import Eviction
 from store.ids import namespace_of
 from store.records import DEFAULT_PARTITION, DEFAULT_QUEUE, QueueHalt, QueueTree, ReschedulePayload
 from transactions.base import Slot
+from transactions.rules.application_types import bound_to_agents
 from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
 
 KEPT = 20
@@ -228,7 +229,7 @@ class Trees:
 
     def _lasts(self, application: str) -> bool:
         record = self._turn.state.applications.get(application)
-        return record is not None and record.type == "daemonset"
+        return record is not None and bound_to_agents(record)
 
     def _has_ended(self, taskgroup: str) -> bool:
         group = self._turn.state.taskgroups.get(taskgroup)

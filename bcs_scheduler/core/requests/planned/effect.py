@@ -128,9 +128,8 @@ def _steps(turn: TurnContext, transaction: Transaction) -> Data:
         steps = rolling.least_steps(deployment, replaced)
     else:
         most = kind.max_unavailable(transaction)
-        older = sum(
-            kind.replaces(transaction, group) for group in state.groups_of(transaction.application_key).values()
-        )
+        members = state.groups_of(transaction.application_key).values() if most else ()
+        older = sum(group.version != transaction.version for group in members)
         replaced = min(older, kind.progress(state, transaction).remaining)
         steps = -(-replaced // most) if most else 0
     return {"steps": steps, "replaced": replaced} if steps > 1 else {}
