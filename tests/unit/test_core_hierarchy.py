@@ -32,6 +32,7 @@ from tests.effort import check_few
 from tests.unit.lab import Lab, version
 from tests.unit.spenttime import Spent
 from transactions.kinds import reschedule
+from transactions.rules import disruptions
 from transactions.rules.taskgroups.task_states import TaskState
 
 WHOLE = 150
@@ -95,6 +96,26 @@ def test_queues_place_what_is_wanted() -> None:
     create(lab, "batch", 3)
     arrive(lab, *agents(4))
     assert len(groups(lab, "batch")) == 3
+
+
+def test_taskgroups_that_start_are_not_looked_at_unless_something_may_be_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    serves = disruptions.is_serving
+
+    def counted(application: Any, group: Any) -> bool:
+        looks.append(group.id)
+        return serves(application, group)
+
+    monkeypatch.setattr(disruptions, "is_serving", counted)
+    lab = Lab(options())
+    create(lab, "batch", 30)
+    arrive(lab, *agents(20))
+    lab.wait(20.0)
+    assert len(groups(lab, "batch")) == 20 and lab.core.turn_context.engine.demands
+    assert not looks
+    create(lab, "online", 1)
+    lab.wait(20.0)
+    assert looks
 
 
 def test_a_maximum_holds_and_is_explained() -> None:

@@ -75,7 +75,7 @@ def test_allocations_that_do_not_work_are_chosen_before_all_others_and_spend_no_
     state = tree([queue("q"), queue("urgent", 9)], nodes(2, 2))
     runs(state, "cheap", "root.q", "n1", 2, priority=1)
     runs(state, "broken", "root.q", "n2", 1, 1, priority=5)
-    state.set_idle([("gone", "t0"), *(("broken", name) for name in idle)])
+    state.set_idle(lambda: [("gone", "t0"), *(("broken", name) for name in idle)])
     state.allowance = lambda application: 0
     found = urgent(state, amount, priority=9)
     assert (victims(found) if found is not None else []) == chosen

@@ -46,10 +46,9 @@ class Tree:
         self.allowance: Callable[[str], int] | None = None
         """The number of working allocations of an application that may still be preempted; None bounds no
         application."""
-        self.idle: dict[str, str] = {}
-        """The queues of the running allocations that do not work (yet), by id: these end before all others, and spend
-        nothing of `allowance`."""
-        self.idle_queues: frozenset[str] = frozenset()
+        self._idle: Mapping[str, str] = {}
+        self._idle_queues: frozenset[str] = frozenset()
+        self._find_idle: Callable[[], Iterable[tuple[str, str]]] | None = None
         self.paused: Mapping[str, Mapping[str, float]] = {}
         """Applications whose allocations are not preempted for another one at present, by the latter, with the moments
         from which they may be, in seconds (`core.placement.pauses`)."""
@@ -72,11 +71,34 @@ class Tree:
         self.trackers = Trackers()
         self.root = self.grow(partition.root, None)
 
-    def set_idle(self, allocations: Iterable[tuple[str, str]]) -> None:
-        """Notes the running allocations that do not work (yet), by application and name; all others work."""
-        known = self.applications
-        self.idle = {f"{owner}/{name}": known[owner].queue for owner, name in allocations if owner in known}
-        self.idle_queues = frozenset(self.idle.values())
+    def set_idle(self, allocations: Callable[[], Iterable[tuple[str, str]]]) -> None:
+        """Notes how the running allocations are found that do not work (yet), by application and name; all others work.
+        They are looked for when a search for victims asks: there may be very many of them."""
+        self._find_idle = allocations
+
+    def _look_for_idle(self) -> None:
+        find, self._find_idle = self._find_idle, None
+        if find is not None:
+            known = self.applications
+            self._idle = {f"{owner}/{name}": known[owner].queue for owner, name in find() if owner in known}
+            self._idle_queues = frozenset(self._idle.values())
+
+    @property
+    def idle(self) -> Mapping[str, str]:
+        """The queues of the running allocations that do not work (yet), by id: these end before all others, and spend
+        nothing of `allowance`."""
+        self._look_for_idle()
+        return self._idle
+
+    @property
+    def idle_queues(self) -> frozenset[str]:
+        """The queues that have such allocations."""
+        self._look_for_idle()
+        return self._idle_queues
+
+    def take_idle(self, idle: Mapping[str, str], queues: frozenset[str]) -> None:
+        """Takes over `idle` and `idle_queues` of another tree."""
+        self._idle, self._idle_queues, self._find_idle = idle, queues, None
 
     def grow(self, config: QueueConfig, parent: Queue | None) -> Queue:
         """Adds a queue with its children below a parent, and returns the queue; None as the parent makes root."""

@@ -423,11 +423,13 @@ class HierarchyPass(SessionPass):
         """Tells the tree which taskgroups are not ready."""
         state = self._turn.state
         tree.set_idle(
-            (key, group.id)
-            for key, groups in state.readiness.all.items()
-            if key in tree.applications and (application := state.applications.get(key)) is not None
-            for group in groups.values()
-            if not (group.ended or group.killing_since or disruptions.is_serving(application, group))
+            lambda: (
+                (key, group.id)
+                for key, groups in state.readiness.all.items()
+                if key in tree.applications and (application := state.applications.get(key)) is not None
+                for group in groups.values()
+                if not (group.ended or group.killing_since or disruptions.is_serving(application, group))
+            )
         )
 
     def _maintain(self, role: str, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:

@@ -197,7 +197,7 @@ class RoleTree:
         self.tree = Tree(self._partition, nodes, self._admitted)
         self.attempts = Attempts(self.tree, self.attempts.vacated)
         self.tree.allowance, self.tree.closings = before.allowance, before.closings
-        self.tree.idle, self.tree.idle_queues = before.idle, before.idle_queues
+        self.tree.take_idle(before.idle, before.idle_queues)
         self._set_states()
         self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
 

@@ -75,7 +75,7 @@ class Captured(NamedTuple):
     partition: Partition
     admits: Callable[[Hashable, str], bool] | None
     allowance: Callable[[str], int] | None
-    idle: tuple[dict[str, str], frozenset[str]]
+    idle: tuple[Mapping[str, str], frozenset[str]]
     nodes: list[_Node]
     queues: list[_Queue]
     applications: list[_Application]
@@ -134,7 +134,8 @@ def copied(tree: Tree) -> Tree:
 def copying(state: Captured) -> Steps[Tree]:
     """Returns a tree in a captured state, built in steps."""
     copy = Tree(state.partition, (), state.admits)
-    copy.allowance, (copy.idle, copy.idle_queues) = state.allowance, state.idle
+    copy.allowance = state.allowance
+    copy.take_idle(*state.idle)
     for number, node in enumerate(state.nodes, 1):
         other = Node(node.name, node.total)
         copy.nodes.add(other)
