@@ -256,6 +256,10 @@ def test_victims_are_those_of_the_reference(seed: int) -> None:
     compare_crowded(seed)
 
 
+def test_room_beside_a_promise_is_used_when_more_begins_to_leave() -> None:
+    compare_crowded(960)
+
+
 def test_crowded_clusters_preempt() -> None:
     found = [compare_crowded(seed) for seed in range(100)]
     assert sum(preempted for preempted, _ in found) >= 40

@@ -248,6 +248,8 @@ class Tree:
         self.nodes.leave(victim.node, victim.ask.request, 1)
         for queue in self.queues[owner.queue].path:
             add_to(queue.leaving, victim.ask.request, 1)
+        if (node := self.nodes.by_name[victim.node]).promises:
+            self.room_on(node)  # leaving room serves the promises, so there is more beside them
 
     def _regroup(self, owner: Application, group: Group, name: str, node: str, *, reserves: bool = False) -> None:
         self.touch(self.queues[owner.queue])
