@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.core.controllers.cluster.drains import PERIOD
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from store.records import Drain, Strategy, TaskGroup
 from store.records.definition import Constraint, Container, HealthCheck
@@ -14,6 +15,7 @@ from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
 from tests.unit.rollinglab import named, wish
 from transactions.explain import UNTRIED_WORDS
+from transactions.rules.disruptions import Disruptions
 from transactions.rules.draining import HELD
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
@@ -102,6 +104,26 @@ def test_nothing_is_ended_that_has_no_place_elsewhere() -> None:
     lab.offers()
     assert finish(lab) == 1
     assert not on(lab)
+
+
+def test_a_look_at_a_drain_counts_the_taskgroups_of_an_application_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = loaded(8, agents=1, max_unavailable=1)
+    drain(lab)
+    lab.wait(10)
+    counts: list[str] = []
+    budget = Disruptions._budget
+
+    def counted(rules: Disruptions, application: Any) -> Any:
+        counts.append(application.key)
+        return budget(rules, application)
+
+    monkeypatch.setattr(Disruptions, "_budget", counted)
+    lab.wait(PERIOD)
+    assert counts == [KEY]
+    lab.join("a1")
+    lab.offers()
+    lab.wait(PERIOD)
+    assert sum(bool(group.killing_since) for group in lab.groups) == 1
 
 
 @pytest.mark.parametrize("agents", [1, 2])

@@ -40,7 +40,7 @@ An operator who drains an agent wants it empty, so a drain also moves critical t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 from store.advice import advise
 from store.ids import object_key
@@ -136,7 +136,8 @@ Unready = Callable[[str], Iterable[TaskGroup]]
 
 
 class Disruptions:
-    """The answers at one moment. Nothing is kept between two questions, except in the threads of requests."""
+    """The answers at one moment. Nothing is kept between two questions, except in the threads of requests and after
+    `keep`."""
 
     def __init__(
         self,
@@ -150,6 +151,16 @@ class Disruptions:
         self._state, self._kind_of, self._now = state, kind_of, now
         self._budgets: dict[str, Budget] | None = {} if unready is None else None
         self._unready = unready or (lambda key: list(state.groups_of(key).values()))
+
+    def keep(self) -> Self:
+        """Keeps budgets from now on. The caller says when records have changed (`forget`)."""
+        self._budgets = {}
+        return self
+
+    def forget(self) -> None:
+        """Records have changed: drops the budgets that were kept."""
+        if self._budgets:
+            self._budgets.clear()
 
     def judge(self, group: TaskGroup, purpose: Purpose) -> Answer:
         """Answers for one taskgroup; see the table of the module."""

@@ -178,7 +178,7 @@ class Drains:
     def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> tuple[str, bool]:
         """Ends as many as may be on their way, and beside them those that are not ready. Returns how things stand, and
         True if nothing is on its way."""
-        turn, rules = self._turn, disruptions.at(self._turn.context)
+        turn, rules = self._turn, disruptions.at(self._turn.context).keep()
         room = (drain.at_once, drain.at_once - found.places)
         started = [0, 0]
         """Numbers of taskgroups that have been ended, as `room` by their price."""
@@ -187,6 +187,7 @@ class Drains:
         kinds = Counter((group.application_key, group.version) for group in found.left)
         """Requests without a place: they are not tried again with another taskgroup of the same kind."""
         present = [group for group in found.left if not group.killing_since]
+        unchanged = turn.uow.savepoint()
         for group in sorted(present, key=lambda group: rules.judge(group, "drain").price):
             if any(started) and turn.context.time_is_up():
                 break
@@ -210,6 +211,9 @@ class Drains:
                 self._waiting.add(self._demands_of(group))
             if words:
                 reasons[group.id] = words
+            if turn.uow.savepoint() != unchanged:
+                unchanged = turn.uow.savepoint()
+                rules.forget()
         ending = {f"{group.application_key}-{group.index}" for group in found.left if group.killing_since}
         under_way = len(ending.union(found.arriving)) + sum(started)
         words = f"{counted(len(found.left), 'taskgroup')} left, {under_way} on the way"
