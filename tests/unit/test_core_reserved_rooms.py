@@ -9,8 +9,10 @@ import pytest
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.aging import GAIN, REST
 from offers.policy.hierarchy import partition_of
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration.document import default_policy, policy_of
+from store.records import Namespace, Queue
 from tests.unit.busycluster import BusyCluster
+from tests.unit.policy_clusters import TIERS
 
 
 def tree_options(*queues: dict[str, Any], **fields: Any) -> CoreOptions:
@@ -257,3 +259,20 @@ def test_nothing_is_evicted_beside_the_room_of_an_old_ask() -> None:
         cluster.second()
         assert cluster.evicted == []
     assert len(cluster.groups("team", "owed")) == 2
+
+
+def test_evictions_for_the_share_of_a_queue_do_not_serve_an_old_ask() -> None:
+    tiers = [{"plugins": [{"name": name} for name in tier]} for tier in TIERS]
+    policy = policy_of({"actions": "reclaim, allocate, backfill", "tiers": tiers})
+    options = CoreOptions(strict=True, validate=True, session_period=0.5, aging=AGING, policy=policy)
+    names = ("has", "old", "new")
+    records = [Queue(name=name, weight=1) for name in names] + [Namespace(name=name, queue=name) for name in names]
+    cluster = BusyCluster(options, {"a": 4000}, records)
+    cluster.create("low", 1000, instances=3, namespace="has", max_unavailable=3)
+    cluster.seconds(3)
+    cluster.create("large", 4000, namespace="old")
+    cluster.seconds(int(AGING) + 10)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    cluster.create("small", 1000, namespace="new")
+    cluster.seconds(10)
+    assert cluster.groups("small", "new") and len(cluster.groups("low", "has")) == 2

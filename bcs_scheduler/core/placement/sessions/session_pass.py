@@ -90,6 +90,8 @@ class SessionPass(PlacementPass):
         self._nominations: dict[TaskName, Nomination] = {}
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
+        self._awaiting: set[str] = set()
+        """Ids of the demands with promised room."""
         self._leaving = LeavingRooms(turn.state, turn.pool)
         self._pauses = Pauses(turn, policy.nomination_seconds)
         self._gaps: dict[str, GroupGap] = {}
@@ -213,13 +215,16 @@ class SessionPass(PlacementPass):
         return not queues.holds_back(demand) and queues.has_capability(demand, planned)
 
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
-        """See `PlacementPass._outranks`."""
+        """See `PlacementPass._outranks`. A demand for which others are ended gets the room that they leave, too."""
         engine, state = self._turn.engine, self._turn.state
+        if demand.id in self._awaiting:
+            return True
         higher = engine.priority(state, demand.id) > engine.priority(state, other.id)
         return higher or self._turn.queues.is_owed(demand, (one for one, _ in self._launcher.placements()))
 
     def _use_kept_room(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
+        self._awaiting = {demand_of(task) for _, task in self._nominations}
         for _ in range(MOST_USES):
             if not self.aging.use(self._deciding()):
                 break
