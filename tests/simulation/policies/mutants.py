@@ -21,6 +21,7 @@ from offers.policy.session.plugins.proportion import Shares
 from offers.policy.session.state.jobs import QueueState
 from offers.policy.session.state.templates import Need
 from store.records import TaskGroup
+from tests.simulation.policies.rules import Rules
 from tests.simulation.policies.users import Engine
 from transactions.base import Slot
 from transactions.rules import disruptions
@@ -88,13 +89,15 @@ def _refuses(patch: pytest.MonkeyPatch, refused: str) -> None:
 
 
 def swap_equals(patch: pytest.MonkeyPatch) -> None:
-    """Work is ended for work of its queue that has the same size."""
+    """Work is ended for work of its queue that has the same size. The rule of pauses is left out: it notices the first
+    of these evictions that does not help, and so hides those that swap."""
 
     def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
         same = self._queue_of(demand.application) == self._queue_of(group.application_key)
         return same and demand.request.cpus == group.resources.cpus
 
     _ends(patch, chooses)
+    patch.setattr(Rules, "_pair_pauses", lambda *of_pair: None)
 
 
 def end_in_vain(patch: pytest.MonkeyPatch) -> None:
