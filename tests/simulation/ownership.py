@@ -3,7 +3,8 @@
 I20  rolling updates keep their bounds: by their own act never fewer ready, never more there; at their end all serve
 I21  at most one taskgroup of a daemonset per agent
 I22  endpoints say what the taskgroups say, after every turn
-I23  drains keep the bounds of whose taskgroups they move; of a deployment that may surge, a stand-in is ready first
+I23  drains keep the bounds of whose taskgroups they move; if a deployment may surge, a stand-in is ready before a ready
+     taskgroup is moved, also in a gang below its minimum
 I24  the event log has no gap and no repetition, and what it told stays
 I25  an application has an owner that knows it, and a deployment has its application
 """
@@ -173,7 +174,7 @@ class Ownership:
                 words = f"a drain leaves {found.ready} of {found.places} of {application.key} ready"
                 raise Violation("I23", words, group.id)
             if isinstance(owner, Deployment) and not application.rolling and not is_limited(after, owner.namespace):
-                _has_stand_ins(owner, application, group, members, moves)
+                _has_stand_ins(owner, application, group, members, moves, _is_operated(after, application))
 
     @staticmethod
     def _stand_ins_keep_bounds(unit: Unit, after: Records) -> None:
@@ -321,12 +322,26 @@ def is_limited(records: Records, namespace: str) -> bool:
     return isinstance(settings, Namespace) and settings.quota != Quota()
 
 
+def _is_operated(records: Records, application: Application) -> bool:
+    """True while an operation works on more than one taskgroup of the application. No stand-in can be started then."""
+    active = (one for one in _of(records, Transaction) if one.active and not one.waiting and not one.taskgroup)
+    return any(one.application_key == application.key for one in active)
+
+
 def _has_stand_ins(
-    owner: Deployment, application: Application, moved: TaskGroup, members: list[TaskGroup], moves: Container[str]
+    owner: Deployment,
+    application: Application,
+    moved: TaskGroup,
+    members: list[TaskGroup],
+    moves: Container[str],
+    operated: bool,
 ) -> None:
-    """I23: a drain begins a move. `members`: the taskgroups of the application; `moves`: the ids of those that the same
-    unit moves."""
+    """I23: a drain begins a move of a ready taskgroup. `members`: the taskgroups of the application; `moves`: the ids
+    of those that the same unit moves; `operated`: whether an operation works on the application, so that the disruption
+    budget alone decides if the deployment allows taskgroups to be unavailable."""
     strategy = owner.strategy
+    if operated and strategy.max_unavailable and application.instances <= owner.instances:
+        return
     surges = strategy.max_surge > 0 and (strategy.order == "CreateFirst" or strategy.max_unavailable < 1)
     if owner.status != "Running" or not surges or moved.index >= owner.instances:
         return

@@ -620,6 +620,76 @@ def test_a_gang_at_its_minimum_moves_as_a_whole() -> None:
     assert of(lab).phase == "Done" and ready(lab) == 4
 
 
+def pass_checks(lab: Cluster, *indices: int) -> None:
+    """These taskgroups become ready."""
+    for index in indices:
+        (task,) = lab.group(index).tasks
+        lab.ask(requests.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=True))
+
+
+def leaving(lab: Cluster) -> list[int]:
+    return sorted(group.index for group in lab.groups if group.killing_since)
+
+
+def test_a_ready_taskgroup_of_a_gang_below_its_minimum_waits_for_a_stand_in() -> None:
+    """The others leave at once. What the gang lacks is no reason to end the ready taskgroups of a deployment."""
+    lab = deployed(4, Strategy(max_unavailable=0, max_surge=2), min_available=3, containers=CHECKED)
+    pass_checks(lab, 0, 1)
+    drain(lab, at_once=2)
+    lab.wait(1)
+    assert leaving(lab) == [2, 3] and lab.application.instances == 6
+    lab.offers()
+    lab.wait(1)
+    for index in (4, 5):
+        lab.report(lab.group(index), "RUNNING")
+    lab.offers()
+    lab.wait(100)
+    assert leaving(lab) == [2, 3] and "2 stand-ins of default/web are not ready yet" in of(lab).message
+    pass_checks(lab, 4, 5)
+    lab.wait(2)
+    assert leaving(lab) == [2, 3], "with the stand-ins, the gang works and has a budget again"
+    settle(lab)
+    pass_checks(lab, 2, 3)
+    for _ in range(2):
+        lab.offers()
+        lab.wait(0.6)
+    assert leaving(lab) == [0, 1]
+
+
+def test_a_ready_taskgroup_of_a_gang_below_its_minimum_stays_while_an_operation_keeps_its_stand_in_away() -> None:
+    lab = deployed(5, Strategy(max_unavailable=0, max_surge=2), min_available=3, containers=CHECKED)
+    pass_checks(lab, 0, 1)
+    scaled = requests.ScaleDeployment(namespace="default", name="web", instances=4)
+    assert not lab.ask(scaled).error and lab.transaction("SCALE").active
+    drain(lab, at_once=4)
+    lab.wait(2)
+    assert leaving(lab) == [2, 3, 4]
+    assert re.search(r"scale \d{6} works on default/web, so no stand-in can be started", of(lab).message)
+
+
+def test_a_ready_taskgroup_of_a_gang_below_its_minimum_leaves_only_for_a_place() -> None:
+    """And the drain waits until its successor is ready."""
+    lab = Cluster(1)
+    lab.create(4, min_available=3, containers=CHECKED)
+    lab.offer("a0")
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    pass_checks(lab, 0, 1)
+    drain(lab, at_once=4)
+    lab.wait(100)
+    assert leaving(lab) == [2, 3] and "no other agent has room" in of(lab).message
+    lab.join("a1")
+    lab.offer("a1")
+    lab.wait(1)
+    assert leaving(lab) == [0, 1, 2, 3]
+    settle(lab)
+    assert not all_on(lab) and not of(lab).done_at
+    assert "default/web-0 is not ready yet, default/web-1 is not ready yet" in of(lab).message.replace(";", ",")
+    pass_checks(lab, 0, 1)
+    lab.wait(1)
+    assert of(lab).phase == "Done"
+
+
 def test_a_launch_that_asks_for_more_than_fits_does_not_keep_an_agent() -> None:
     """The launch goes on, no place is lost, and none has two taskgroups."""
     lab = Cluster(2)

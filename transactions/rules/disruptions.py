@@ -32,7 +32,8 @@ Both sides of a rolling update have one budget together. There, a missing place 
 waited for `WAITED` seconds or the update is halted: the update has ended a taskgroup for it.
 
 A gang below its minimum does no work, so the end of the first taskgroup is the price of the whole gang. Engines decide
-whether a gang at its minimum may go; a drain moves it.
+whether a gang at its minimum may go; a drain moves it, each ready taskgroup for a place elsewhere. So price 0 does not
+mean that a taskgroup is not ready.
 
 An operator who drains an agent wants it empty, so a drain also moves critical taskgroups, as `kubectl drain` does.
 """

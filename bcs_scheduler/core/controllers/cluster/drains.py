@@ -194,9 +194,13 @@ class Drains:
             answer, kind = rules.judge(group, "drain"), (group.application_key, group.version)
             if started[answer.price] >= room[answer.price]:
                 continue
-            stuck = not answer.price and disruptions.is_stuck(group, turn.now)
+            # Ready taskgroups of a gang below its minimum cost nothing, but wait for stand-ins and places as others do.
+            application = turn.state.applications.get(group.application_key)
+            serving = application is not None and disruptions.is_serving(application, group)
+            stuck = not serving and disruptions.is_stuck(group, turn.now)
             words = (not stuck and full.get(kind)) or (
-                answer.price
+                serving
+                and (answer.price or not answer.refusal)
                 and self._stand_ins.before_end(
                     group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, group)
                 )
@@ -205,7 +209,7 @@ class Drains:
             if not (words or stuck) and (words := self._no_place_by_policy(group)):
                 full[kind] = words
             if not words:
-                words = self._start(setting.agent, group, unready=not answer.price)
+                words = self._start(setting.agent, group, unready=not serving)
                 started[answer.price] += not words
             if not words and self._waiting is not None:
                 self._waiting.add(self._demands_of(group))

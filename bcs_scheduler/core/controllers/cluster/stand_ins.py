@@ -12,14 +12,14 @@ from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
 from store.advice import advise
-from store.records import Application, Deployment, TaskGroup, Version
+from store.records import Application, Deployment, TaskGroup, Transaction, Version
 from transactions.base import Refused
 from transactions.kinds import scale
 from transactions.resources import resource_request
 from transactions.rules.draining import stand_ins_of, surging
 from transactions.rules.quota_usage import QuotaUsage
 from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
-from transactions.text import are, counted
+from transactions.text import are, counted, named
 
 
 class StandIns:
@@ -76,15 +76,16 @@ class StandIns:
         beyond = [one for one in list(state.groups_of(application.key).values()) if one.index >= deployment.instances]
         if group in beyond:
             return ""
-        if len(beyond) < present and not self._is_operating(application):
+        if len(beyond) < present and self._operation(application) is None:
             # The time of their launch is over: the drain continues with those that exist.
             scale.create(self._turn.context, application, deployment.instances + len(beyond))
         late = present - sum(map(is_ready, beyond))
         return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet" if late > 0 else ""
 
-    def _is_operating(self, application: Application) -> bool:
-        """True while an operation works on the application, other than those for one taskgroup."""
-        return any(not running.taskgroup for running in self._turn.state.active_of(application.key).values())
+    def _operation(self, application: Application) -> Transaction | None:
+        """The operation that works on the application, other than those for one taskgroup; None if there is none."""
+        active = self._turn.state.active_of(application.key).values()
+        return next((running for running in active if not running.taskgroup), None)
 
     def _begin(
         self,
@@ -95,14 +96,15 @@ class StandIns:
         no_place: Callable[[], str],
     ) -> str:
         turn = self._turn
-        if self._is_operating(application):
-            return ""
+        # Without a stand-in, the disruption budget decides. With bound 0, only a gang below its minimum has one.
+        strict = deployment.strategy.max_unavailable < 1
+        if (running := self._operation(application)) is not None:
+            words = f"{named(running.type, running.id)} works on {application.key}, so no stand-in can be started"
+            return words if strict else ""
         version = turn.state.version(application.key, application.version)
         if version is None:
             return ""
         number = _allowed(turn, version, min(deployment.strategy.max_surge, here))
-        # Without room for one more, the disruption budget decides; it may be 0.
-        strict = deployment.strategy.max_unavailable < 1
         if number < 1:
             return _no_quota(application) if strict else ""
         if words := no_place():
