@@ -80,6 +80,7 @@ class Core:
         self.options = options
         self.state = records if isinstance(records, State) else State(records)
         self.state.unreadable.update(unreadable or {})
+        self.state.settle()
         self.began = start_of_term(self.state, wall, elapsed)
         self.turn_context = TurnContext(self.state, options)
         self.turn_context.start(self.began.now, "takeover")

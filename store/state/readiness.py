@@ -36,6 +36,13 @@ class Readiness:
         """All taskgroups that are not ready, by application and id. For the thread of the core alone."""
         return self._unready
 
+    def settle(self) -> None:
+        """See `State.settle`."""
+        self._unready = {
+            application: dict(sorted(groups.items(), key=lambda item: (item[1].index, item[0])))
+            for application, groups in sorted(self._unready.items())
+        }
+
     def follow(self, application: Key, members: Mapping[str, TaskGroup]) -> dict[str, None]:
         """Ids of the taskgroups that have changed since the first call for the application, which returns all of
         `members`. The caller removes the ids that it has handled; an id comes back when its taskgroup changes again or

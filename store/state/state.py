@@ -255,6 +255,17 @@ class State:
         versions = sum(map(len, list(self._versions.values())))
         return sum(map(len, self._tables.values())) + versions + (self.get("framework", "framework") is not None)
 
+    def settle(self) -> None:
+        """Sorts the indexes whose order is that of earlier changes. The decisions of a term follow this order, and a
+        state that has followed a store must lead to the same decisions as one that is made from its records. Costs with
+        the taskgroups that are not ready and with the active transactions."""
+        self.readiness.settle()
+        for application, active in self._active_of.items():
+            if len(active) > 1:
+                self._active_of[application] = dict(
+                    sorted(active.items(), key=lambda item: (item[1].created_at, item[0]))
+                )
+
     # --- changing ---------------------------------------------------------------------------------------------
 
     def apply(self, kind: str, key: Key, record: Record | None) -> Record | None:

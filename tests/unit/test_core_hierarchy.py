@@ -27,7 +27,7 @@ from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.mentions import plain
 from store.records import Namespace, PriorityClass, Queue, Transaction
 from store.records.definition import Amounts as Resources
-from store.records.definition import Container, UnreachablePolicy
+from store.records.definition import Constraint, Container, UnreachablePolicy
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
 from tests.unit.spenttime import Spent
@@ -253,6 +253,22 @@ def test_a_gang_of_which_members_run_gets_the_others_back_one_by_one() -> None:
     lab.wait(20.0)
     assert len(groups(lab, "batch")) == 2
     arrive(lab, lost[1].agent_id)
+    lab.wait(20.0)
+    assert len(groups(lab, "batch")) == 3
+
+
+def test_a_gang_that_is_lost_and_that_its_constraints_keep_from_every_agent_waits() -> None:
+    """Its job has no tasks then: nothing of it runs, and none of it can be placed."""
+    apart = ((Constraint(name="hostname", operator="UNIQUE"),),)
+    lab = full(3, min_available=3, constraints=apart)
+    lost = groups(lab, "batch")
+    for group in lost:
+        lab.report(group, "FAILED")
+    lab.wait(600.0)
+    arrive(lab, lost[0].agent_id)
+    lab.wait(20.0)
+    assert not groups(lab, "batch")
+    arrive(lab, *agents(3))
     lab.wait(20.0)
     assert len(groups(lab, "batch")) == 3
 

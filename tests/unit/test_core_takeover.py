@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects
@@ -11,7 +12,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from store.records import Application, Framework, Record, Task, TaskGroup, Version
 from store.state import State
-from tests.unit.lab import START, Lab
+from tests.unit.lab import KEY, START, Lab, running
 
 TASKGROUPS, APPLICATIONS, AGENTS = 20_000, 500, 2_000
 BOUND = 1.0
@@ -85,3 +86,24 @@ def test_launches_do_not_wait_for_the_first_reconciliation() -> None:
     lab.offer("fresh")
     launches = [launch for accept in lab.sent(cluster_manager.LaunchOnAgent) for launch in accept.launches]
     assert [launch.taskgroup.application for launch in launches] == ["web"]
+
+
+def test_a_state_that_has_followed_changes_has_the_order_of_one_that_is_made_from_its_records() -> None:
+    lab = running(3, max_unavailable=3)
+    for index in (2, 0):
+        lab.report(lab.group(index), "FAILED")
+    state = lab.core.state
+    assert [group.index for group in state.readiness.unready(KEY).values()] == [2, 0], "in the order of the failures"
+    one = next(iter(state.active_of(KEY).values()))
+    older, younger = (msgspec.structs.replace(one, id=f"{one.id}{n}", created_at=one.created_at + n) for n in (1, 2))
+    for each in (msgspec.structs.replace(older, status="QUEUED"), younger, older):  # the older one has waited
+        state.apply("transaction", each.id, each)
+    assert list(state.active_of(KEY))[-2:] == [younger.id, older.id]
+    orders = [ordered(Core(found, CoreOptions(strict=True), lab.now).state) for found in (state.records(), state)]
+    assert orders[0] == orders[1]
+    assert orders[0][0] == [0, 2] and orders[0][1][-2:] == [older.id, younger.id]
+
+
+def ordered(state: State) -> tuple[list[int], list[str]]:
+    """The indexes of the taskgroups that are not ready, and the active transactions, in their order."""
+    return [group.index for group in state.readiness.unready(KEY).values()], list(state.active_of(KEY))

@@ -322,7 +322,8 @@ class HierarchyPass(SessionPass):
         missing = {
             name: number
             for name, number in found.missing.items()
-            if name in starting or not any(task.status in HOLDING for task in jobs[name].tasks)
+            # Without a job, nothing of the application runs, and nothing of it can be placed now.
+            if name in starting or (job := jobs.get(name)) is None or not any(t.status in HOLDING for t in job.tasks)
         }
         return found._replace(missing=missing)
 
