@@ -78,8 +78,9 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "AgentSetting": ("drain",),
     "EventLog": ("events",),
     "Revision": ("version",),
-    "ManagedApplication": ("core_history", "history"),
+    "ManagedApplication": ("core_history", "history", "task_groups"),
     "ManagedTask": ("history", "version"),
+    "MemberGroup": ("terms",),
     "Placeholder": ("history",),
     "QueueTree": ("halts",),
 }
