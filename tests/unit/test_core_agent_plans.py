@@ -17,7 +17,7 @@ from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
 from tests.unit.policy_options import POLICIES, options_of
-from tests.unit.test_core_drains import deployed
+from tests.unit.test_core_drains import CHECKED, deployed, pass_checks
 
 
 def cluster(agents: int, policy: str = "simple") -> Cluster:
@@ -136,6 +136,17 @@ def test_stand_ins_without_room_in_the_quota_are_not_foreseen() -> None:
     assert not lab.ask(requests.PutNamespace(namespace=quota)).error
     (words,) = {move["waits"] for move in plan(lab, "a0")["agents"]["a0"]["move"]}
     assert "has no room for a stand-in" in words and "bcs describe namespace default" in words
+
+
+def test_an_operation_that_keeps_stand_ins_away_is_named() -> None:
+    """Also where the gang is below its minimum, so that the budget would let its ready taskgroups go."""
+    lab = deployed(5, Strategy(max_unavailable=0, max_surge=2), min_available=3, containers=CHECKED)
+    pass_checks(lab, 0, 1)
+    assert not lab.ask(requests.ScaleDeployment(namespace="default", name="web", instances=4)).error
+    moves = plan(lab, "a0")["agents"]["a0"]["move"]
+    waits = {lab.core.state.taskgroups[move["taskgroup"]].index: move["waits"] for move in moves}
+    assert not waits[2] and not waits[3]
+    assert all("so no stand-in can be started" in waits[index] for index in (0, 1))
 
 
 def test_the_moved_taskgroups_do_not_count_for_constraints() -> None:

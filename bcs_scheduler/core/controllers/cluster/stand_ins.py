@@ -13,6 +13,7 @@ from functools import partial
 from bcs_scheduler.core.context import TurnContext
 from store.advice import advise
 from store.records import Application, Deployment, TaskGroup, Transaction, Version
+from store.state.reader import StateReader
 from transactions.base import Refused
 from transactions.kinds import scale
 from transactions.resources import resource_request
@@ -76,16 +77,11 @@ class StandIns:
         beyond = [one for one in list(state.groups_of(application.key).values()) if one.index >= deployment.instances]
         if group in beyond:
             return ""
-        if len(beyond) < present and self._operation(application) is None:
+        if len(beyond) < present and _operation(state, application) is None:
             # The time of their launch is over: the drain continues with those that exist.
             scale.create(self._turn.context, application, deployment.instances + len(beyond))
         late = present - sum(map(is_ready, beyond))
         return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet" if late > 0 else ""
-
-    def _operation(self, application: Application) -> Transaction | None:
-        """The operation that works on the application, other than those for one taskgroup; None if there is none."""
-        active = self._turn.state.active_of(application.key).values()
-        return next((running for running in active if not running.taskgroup), None)
 
     def _begin(
         self,
@@ -98,9 +94,8 @@ class StandIns:
         turn = self._turn
         # Without a stand-in, the disruption budget decides. With bound 0, only a gang below its minimum has one.
         strict = deployment.strategy.max_unavailable < 1
-        if (running := self._operation(application)) is not None:
-            words = f"{named(running.type, running.id)} works on {application.key}, so no stand-in can be started"
-            return words if strict else ""
+        if (running := _operation(turn.state, application)) is not None:
+            return _no_start(application, running) if strict else ""
         version = turn.state.version(application.key, application.version)
         if version is None:
             return ""
@@ -154,18 +149,29 @@ class StandIns:
 
 
 def foreseen(turn: TurnContext, application: Application) -> str:
-    """Returns the reason for which a drain would not end a ready taskgroup of the application yet: new stand-ins, or
-    no room for one in the quota. Empty if it would start none."""
+    """Returns the reason for which a drain would not end a ready taskgroup of the application yet: new stand-ins, an
+    operation or no room for one in the quota. Empty if it would start none."""
     deployment = surging(turn.state, application)
     version = turn.state.version(application.key, application.version)
     if deployment is None or version is None or stand_ins_of(turn.state, deployment):
         return ""
-    if any(not running.taskgroup for running in turn.state.active_of(application.key).values()):
-        return ""
+    strict = deployment.strategy.max_unavailable < 1
+    if (running := _operation(turn.state, application)) is not None:
+        return _no_start(application, running) if strict else ""
     number = _allowed(turn, version, deployment.strategy.max_surge)
     if number < 1:
-        return _no_quota(application) if deployment.strategy.max_unavailable < 1 else ""
+        return _no_quota(application) if strict else ""
     return f"at most {counted(number, 'stand-in')} of {application.key} {are(number)} started first"
+
+
+def _operation(state: StateReader, application: Application) -> Transaction | None:
+    """The operation that works on the application, other than those for one taskgroup; None if there is none."""
+    active = state.active_of(application.key).values()
+    return next((running for running in active if not running.taskgroup), None)
+
+
+def _no_start(application: Application, running: Transaction) -> str:
+    return f"{named(running.type, running.id)} works on {application.key}, so no stand-in can be started"
 
 
 def _allowed(turn: TurnContext, version: Version, most: int) -> int:
