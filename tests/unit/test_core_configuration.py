@@ -67,7 +67,7 @@ def test_an_object_is_created_once_and_replaced_as_a_whole(lab: Lab) -> None:
     assert lab.ask(requests.PutSecret(secret=secret(), create=True)).error == "exists"
     lab.now += 5
     reply = lab.ask(requests.PutSecret(secret=secret(token=PASSWORD), create=False))
-    assert reply.data == {"namespace": "default", "name": "db"}
+    assert reply.data == {"namespace": "default", "name": "db", "differs": ["password", "token"]}
     kept = lab.core.state.secrets["default/db"]
     assert set(kept.items) == {"token"}
     assert (kept.created_at, kept.updated_at) == (created, lab.now)

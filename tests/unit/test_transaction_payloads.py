@@ -56,7 +56,7 @@ class Flat(msgspec.Struct, omit_defaults=True):
     victims: tuple[str, ...] = ()
 
 
-NEWER = {"beneficiary", "beneficiary_queue", "rebalanced"}
+NEWER = {"beneficiary", "beneficiary_queue", "rebalanced", "unready"}
 """Fields of payloads that version 0.1 does not know."""
 
 
