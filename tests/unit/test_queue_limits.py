@@ -394,6 +394,27 @@ def test_nothing_is_preempted_beside_free_room_that_another_ask_has_reserved() -
     assert [(one.ask.id, one.node) for one in state.run()] == [("owed/t", "n1")]
 
 
+def test_no_further_round_follows_for_an_ask_that_the_reserved_node_does_not_admit() -> None:
+    partition = partition_of({"queues": [{"name": "q"}]})
+    state = Tree(partition, [(n, {"cpus": 4}) for n in ("n1", "n2", "n3")], lambda constraint, node: node == "n2")
+    state.submit(Application("runs", "root.q", 0))
+    for node in ("n1", "n2", "n3"):
+        for number in range(2):
+            state.recover(Allocation(Ask("runs", f"{node}-{number}", (("cpus", 2),), -100.0), node))
+    state.submit(Application("waits", "root.q", 0))
+    state.ask(Ask("waits", "t", (("cpus", 4),), priority=3))
+    assert list(state.run()) == []
+    for number in range(2):
+        leave(state, f"n1-{number}")
+    assert len(reserve(state, 10.0)) == 1
+    state.release("runs", "n1-0")
+    state.submit(Application("other", "root.q", 0))
+    state.ask(Ask("other", "t", (("cpus", 1),), priority=9, created=10.0, constraint="ssd"))
+    assert list(state.run()) == []
+    assert not maintain(state, 20.0).again
+    assert list(state.run()) == []
+
+
 def test_asks_that_are_alike_do_not_hold_a_node_one_after_the_other() -> None:
     state = crowded()
     soon = {"n1": {"cpus": 2}}

@@ -458,7 +458,13 @@ class Tree:
         """Lets requests be tried again that wait for a node and outrank the asks that reserve this one. True if there
         are some."""
         fitting = self.nodes.waiting.fitting(node.open_beside(node.promised)) if self.nodes.waiting else []
-        better = [one for one in fitting if (group := one.members.first()) is not None and self.outranks(group, node)]
+        better = [
+            one
+            for one in fitting
+            if (group := one.members.first()) is not None
+            and self.nodes.is_admitted(one.alternative.constraint, node.name)
+            and self.outranks(group, node)
+        ]
         self.wake(better)
         return bool(better)
 
