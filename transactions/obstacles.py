@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from offers.policy.obstacles import OF_AGENTS, OF_APPLICATIONS, WHOLE, Attempt, Met, Obstacle
-from store.mentions import mention
+from offers.policy.obstacles import OF_AGENTS, OF_APPLICATIONS, OF_OTHER_QUEUES, WHOLE, Attempt, Met, Obstacle
+from store.mentions import mention, private
 from store.records import TaskGroup
 from transactions.rules.disruptions import Disruptions, Refusal
 from transactions.text import are, counted, have
@@ -98,15 +98,16 @@ def change(code: Obstacle) -> str:
 
 
 def obstacle(met: Met) -> str:
-    """Returns the message for one obstacle."""
+    """Returns the message for one obstacle. The names of other queues are private."""
     number, whose = met.number, _whose(met)
+    kept = private if met.code in OF_OTHER_QUEUES and met.whose else str
     return WORDS[met.code].format(
         number=number,
         agents=counted(number, "agent"),
         have=have(number),
         are=are(number),
-        of=f" of {whose}" if whose else "",
-        named=f" ({whose})" if whose else "",
+        of=kept(f" of {whose}") if whose else "",
+        named=kept(f" ({whose})") if whose else "",
         below=f" below queue {whose}" if whose else "",
         queue=f"queue {whose}" if whose else "its queue",
         until=f" until {clock_time(met.until)}" if met.until else "",

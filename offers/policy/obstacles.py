@@ -84,6 +84,8 @@ OF_APPLICATIONS = frozenset(
     }
 )
 """Obstacles whose owners are applications, as keys ``namespace/name``."""
+OF_OTHER_QUEUES = frozenset({Obstacle.OUTSIDE, Obstacle.GUARANTEE})
+"""Obstacles whose owners are queues of others. Queues of a tree may have the names of namespaces."""
 NAMED = 3
 """Owners that an obstacle names at most, those with the most units."""
 

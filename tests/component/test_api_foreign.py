@@ -19,13 +19,15 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
 from offers.model import Diagnosis, HeldBack
+from offers.policy.obstacles import Attempt, Met, Obstacle
 from offers.policy.session.configuration.document import DEFAULT, policy_of
-from store.mentions import BEGIN, END
+from store.mentions import BEGIN, END, revealed
 from store.records import Namespace, Queue, Version
 from store.records.definition import Amounts, Container
 from store.records.objects import Limits
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
+from transactions.obstacles import attempted
 
 MARK = "zebra"
 """In every name of the other tenant."""
@@ -216,6 +218,20 @@ def test_explanations_have_no_figures_of_queues(crowd: Crowd, monkeypatch: pytes
     for listing in (f"/namespaces/{MINE}/applications/more", f"/namespaces/{MINE}/applications"):
         assert "queue tight is at its limit" in crowd.call("viewer", "GET", listing)
         assert "allocated: " not in crowd.call("viewer", "GET", listing)
+
+
+@pytest.mark.parametrize("code", [Obstacle.GUARANTEE, Obstacle.OUTSIDE])
+def test_explanations_have_no_names_of_other_queues(
+    code: Obstacle, crowd: Crowd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Queues of a tree have the names of namespaces."""
+    attempt = Attempt(1.0, (Met(code, 3, ("root.foreign",)),))
+    found = Diagnosis("x", wanted=2, placed=0, agents=1, reasons={}, closest=(), attempt=attempt)
+    monkeypatch.setattr(crowd.gateway, "diagnosis", lambda _: found)
+    path = f"/namespaces/{MINE}/applications/more/explain"
+    assert "root.foreign" in crowd.call("admin", "GET", path)
+    assert "root.foreign" not in crowd.call("viewer", "GET", path)
+    assert "root.foreign" not in revealed(attempted(attempt).encode(), lambda _: False).decode()
 
 
 def test_what_if_counts_taskgroups_of_others(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bcs_scheduler.security.caller import Caller
 from offers.model import Diagnosis
-from offers.policy.obstacles import OF_APPLICATIONS, Met
+from offers.policy.obstacles import OF_APPLICATIONS, OF_OTHER_QUEUES, Met
 from store.ids import TaskGroupId, namespace_of
 
 HIDDEN = "Hidden"
@@ -27,7 +27,7 @@ def answer_for(caller: Caller, data: Any) -> Any:
 
 def diagnosis_for(caller: Caller, found: Diagnosis | None) -> Diagnosis | None:
     """A diagnosis without the amounts of the queue, which include the work of other namespaces, and with counts in
-    place of applications that the caller may not see."""
+    place of other queues and of applications that the caller may not see."""
     if found is None or caller.everywhere:
         return found
     if found.held_back is not None:
@@ -39,6 +39,8 @@ def diagnosis_for(caller: Caller, found: Diagnosis | None) -> Diagnosis | None:
 
 
 def _met_for(caller: Caller, met: Met) -> Met:
+    if met.code in OF_OTHER_QUEUES:
+        return met._replace(whose=(), others=met.others + len(met.whose))
     if met.code not in OF_APPLICATIONS:
         return met
     seen = tuple(key for key in met.whose if caller.sees(namespace_of(key)))
