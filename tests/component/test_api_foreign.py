@@ -19,6 +19,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
 from offers.model import Diagnosis, HeldBack
+from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Met, Obstacle
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.mentions import BEGIN, END, revealed
@@ -208,16 +209,16 @@ def test_dry_runs_and_plans_count_taskgroups_of_others(crowd: Crowd) -> None:
 
 def test_explanations_have_no_figures_of_queues(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """The amounts of a queue are those of all its namespaces."""
-    held = HeldBack("tight", True, (("cpus", 4_000),), (("cpus", 4_000),))
+    held = HeldBack("tight", True, (("cpus", 4_000),), (("cpus", 4_000),), Hold.QUEUE_MAXIMUM)
     found = Diagnosis("x", wanted=2, placed=0, agents=1, reasons={}, closest=(), held_back=held)
     monkeypatch.setattr(crowd.gateway, "diagnosis", lambda _: found)
     path = f"/namespaces/{MINE}/applications/more/explain"
     whole, mine = crowd.call("admin", "GET", path), crowd.call("viewer", "GET", path)
-    assert "allocated: cpus 4" in whole and '"allocated":{"cpus":4.0}' in whole
-    assert "allocated: " not in mine and '"allocated":{},"deserved":{}' in mine
+    assert "used: cpus 4" in whole and '"allocated":{"cpus":4.0}' in whole
+    assert "used: " not in mine and '"allocated":{},"deserved":{}' in mine
     for listing in (f"/namespaces/{MINE}/applications/more", f"/namespaces/{MINE}/applications"):
-        assert "queue tight is at its limit" in crowd.call("viewer", "GET", listing)
-        assert "allocated: " not in crowd.call("viewer", "GET", listing)
+        assert "queue tight has no room below its maximum" in crowd.call("viewer", "GET", listing)
+        assert "used: " not in crowd.call("viewer", "GET", listing)
 
 
 @pytest.mark.parametrize("code", [Obstacle.GUARANTEE, Obstacle.OUTSIDE])
