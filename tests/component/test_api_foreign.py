@@ -70,8 +70,8 @@ class Crowd:
         self.rest()
         self.create(THEIRS, f"{MARK}-high", 1, 20)
         self.rest()
-        self.create(MINE, "more", 3, 5)
         self.create(THEIRS, f"{MARK}-more", 3, 5)
+        self.create(MINE, "more", 3, 5)
         self.rest()
 
     def _ask(self, command: Any) -> None:
@@ -178,7 +178,7 @@ def test_events_and_messages_give_counts_and_the_admin_gets_names(crowd: Crowd) 
     assert "ended for an application of another namespace" in mine
     assert "1 taskgroup is ended: a taskgroup of another namespace" in mine
     whole = crowd.call("admin", "GET", f"/namespaces/{MINE}/events")
-    assert f"ended for {THEIRS}/{MARK}-high" in whole and f"1 taskgroup is ended: {THEIRS}/{MARK}-low-" in whole
+    assert f"ended for {THEIRS}/{MARK}-more" in whole and f"1 taskgroup is ended: {THEIRS}/{MARK}-low-" in whole
     stream = {"watch": "true", "lastEventId": "0", "timeoutSeconds": "0"}
     assert "an application of another namespace" in crowd.call("viewer", "GET", "/events", params=stream)
     assert f"{THEIRS}/{MARK}-high" in crowd.call("admin", "GET", "/events", params=stream)
