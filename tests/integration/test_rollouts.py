@@ -123,7 +123,7 @@ def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     dev.done("rollout", "cancel", "front", "--wait")
     assert printed(dev) == {b"version 1"} and shown(dev)["revision"] == 1
     undone = dev.bcs("rollout", "status", "front")
-    assert undone.returncode == 1 and b"rolled back" in undone.stderr
+    assert undone.returncode == 0, "a user has asked for it, so it is no failure"
     dev.done("delete", "deployment", "front", "--wait")
 
 

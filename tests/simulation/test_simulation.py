@@ -261,7 +261,8 @@ def test_mutants_of_trees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.rotating
 def test_moves_keep_budgets_and_room_and_end() -> None:
-    counts = counted(range(1, 17), moves=True)
+    # 27: taskgroups are moved toward more even agents, which few of the others do
+    counts = counted((*range(1, 17), 27), moves=True)
     assert counts["moves to pack"] and counts["moves to spread"]
 
 
