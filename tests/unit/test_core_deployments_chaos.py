@@ -228,6 +228,7 @@ def _at_once(turn: TurnContext, deployment: Deployment) -> Deployment:
     return deployment
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 def test_a_planted_error_about_another_number_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amendments, "_fit", _at_once)

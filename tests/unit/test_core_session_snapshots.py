@@ -110,6 +110,7 @@ class Steps:
         self.lab.turn(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
 
 
+@pytest.mark.rotating
 @pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -79,6 +80,7 @@ class Watched:
         assert all(one.pending >= 0 for one in groups)
 
 
+@pytest.mark.rotating
 @settings(max_examples=12, deadline=None)
 @given(scenarios())
 def test_no_agent_holds_more_than_its_capacity_and_sums_agree_at_every_moment(drawn: tuple[Scenario, str]) -> None:
