@@ -159,11 +159,11 @@ def test_secrets_are_emptied_before_a_container_goes_or_stays(
     else:
         found.stop(5.0)
     written = [archive_of(r.content) for r in engine.requests if r.line == f"PUT /containers/{identity}/archive"]
-    assert [(entry.name, content) for entry, content in written] == [
-        ("data/key", b"s"),
-        ("data/page", b"p"),
-        ("data/key", b""),
-    ]
+    placed, emptied_files = written[:2], written[2:]
+    assert [(entry.name, content) for entry, content in placed] == [("data/key", b"s"), ("data/page", b"p")]
+    # The reaper and the executor that sees the container end may both empty it.
+    assert {(entry.name, content) for entry, content in emptied_files} == {("data/key", b"")}
+    assert len(emptied_files) <= (2 if reaped else 1)
     lines = engine.lines()
     ended = [n for n, line in enumerate(lines) if line == f"POST /containers/{identity}/kill"]
     emptied = [n for n, line in enumerate(lines) if line == f"PUT /containers/{identity}/archive"]
