@@ -23,8 +23,8 @@ from offers.policy.hierarchy.preemption.reservation import (
     take_nodes,
 )
 from offers.policy.hierarchy.state.application import Application
-from offers.policy.hierarchy.state.closings import WINDOW, Closings
 from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.nodes import WINDOW, Closings
 from offers.policy.hierarchy.tree import Tree
 
 

@@ -16,8 +16,9 @@ become old, and a search looks at `LOOKED_AT` old demands.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import chain, islice
@@ -27,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.ends import ending_within
+from bcs_scheduler.core.structures.run_times import OF_APPLICATION
 from offers.leased.rooms import Site
 from offers.leased.row import LeasedRow
 from offers.model import Demand, ResourceRequest
@@ -55,6 +56,10 @@ USED = 8
 """Demands that get held room at a time."""
 TRIED = 64
 """Agents that one search looks at closely, those first that lack the least."""
+APPLICATIONS = 500
+"""Applications that are looked at for runs that end soon, those with runs of their own first."""
+TASKGROUPS = 500
+"""Running taskgroups that are looked at for the same."""
 
 Serve = Callable[[Demand[Slot], str], bool]
 """Places the first slot of a demand on an agent, given by id. True if it has a place."""
@@ -394,3 +399,34 @@ def hold_name(role: str) -> str:
 def _lack(wanted: Iterable[int], free: Iterable[int]) -> float:
     lacks: Iterator[float] = ((want - there) / want for want, there in zip(wanted, free, strict=False) if want > 0)
     return max(0.0, *lacks, 0.0)
+
+
+def ending_within(turn: TurnContext, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
+    """Amounts by agent and dimension of taskgroups of a role that are expected to end within so many seconds, and that
+    nothing replaces. The median of the runs that have lasted longer than the present one is the expected end."""
+    state, run_times, now = turn.state, turn.run_times, turn.now
+    found: dict[str, dict[str, int]] = {}
+    if not len(run_times):
+        return found
+    own = run_times.applications()
+    kinds: dict[str, tuple[float, ...]] = {}
+    left = TASKGROUPS
+    for key in dict.fromkeys((*islice(own, APPLICATIONS), *islice(list(state.applications), APPLICATIONS))):
+        application = state.applications.get(key)
+        version = state.version(key, application.version) if application is not None else None
+        if application is None or version is None or version.restart_policy.policy == "Always" or left <= 0:
+            continue
+        runs = run_times.own(key)
+        if runs is None:
+            kind = application.type
+            runs = kinds[kind] if kind in kinds else kinds.setdefault(kind, run_times.basis("", kind))
+        for group in islice(state.groups_of(key).values(), left) if runs else ():
+            left -= 1
+            if group.ended or group.killing_since or not group.running_since or (group.role or "*") != role:
+                continue
+            rest = runs[bisect_right(runs, now - group.created_at) :]
+            if len(rest) >= OF_APPLICATION and rest[len(rest) // 2] - (now - group.created_at) <= seconds:
+                sums = found.setdefault(group.agent_id, {})
+                for name in SCALARS:
+                    sums[name] = sums.get(name, 0) + getattr(group.resources, name)
+    return found

@@ -17,10 +17,9 @@ from offers.policy.amounts import Vector, added
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.blocks import fits_request
-from offers.policy.hierarchy.state.closings import Closings
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add_to
-from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
+from offers.policy.hierarchy.state.nodes import Admits, Closings, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState, is_higher, is_owed
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all

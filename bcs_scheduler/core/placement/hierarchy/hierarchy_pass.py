@@ -14,8 +14,7 @@ from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.aging import KeptRoom, Why
-from bcs_scheduler.core.placement.ends import ending_within
+from bcs_scheduler.core.placement.aging import KeptRoom, Why, ending_within
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation

@@ -27,9 +27,8 @@ from offers.policy.hierarchy.preemption.losses import Losses
 from offers.policy.hierarchy.preemption.tries import TRIES
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import fits_request
-from offers.policy.hierarchy.state.closings import MOST_IN_WINDOW
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
-from offers.policy.hierarchy.state.nodes import Node
+from offers.policy.hierarchy.state.nodes import MOST_IN_WINDOW, Node
 from offers.policy.hierarchy.tree import Tree
 
 PATIENCE = 2.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple
@@ -23,6 +23,10 @@ WEIGHTS: Mapping[str, int] = {"vcore": 1, "memory": 1, "cpus": 1, "mem": 1}
 
 REFILLED = 8
 """The order is made anew if more than one of so many nodes have changed."""
+
+WINDOW = 120.0
+MOST_IN_WINDOW = 60.0
+"""Seconds for which a node is reserved at most within any `WINDOW`, by all asks together."""
 
 Admits = Callable[[Hashable, str], bool]
 """True if a node, given by name, meets a constraint. Equal arguments give equal results until the node is changed."""
@@ -314,6 +318,36 @@ class Nodes:
         for name, total, factor in node.factors:
             used += factor * (total - node.free[name])
         return (self._sign * ((used << self._shift) // node.whole), node.name)
+
+
+class Closings:
+    """The times for which nodes are reserved for asks without victims, so that each is open to all asks half of the
+    time: the present reservations, and those that have ended within the last `WINDOW`, by name of the node. Times are
+    seconds of the clock of the asks."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._ended: dict[str, list[tuple[float, float]]] = {}
+
+    def begin(self, node: str, now: float) -> None:
+        """A node is reserved from now on."""
+        self._since.setdefault(node, now)
+
+    def settle(self, reserved: Container[str], now: float) -> None:
+        """Ends the reservations of nodes that are not reserved any more, and forgets those that ended long ago."""
+        for node in [node for node in self._since if node not in reserved]:
+            self._ended.setdefault(node, []).append((self._since.pop(node), now))
+        for node, spans in list(self._ended.items()):
+            spans[:] = [span for span in spans if span[1] > now - WINDOW]
+            if not spans:
+                del self._ended[node]
+
+    def left(self, node: str, now: float) -> float:
+        """Seconds for which a node may be reserved from now on at least, without a break; 0 or less: no longer."""
+        since = self._since.get(node, now)
+        spans = (*self._ended.get(node, ()), (since, now))
+        inside: float = sum(max(0.0, end - max(begin, now - WINDOW)) for begin, end in spans)
+        return MOST_IN_WINDOW - inside
 
 
 def _check(name: str, total: Vector) -> None:
