@@ -13,9 +13,9 @@ import structlog
 
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.app import create_app
+from bcs_scheduler.api.http.connections import RESERVE, Connections
 from bcs_scheduler.api.http.operation import ApiSettings
-from bcs_scheduler.api.http.serving.connections import RESERVE, Connections
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.api.routes.cluster import executor
 from bcs_scheduler.appmanagers.runner import ManagerRunner
 from bcs_scheduler.authentication import Authentication, log_access

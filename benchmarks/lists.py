@@ -18,7 +18,7 @@ import msgspec
 
 from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.operation import BASE
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.leadership.watching.touches import Touches
 from offers.agents import ListedAgent

@@ -19,8 +19,8 @@ from store.records import (
     Version,
 )
 from store.records.definition import AttributeValue
+from transactions import resource_request
 from transactions.base import Context, Slot
-from transactions.resources import resource_request
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups import endings, health
 

@@ -25,11 +25,10 @@ from store.reasons import REASONS, EventReason, Level
 from store.records import Record, TaskGroup
 from store.state import State, Watcher
 from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
-from transactions import transitions
+from transactions import occupancy, transitions
 from transactions.base import Context, Failure, Ids, Refused, Slot
 from transactions.engine.engine import Engine
 from transactions.kinds.registry import kind_of
-from transactions.resources import occupancy
 from transactions.text import counted
 
 T = TypeVar("T")

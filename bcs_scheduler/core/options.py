@@ -153,7 +153,7 @@ class CoreOptions:
     rebalance_moves: int = 10
     """Moves of a round at most."""
     rebalance_gain: float = 0.01
-    """Least gain of a move: the change of the sum of squared shares of agents (offers.rebalancing.planner)."""
+    """Least gain of a move: the change of the sum of squared shares of agents (offers.rebalancing)."""
     agent_return: float = 900.0
     """Seconds for which an agent may be missing from the list before ended taskgroups of a daemonset on it are removed:
     after a change of masters it takes agents some time to register again."""

@@ -39,7 +39,7 @@ from bcs_scheduler.mesos.transport.detect import make_detector
 from bcs_scheduler.mesos.transport.session import Session
 from bcs_scheduler.mesos.transport.stream import EventStream
 from store import threads
-from transactions.resources.resource_request import EXECUTOR
+from transactions.resource_request import EXECUTOR
 
 log = structlog.get_logger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Annotated, Literal, NamedTuple
 import msgspec
 
 from bcs_scheduler.api.admission import Admission
+from bcs_scheduler.api.http.connections import MOST
 from bcs_scheduler.api.http.operation import ApiSettings as ApiOptions
-from bcs_scheduler.api.http.serving.connections import MOST
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.runtime import PATIENCE
 from bcs_scheduler.leadership.watching.hub import WATCHERS

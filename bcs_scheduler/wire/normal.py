@@ -16,9 +16,9 @@ from bcs_scheduler.wire.documents.configuration import ConfigMapDocument, Secret
 from bcs_scheduler.wire.documents.daemonset import DaemonsetDocument
 from bcs_scheduler.wire.documents.deployment import DeploymentDocument
 from bcs_scheduler.wire.documents.extensions import WebhookDocument
+from bcs_scheduler.wire.documents.groups import PodGroupDocument
 from bcs_scheduler.wire.documents.namespaces import NamespaceDocument
-from bcs_scheduler.wire.documents.policy.groups import PodGroupDocument
-from bcs_scheduler.wire.documents.policy.priorities import PriorityClassDocument
+from bcs_scheduler.wire.documents.priorities import PriorityClassDocument
 from bcs_scheduler.wire.documents.queues import QueueDocument
 from bcs_scheduler.wire.documents.service import ServiceDocument
 from bcs_scheduler.wire.problems import Problem, Problems

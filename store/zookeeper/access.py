@@ -14,7 +14,7 @@ from kazoo.exceptions import NoNodeError
 from kazoo.security import CREATOR_ALL_ACL
 
 from store.records import KINDS
-from store.zookeeper.reads.reader import list_records
+from store.zookeeper.reader import list_records
 from store.zookeeper.session import Session
 from store.zookeeper.tree import Tree, bucket_names
 

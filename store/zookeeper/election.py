@@ -2,7 +2,7 @@
 
 The first of them takes over in one multi that checks that its candidate node still exists, raises the epoch by
 compare-and-set, and puts its url into the leader node. The order of the candidates only avoids needless attempts. The
-check of the epoch node in every commit excludes two leaders (store.zookeeper.commits.pipeline).
+check of the epoch node in every commit excludes two leaders (store.zookeeper.commit_pipeline).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError
 
 from store import threads
 from store.base import StoreError, Term
-from store.zookeeper.commits.pipeline import CommitPipeline
+from store.zookeeper.commit_pipeline import CommitPipeline
 from store.zookeeper.session import TRANSIENT, Session
 from store.zookeeper.tree import TERMS_KEPT, Address, EpochNode, Tree
 from store.zookeeper.wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, check, create, delete, set_data

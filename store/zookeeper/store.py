@@ -23,10 +23,10 @@ from store.encoding.codec import decode_all
 from store.encoding.seal import UNSEALED, Sealer
 from store.encoding.sizes import SMALLEST_LIMIT, Sizer
 from store.zookeeper.access import open_nodes, take_over
-from store.zookeeper.commits.pipeline import CommitPipeline
+from store.zookeeper.commit_pipeline import CommitPipeline
 from store.zookeeper.election import Election
-from store.zookeeper.reads.follower import ZooKeeperFollower
-from store.zookeeper.reads.reader import erase_records, list_records, make_tree, read_records
+from store.zookeeper.follower import ZooKeeperFollower
+from store.zookeeper.reader import erase_records, list_records, make_tree, read_records
 from store.zookeeper.session import TRANSIENT, Login, Session
 from store.zookeeper.tree import EpochNode, Tree
 

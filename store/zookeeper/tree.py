@@ -3,7 +3,7 @@
     <root>/epoch                       the newest epoch; written once per term, checked by every commit of the term
     <root>/epoch/<epoch>               how many multis that term has applied; each of them counts it up
     <root>/leader                      url and epoch of the leader; ephemeral, so it goes with its session
-    <root>/log/<slot>                  which records a commit has changed; a ring (store.zookeeper.commits.log)
+    <root>/log/<slot>                  which records a commit has changed; a ring (store.zookeeper.commit_log)
     <root>/election/<candidate>        one ephemeral sequential node per candidate; the lowest leads
     <root>/<kind>/<bucket>/<key>       one record
 

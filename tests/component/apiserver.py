@@ -12,7 +12,7 @@ from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.app import Pages, create_app
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.api.sessions.relay import SessionMetrics
 from bcs_scheduler.leadership.gateway import Gateway
 from tests.unit.api_support import CoreGateway

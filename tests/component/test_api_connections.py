@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.http.app import create_app
+from bcs_scheduler.api.http.connections import RETRY, Connections
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
-from bcs_scheduler.api.http.serving.connections import RETRY, Connections
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.observability.exposition import PREFIX
 from bcs_scheduler.observability.metrics import Metrics

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from bcs_scheduler.api.http.app import STATE_AGE, create_app
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from store.state import State
 from tests.unit.api_support import CoreGateway
 from tests.waiting import wait_for

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
-from bcs_scheduler.api.http.serving.protocol import HEAD_BYTES, BoundedProtocol
-from bcs_scheduler.api.http.serving.server import ApiServer, CannotListen
+from bcs_scheduler.api.http.protocol import HEAD_BYTES, BoundedProtocol
+from bcs_scheduler.api.http.server import ApiServer, CannotListen
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.core.interface.cluster_manager import Disconnected

@@ -16,8 +16,8 @@ from bcs_scheduler.api.documents.kinds.configuration import read_config_map, rea
 from bcs_scheduler.api.documents.kinds.daemonset import read_daemonset
 from bcs_scheduler.api.documents.kinds.deployment import read_deployment
 from bcs_scheduler.api.documents.kinds.extensions import read_custom_kind, read_custom_object, read_webhook
+from bcs_scheduler.api.documents.kinds.groups import read_pod_group
 from bcs_scheduler.api.documents.kinds.namespaces import read_namespace
-from bcs_scheduler.api.documents.kinds.policy.groups import read_pod_group
 from bcs_scheduler.api.documents.kinds.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.cli.documents.loading import load_documents

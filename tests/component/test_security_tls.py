@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import requests
 
+from bcs_scheduler.api.http import server as server_module
 from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.http.request_gate import RequestGate
-from bcs_scheduler.api.http.serving import server as server_module
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.api.streams import sse
 from bcs_scheduler.security.tls import ServerTls, common_name
 from bcs_scheduler.security.tokens import hash_of, read_tokens, token_entry

@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 import bcs_scheduler
 from bcs_scheduler import tasks
 from bcs_scheduler.agentapi.usage import Meter, Place
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.executor import threads as executor_threads
 from bcs_scheduler.executor.agent import messages as executor_messages
 from bcs_scheduler.executor.health.checks import Checks
@@ -46,8 +46,7 @@ from store import threads
 from store.base import StaleEpoch, StoreUnavailable
 from store.memory import MemoryBackend, MemoryStore
 from store.records import CheckResult
-from store.zookeeper.commits.messages import Commit
-from store.zookeeper.commits.pipeline import CommitPipeline
+from store.zookeeper.commit_pipeline import Commit, CommitPipeline
 from store.zookeeper.election import Election
 from store.zookeeper.store import _Opened
 from store.zookeeper.tree import Tree

@@ -21,8 +21,8 @@ from store.sqlite.store import SqliteStore
 from store.state import State
 from store.state.replica import Replica
 from store.state.validation import wrong_index
-from store.zookeeper.commits import log, pipeline
-from store.zookeeper.reads import follower as zookeeper_follower
+from store.zookeeper import commit_log, commit_pipeline
+from store.zookeeper import follower as zookeeper_follower
 from store.zookeeper.store import ZooKeeperStore
 from tests.integration.storeplaces import (
     PATIENCE,
@@ -203,9 +203,9 @@ def test_a_follower_that_was_away_for_too_long_reads_everything_again(
     place: Place, leader: Candidate, opened: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(follower, "KEPT", 5)
-    monkeypatch.setattr(log, "SLOTS", 5)
+    monkeypatch.setattr(commit_log, "SLOTS", 5)
     monkeypatch.setattr(zookeeper_follower, "SLOTS", 5)
-    monkeypatch.setattr(pipeline, "_IN_FLIGHT", 1)
+    monkeypatch.setattr(commit_pipeline, "_IN_FLIGHT", 1)
     if isinstance(place, MemoryPlace):
         place.backend.log = deque(maxlen=5)
     standby = Standby(place.store(), opened)
@@ -431,7 +431,7 @@ def test_who_has_followed_needs_no_listing_to_lead(
     def refuse(*_: object) -> None:
         raise AssertionError("listed")
 
-    monkeypatch.setattr(pipeline, "list_records", refuse)
+    monkeypatch.setattr(commit_pipeline, "list_records", refuse)
     standby.read()
     standby.follower.lead(candidate.epoch)
     done([candidate.put(app("a", instances=1), app("c"), app("e")), candidate.put(app("broken"))])

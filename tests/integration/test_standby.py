@@ -11,7 +11,7 @@ import pytest
 import requests
 
 from bcs_scheduler.api.http.app import create_app
-from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.leadership import standby
 from bcs_scheduler.leadership.checks import readiness
 from store.zookeeper.store import ZooKeeperStore

@@ -19,10 +19,10 @@ from kazoo.protocol.connection import _CONNECTION_DROP
 
 from store.base import Change, StaleEpoch, Store, StoreUnavailable, Term
 from store.records import Application, ConfigItem, ConfigMap
-from store.zookeeper.commits.pipeline import CommitPipeline
+from store.zookeeper import reader as zookeeper_reader
+from store.zookeeper.commit_pipeline import CommitPipeline
 from store.zookeeper.election import Election, _Candidacy
-from store.zookeeper.reads import reader as zookeeper_reader
-from store.zookeeper.reads.reader import make_tree
+from store.zookeeper.reader import make_tree
 from store.zookeeper.session import Session
 from store.zookeeper.store import ZooKeeperStore
 from store.zookeeper.tree import TERMS_KEPT, Address, Tree

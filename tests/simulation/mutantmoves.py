@@ -9,7 +9,7 @@ import pytest
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement import rebalancing
-from offers.rebalancing import planner
+from offers import rebalancing as planner
 from transactions.rules import disruptions
 
 

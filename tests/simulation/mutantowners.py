@@ -17,8 +17,8 @@ from bcs_scheduler.core.rollout import amendments, update_records
 from offers.model import Demand
 from store.records import Application, Deployment, RollingPayload
 from store.state import State, readiness
+from transactions import resource_request
 from transactions.kinds import daemonset, scale
-from transactions.resources import resource_request
 from transactions.rules import disruptions, rolling
 from transactions.rules.taskgroups import lifecycle
 

@@ -46,10 +46,9 @@ from tests.simulation import (
     mutanttrees,
     store,
 )
-from transactions import groups, injection
+from transactions import groups, injection, resource_request
 from transactions.engine import engine, self_healing
 from transactions.kinds import fill, update
-from transactions.resources import resource_request
 from transactions.rules.taskgroups import lifecycle, relaunch
 from transactions.rules.taskgroups.task_states import TaskState
 

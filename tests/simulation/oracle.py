@@ -12,7 +12,7 @@ from store.records import AgentSetting, TaskGroup, Version
 from store.records.definition import Constraint
 from tests.simulation.agents import Agent
 from tests.simulation.room import Room
-from transactions.resources import resource_request
+from transactions import resource_request
 
 
 class Site(NamedTuple):

@@ -15,7 +15,7 @@ from bcs_scheduler.wire.problems import Problems
 from store.records import Version
 from store.records.definition import Amounts, Item, Port, Process, Reference, Uri
 from tests.unit.api_support import document
-from transactions.resources.resource_request import EXECUTOR, fixed_port, is_random, request_of
+from transactions.resource_request import EXECUTOR, fixed_port, is_random, request_of
 
 POD = "$.spec.template.spec"
 CONTAINER = f"{POD}.containers[0]"

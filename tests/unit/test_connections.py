@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.api.http.serving.connections import Connection, Connections
+from bcs_scheduler.api.http.connections import Connection, Connections
 from bcs_scheduler.security.proxies import read_networks
 from bcs_scheduler.security.shares import Shares, share_of
 

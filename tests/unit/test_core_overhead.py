@@ -11,9 +11,9 @@ from store.records import Namespace, Quota, Version
 from store.records.definition import Amounts, Container
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import Lab, version
+from transactions import resource_request
 from transactions.base import Overhead, Step
-from transactions.resources import resource_request
-from transactions.resources.resource_request import EXECUTOR
+from transactions.resource_request import EXECUTOR
 
 NOTHING = Overhead()
 HEAVY = Overhead(cpus=150, mem=1_000, disk=2_000)

@@ -25,10 +25,9 @@ from store.state.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.reference_matcher import LiveCensus
 from tests.unit.test_core_offer_manager import Hasty
-from transactions import groups
+from transactions import groups, occupancy, resource_request
 from transactions.base import Slot, Step
 from transactions.engine.fair import FairQueue
-from transactions.resources import occupancy, resource_request
 from transactions.rules.taskgroups.task_states import TaskState
 
 

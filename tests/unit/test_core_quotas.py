@@ -29,7 +29,7 @@ from store.records.services import Service
 from store.state import State
 from tests.unit.lab import Lab, running, version
 from tests.unit.rollinglab import NEW, RollingLab
-from transactions.resources.resource_request import EXECUTOR
+from transactions.resource_request import EXECUTOR
 from transactions.rules import quota_usage
 from transactions.rules.quota_usage import QuotaUsage
 

@@ -19,7 +19,7 @@ from bcs_scheduler.settings.sections import ExecutorSettings, Settings
 from bcs_scheduler.version import VERSION
 from store.records import definition, objects
 from store.records.workloads import Strategy
-from transactions.resources.resource_request import EXECUTOR
+from transactions.resource_request import EXECUTOR
 
 TOP = Path(__file__).parents[2]
 DEFAULT = Settings()

@@ -33,7 +33,7 @@ from store.records.definition import (
     Volume,
 )
 from tests.unit.lab import Lab, version
-from transactions.resources.resource_request import EXECUTOR, amounts
+from transactions.resource_request import EXECUTOR, amounts
 
 PLAIN = ResourceKey("cpus", "games")
 RESERVED = ResourceKey("cpus", "games", (Reservation("DYNAMIC", "games", "ops"),))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offers.rebalancing.planner import Goal, Load, Move, Unit, gain, measure, moves
+from offers.rebalancing import Goal, Load, Move, Unit, gain, measure, moves
 
 GOALS: tuple[Goal, ...] = ("pack", "spread")
 

@@ -1,4 +1,4 @@
-"""store.zookeeper.reads.bulk: the size of requests follows the size of nodes; a lost connection is waited for."""
+"""store.zookeeper.bulk_reads: the size of requests follows the size of nodes; a lost connection is waited for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kazoo.exceptions import ConnectionLoss
 
-from store.zookeeper.reads.bulk import FIRST_NODES, FLYING_BYTES, FLYING_NODES, LOSSES, MOST_NODES, REQUEST_BYTES, Bulk
+from store.zookeeper.bulk_reads import FIRST_NODES, FLYING_BYTES, FLYING_NODES, LOSSES, MOST_NODES, REQUEST_BYTES, Bulk
 from store.zookeeper.wire import ReadNodes
 
 KB = 1000

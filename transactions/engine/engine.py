@@ -18,7 +18,7 @@ from offers.model import Placement
 from store import ids
 from store.reasons import EventReason
 from store.records import TaskGroup, Transaction, TransactionStatus, Version
-from transactions import explain, groups, injection
+from transactions import explain, groups, injection, resource_request
 from transactions.base import Context, Failure, Options, Slot, Step
 from transactions.engine import self_healing, verdicts
 from transactions.engine.demands import Demands
@@ -28,7 +28,6 @@ from transactions.injection import Injected, Injections
 from transactions.kinds import daemonset
 from transactions.kinds.kind import Kind
 from transactions.kinds.registry import kind_of
-from transactions.resources import resource_request
 from transactions.rules import gangs
 from transactions.text import duration
 

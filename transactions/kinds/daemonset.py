@@ -15,11 +15,10 @@ from typing import NamedTuple
 from offers.model import Demand, Placement
 from store.records import AgentSetting, Application, TaskGroup, Transaction, UpdatePayload, Version
 from store.state.reader import StateReader
-from transactions import base, groups, injection
+from transactions import base, groups, injection, resource_request
 from transactions.base import Context, Periods, Progress, Slot, Step, Terms
 from transactions.kinds import update
 from transactions.kinds.kind import Kind
-from transactions.resources import resource_request
 from transactions.rules.taskgroups import lifecycle
 from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted

@@ -8,10 +8,9 @@ import msgspec
 
 from store.records import Application, TaskGroup, Transaction, TransactionKind, Version
 from store.state.reader import StateReader
-from transactions import base, injection
+from transactions import base, injection, resource_request
 from transactions.base import Context, Periods, Progress, Refused, Slot, Step, Terms
 from transactions.kinds.kind import Kind, filled, limit_to_existing
-from transactions.resources import resource_request
 from transactions.text import counted
 
 

@@ -19,12 +19,11 @@ import msgspec
 
 from store.records import Application, TaskGroup, Transaction, UpdatePayload, Version
 from store.state.reader import StateReader
-from transactions import base, conflicts, groups, injection
+from transactions import base, conflicts, groups, injection, resource_request
 from transactions.base import Context, Progress, Refused, Slot, Step, Terms
 from transactions.conflicts import OnConflict
 from transactions.kinds import launch
 from transactions.kinds.kind import NAMED, NO_OFFERS, Kind, limit_to_existing, not_running
-from transactions.resources import resource_request
 from transactions.rules.taskgroups import health, lifecycle
 from transactions.rules.taskgroups.lifecycle import READY, is_ready_or_finished
 from transactions.text import are, counted

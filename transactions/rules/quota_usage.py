@@ -29,8 +29,8 @@ from store.records import (
 )
 from store.records.definition import Amounts
 from store.state.reader import StateReader
+from transactions import resource_request
 from transactions.base import Overhead
-from transactions.resources import resource_request
 from transactions.rules.draining import stand_ins_of
 
 R = TypeVar("R")

@@ -13,10 +13,10 @@ from starlette.requests import HTTPConnection, Request
 from bcs_scheduler.api import access
 from bcs_scheduler.api.access import OPEN, RequiredAccess
 from bcs_scheduler.api.http import errors
+from bcs_scheduler.api.http.connections import CONNECTION, RETRY, Connection
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import Operation
-from bcs_scheduler.api.http.serving.connections import CONNECTION, RETRY, Connection
-from bcs_scheduler.api.http.serving.protocol import CERTIFICATE
+from bcs_scheduler.api.http.protocol import CERTIFICATE
 from bcs_scheduler.security import pages
 from bcs_scheduler.security.audit import Audit
 from bcs_scheduler.security.browsers import SCHEME, BrowserSessions

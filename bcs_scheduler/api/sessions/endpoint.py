@@ -16,10 +16,10 @@ from starlette.types import Receive, Scope, Send
 from bcs_scheduler.agentapi.sessions import AgentAway, SessionError
 from bcs_scheduler.api import access
 from bcs_scheduler.api.http import errors
+from bcs_scheduler.api.http.connections import RETRY
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation, not_leading
 from bcs_scheduler.api.http.request_gate import LONGEST_NAME, RequestGate, holders_of, take_place
-from bcs_scheduler.api.http.serving.connections import RETRY
 from bcs_scheduler.api.reading.query import read_query
 from bcs_scheduler.api.routes.running.sessions import kind_of, opener_of
 from bcs_scheduler.api.sessions import frames

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api.http import errors
+from bcs_scheduler.api.http.connections import RETRY
 from bcs_scheduler.api.http.operation import Call, HandlerT, Param, Table, not_leading
-from bcs_scheduler.api.http.serving.connections import RETRY
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.leadership.gateway import Busy, NotLeading

@@ -18,7 +18,7 @@ from offers.model import Allocation
 from store.records import CommandType, MessageResult, TaskGroup, Version
 from transactions.base import Overhead
 from transactions.injection import Injected
-from transactions.resources.resource_request import EXECUTOR
+from transactions.resource_request import EXECUTOR
 from transactions.rules.taskgroups.task_states import TaskState
 
 

@@ -4,7 +4,7 @@ that are planned together; what-if."""
 from __future__ import annotations
 
 from bcs_scheduler.core.interface.requests import Request
-from offers.rebalancing.planner import Goal
+from offers.rebalancing import Goal
 
 
 class PlanAgents(Request, frozen=True, kw_only=True):

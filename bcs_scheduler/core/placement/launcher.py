@@ -25,7 +25,7 @@ from store import ids
 from transactions.base import Slot
 from transactions.engine.fair import FairQueue
 from transactions.injection import Injections
-from transactions.resources.resource_request import request_of
+from transactions.resource_request import request_of
 
 UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""

@@ -20,12 +20,12 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.placement.placer import TrialPlan
 from bcs_scheduler.core.requests.policies.managed import is_admitted
+from offers import rebalancing
 from offers.model import Demand
-from offers.rebalancing import planner
 from store.records import ReschedulePayload, TaskGroup
+from transactions import occupancy, resource_request
 from transactions.base import Refused, Slot, Step
 from transactions.kinds import reschedule
-from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups.lifecycle import is_ready
@@ -55,7 +55,7 @@ WORDS: dict[Stop, str] = {
 def run(turn: TurnContext, command: Rebalance) -> Data:
     """Returns the data of the reply, which follows in slices: `moves` (taskgroup, agents with host names, gain),
     `refused` (moves that could not begin after all), `stopped` (code) with `message`, and the measure of the cluster
-    `before` and `after` all moves (offers.rebalancing.planner). Raises Refused (invalid)."""
+    `before` and `after` all moves (offers.rebalancing). Raises Refused (invalid)."""
     if command.moves < 1 or not command.gain > 0:
         raise Refused("invalid", "the number of moves and the gain must be above 0")
     data: Data = {"goal": command.goal, "moves": [], "refused": [], "stopped": "", "message": ""}
@@ -79,13 +79,13 @@ def take_out(turn: TurnContext, group: TaskGroup) -> None:
 def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = False) -> Iterator[None]:
     since = turn.rebalancings
     stopped = _obstacle(turn) or (yield from _earlier_moves(turn))
-    chosen: list[planner.Move] = []
-    loads: dict[str, planner.Load] = {}
+    chosen: list[rebalancing.Move] = []
+    loads: dict[str, rebalancing.Load] = {}
     if not stopped:
         yield from _summed_up(turn, loads)
-        data["before"] = planner.measure(loads.values())
+        data["before"] = rebalancing.measure(loads.values())
         trial = yield from turn.placer.rehearsal()
-        found = planner.moves(list(loads.values()), command.goal, command.gain, _admission(turn, trial))
+        found = rebalancing.moves(list(loads.values()), command.goal, command.gain, _admission(turn, trial))
         for move in found:
             if move is not None:
                 chosen.append(move)
@@ -110,7 +110,7 @@ def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = Fa
             since = turn.rebalancings = turn.rebalancings + 1
         yield
     if chosen or loads:
-        data["after"] = planner.measure(loads.values())
+        data["after"] = rebalancing.measure(loads.values())
         data["agentsInUse"] = sum(any(load.used) for load in loads.values())
     stopped = stopped or "GainBelowBound"
     data.update(stopped=stopped, message=WORDS[stopped])
@@ -119,7 +119,7 @@ def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = Fa
         turn.record_event("framework", turn.state.framework.id, "RebalanceFinished", words)
 
 
-def _undo(loads: dict[str, planner.Load], move: planner.Move, data: Data, reason: str) -> None:
+def _undo(loads: dict[str, rebalancing.Load], move: rebalancing.Move, data: Data, reason: str) -> None:
     """Takes a planned move back that does not begin."""
     loads[move.source].add(move.unit.amounts)
     loads[move.target].add(move.unit.amounts, -1)
@@ -149,17 +149,17 @@ def _earlier_moves(turn: TurnContext) -> Generator[None, None, Stop | None]:
     return None
 
 
-def _summed_up(turn: TurnContext, loads: dict[str, planner.Load]) -> Iterator[None]:
+def _summed_up(turn: TurnContext, loads: dict[str, rebalancing.Load]) -> Iterator[None]:
     """Adds the agents of known size with their taskgroups to `loads`, by id."""
     for number, (agent_id, total) in enumerate(list(turn.pool.totals.items()), 1):
-        load = planner.Load(agent_id, total, (0,) * len(total))
+        load = rebalancing.Load(agent_id, total, (0,) * len(total))
         for group in turn.state.groups_on(agent_id).values():
             if group.ended:
                 continue
             amounts = _amounts(group)
             load.add(amounts)
             if _may_move(turn, group):
-                load.units[group.id] = planner.Unit(group.id, (group.application_key, group.version), amounts)
+                load.units[group.id] = rebalancing.Unit(group.id, (group.application_key, group.version), amounts)
         loads[agent_id] = load
         if number % AGENTS_AT_ONCE == 0:
             yield
@@ -182,14 +182,14 @@ def _may_move(turn: TurnContext, group: TaskGroup) -> bool:
     return version.restart_policy.policy != "Never" and not together and not held
 
 
-def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[planner.Unit, str], bool]:
+def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[rebalancing.Unit, str], bool]:
     """The judgement about moves, which counts those that it has admitted."""
     spent: Counter[str] = Counter()
     budgets: dict[str, int] = {}
     agreed: dict[tuple[str, str], bool] = {}
     """Answers of the policy by application and version."""
 
-    def admits(unit: planner.Unit, target: str) -> bool:
+    def admits(unit: rebalancing.Unit, target: str) -> bool:
         group = turn.state.taskgroups.get(unit.name)
         if group is None or not _may_move(turn, group):
             return False
@@ -248,12 +248,12 @@ class _Begun:
 
     def __init__(self, turn: TurnContext, command: Rebalance) -> None:
         self._turn, self._command = turn, command
-        self._moves: dict[str, planner.Move] = {}
+        self._moves: dict[str, rebalancing.Move] = {}
         """The moves that have begun, by id of the taskgroup."""
         self.transactions: set[str] = set()
         """The ids of their transactions; empty in a dry run."""
 
-    def begin(self, move: planner.Move, data: Data) -> str:
+    def begin(self, move: rebalancing.Move, data: Data) -> str:
         """Begins a move. Returns the reason if the move is not possible any more; empty if the move has begun."""
         turn, name = self._turn, move.unit.name
         group, rows = turn.state.taskgroups.get(name), turn.pool.rows_of(move.target)
@@ -279,15 +279,15 @@ class _Begun:
         data["moves"].append({"taskgroup": name, **places, "gain": round(move.gain, 6)})
         return ""
 
-    def _gain(self, move: planner.Move) -> float:
+    def _gain(self, move: rebalancing.Move) -> float:
         """The gain as the two agents are now, with the moves that have begun at their ends."""
         source, target = self._load(move.source), self._load(move.target)
-        return planner.gain(self._command.goal, move.unit, source, target)
+        return rebalancing.gain(self._command.goal, move.unit, source, target)
 
-    def _load(self, agent: str) -> planner.Load:
+    def _load(self, agent: str) -> rebalancing.Load:
         turn = self._turn
         total = turn.pool.totals.get(agent, (0, 0))
-        load = planner.Load(agent, total, (0,) * len(total))
+        load = rebalancing.Load(agent, total, (0,) * len(total))
         for group in turn.state.groups_on(agent).values():
             if not group.ended and group.id not in self._moves:
                 load.add(_amounts(group))

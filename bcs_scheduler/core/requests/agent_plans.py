@@ -21,9 +21,8 @@ from bcs_scheduler.core.placement.rebalancing import take_out
 from offers.matching.explain import TAKEN
 from offers.model import Demand, Diagnosis, MatchResult, Occupant
 from store.records import TaskGroup
-from transactions import explain
+from transactions import explain, occupancy, resource_request
 from transactions.base import Slot, Step
-from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
 from transactions.rules.draining import remaining_work
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished

@@ -33,10 +33,9 @@ from bcs_scheduler.core.requests.policies import groups, managed, priorities, tr
 from store.advice import advise
 from store.ids import object_key
 from store.records import Application, TaskGroup, Transaction
-from transactions import base
+from transactions import base, resource_request
 from transactions.base import Refused
 from transactions.kinds import delete, launch, reschedule, scale, update
-from transactions.resources import resource_request
 from transactions.rules.quota_usage import STORED
 
 Data = dict[str, Any]

@@ -8,10 +8,9 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.rollout import update_records
 from store.ids import part_key
 from store.records import Deployment, Revision, Version
-from transactions import injection
+from transactions import injection, resource_request
 from transactions.base import Refused
 from transactions.kinds import update
-from transactions.resources import resource_request
 
 
 def definition_of(version: Version, wanted: Deployment) -> Version:

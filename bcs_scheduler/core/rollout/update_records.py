@@ -14,10 +14,9 @@ from store.advice import advise
 from store.ids import object_key
 from store.reasons import EventReason, Level
 from store.records import Application, Deployment, Revision, Rolling, Transaction, TransactionStatus, Version
-from transactions import groups, injection
+from transactions import groups, injection, resource_request
 from transactions.base import Refused
 from transactions.kinds import delete, launch, scale
-from transactions.resources import resource_request
 from transactions.rules import rolling
 from transactions.rules.rolling import RolloutState, Side
 from transactions.text import counted

@@ -43,7 +43,7 @@ from offers.model import Allocation
 from store.records import Task, TaskGroup, Version
 from store.records.definition import Amounts, Container, HealthCheck, Process
 from transactions.injection import Content, Injected
-from transactions.resources.resource_request import addresses_of, network_name
+from transactions.resource_request import addresses_of, network_name
 
 FILE = "bcs-executor.pyz"
 """Name of the executor's file in its sandbox."""

@@ -13,7 +13,7 @@ from bcs_scheduler.mesos.errors import LaunchError
 from store.records import Task, TaskGroup, Version
 from store.records.definition import Amounts, Container, EnvVar, Process
 from transactions.injection import Content
-from transactions.resources.resource_request import addresses_of, is_random, network_name
+from transactions.resource_request import addresses_of, is_random, network_name
 
 POD_ID = "$BCS_POD_ID"
 """Name of the taskgroup in host paths of volumes."""

@@ -33,7 +33,7 @@ from store.records import Task, TaskGroup, Version
 from store.records.definition import Amounts, Container, Process
 from store.records.definition import Volume as VolumeSpec
 from transactions.injection import Content, Credentials, Injected, refers
-from transactions.resources.resource_request import EXECUTOR, addresses_of, network_name
+from transactions.resource_request import EXECUTOR, addresses_of, network_name
 
 REQUEST_IP_LABEL = "io.tencent.bcs.netsvc.requestip"
 EGRESS_RATE_LABEL = "CTNR_NET_EGRESS_RATE"

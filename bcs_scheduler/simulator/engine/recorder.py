@@ -15,7 +15,7 @@ from typing import NamedTuple
 from store.ids import namespace_of
 from store.records import Application, TaskGroup, Version
 from transactions.base import Overhead
-from transactions.resources.resource_request import total
+from transactions.resource_request import total
 
 
 @dataclass(eq=False, slots=True)

@@ -28,7 +28,7 @@ from bcs_scheduler.simulator.scenario.model import (
 )
 from store.records import Application, Framework, Namespace, TaskGroup, Version
 from store.state.unit_of_work import Unit
-from transactions.resources.resource_request import total
+from transactions.resource_request import total
 from transactions.rules.taskgroups.task_states import TaskState
 
 SAMPLES = 240

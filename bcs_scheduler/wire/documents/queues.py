@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from bcs_scheduler.wire.decoding import Document
 from bcs_scheduler.wire.documents.application import API_VERSION
+from bcs_scheduler.wire.documents.groups import BatchVersion
 from bcs_scheduler.wire.documents.namespaces import MaxPriority, NamespaceMetadata
-from bcs_scheduler.wire.documents.policy.groups import BatchVersion
-from bcs_scheduler.wire.documents.policy.priorities import GREATEST, LEAST
+from bcs_scheduler.wire.documents.priorities import GREATEST, LEAST
 
 HEAVIEST = 1_000_000
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.policy.groups import read_pod_group
+from bcs_scheduler.api.documents.kinds.groups import read_pod_group
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http.errors import Reasons
 from bcs_scheduler.api.http.operation import Answer, Call, Table
@@ -11,7 +11,7 @@ from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.groups import PodGroupView, show_pod_group
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.policies import DeletePodGroup, PutPodGroup
-from bcs_scheduler.wire.documents.policy.groups import PodGroupDocument
+from bcs_scheduler.wire.documents.groups import PodGroupDocument
 
 table = Table("pod groups")
 OF_NAMESPACE = "/namespaces/{ns}/podgroups"

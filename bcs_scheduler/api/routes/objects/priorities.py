@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.policy.priorities import read_priority_class
+from bcs_scheduler.api.documents.kinds.priorities import read_priority_class
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
@@ -11,7 +11,7 @@ from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.priorities import PriorityClassView, show_priority_class
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.policies import DeletePriorityClass, PutPriorityClass
-from bcs_scheduler.wire.documents.policy.priorities import PriorityClassDocument
+from bcs_scheduler.wire.documents.priorities import PriorityClassDocument
 
 table = Table("priority classes")
 

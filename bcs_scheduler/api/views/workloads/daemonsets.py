@@ -14,8 +14,8 @@ from bcs_scheduler.wire.times import rfc3339
 from offers.agents import ListedAgent
 from store.records import Daemonset, TaskGroup, Version
 from store.state.reader import StateReader
+from transactions import resource_request
 from transactions.kinds import daemonset as daemons
-from transactions.resources import resource_request
 from transactions.rules.taskgroups import health
 from transactions.rules.taskgroups.lifecycle import is_ready
 

@@ -24,10 +24,9 @@ from offers.model import Demand, Diagnosis
 from store.ids import object_key
 from store.keys import taskgroup_name
 from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
-from transactions import explain
+from transactions import explain, occupancy, resource_request
 from transactions.base import Refused, Slot, Step
 from transactions.kinds import daemonset, reschedule
-from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
 from transactions.rules.draining import RemainingWork, drained_agent, remaining_work
 from transactions.text import counted

@@ -14,9 +14,9 @@ from bcs_scheduler.core.context import TurnContext
 from store.advice import advise
 from store.records import Application, Deployment, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
+from transactions import resource_request
 from transactions.base import Refused
 from transactions.kinds import scale
-from transactions.resources import resource_request
 from transactions.rules.draining import stand_ins_of, surging
 from transactions.rules.quota_usage import QuotaUsage
 from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished

@@ -20,8 +20,8 @@ from offers.policy.applications.gangs.records import GangRecord, MemberRecord, P
 from store.ids import namespace_of, object_key, part_key
 from store.records import ManagedApplication, ManagedTask, Queue, TaskGroup, Version
 from store.state import State
+from transactions import resource_request
 from transactions.base import Slot, Step
-from transactions.resources import resource_request
 from transactions.rules.queues import queue_of
 
 TRAITS = Traits(at_once=False, lasting=True)

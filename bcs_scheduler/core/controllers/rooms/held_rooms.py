@@ -17,7 +17,7 @@ from bcs_scheduler.core.interface.leased import Decline
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.leased.holds import HOLD_SECONDS, LEAVE_SECONDS
 from store.records import TaskGroup
-from transactions.resources.resource_request import request_of
+from transactions.resource_request import request_of
 from transactions.rules.taskgroups.task_states import TaskState
 
 AWAY_SECONDS = 20.0

@@ -24,7 +24,7 @@ from offers.resources import draw
 from store.records import TaskGroup, Transaction, Version
 from transactions.base import Step
 from transactions.injection import Injections
-from transactions.resources.resource_request import request_of
+from transactions.resource_request import request_of
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups import relaunch
 

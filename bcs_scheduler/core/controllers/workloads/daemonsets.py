@@ -23,11 +23,10 @@ from store.ids import application_of
 from store.reasons import DAEMONSET_TURNED
 from store.records import Application, Daemonset, TaskGroup, Transaction, Version
 from store.records.workloads import DaemonsetStatus
-from transactions import base, explain, groups
+from transactions import base, explain, groups, resource_request
 from transactions.kinds import daemonset as daemons
 from transactions.kinds import delete
 from transactions.kinds.registry import kind_of
-from transactions.resources import resource_request
 from transactions.rules.quota_usage import QuotaUsage
 from transactions.rules.taskgroups import endings
 from transactions.rules.taskgroups.lifecycle import is_ready

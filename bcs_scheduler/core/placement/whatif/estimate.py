@@ -19,8 +19,8 @@ from offers.leased.pool import OfferPool
 from offers.model import Demand, Occupant
 from store.ids import nanoseconds_of
 from store.records import TaskGroup
+from transactions import occupancy
 from transactions.base import Slot
-from transactions.resources import occupancy
 
 Data = dict[str, Any]
 

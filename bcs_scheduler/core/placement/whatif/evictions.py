@@ -18,8 +18,8 @@ from offers.dimensions import THOUSANDTHS
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Occupant
 from store.records import TaskGroup, Version
+from transactions import occupancy, resource_request
 from transactions.base import Slot, Step
-from transactions.resources import occupancy, resource_request
 from transactions.rules import disruptions
 
 PREEMPT, DRAIN = "preemptTaskgroups", "drainAgent"

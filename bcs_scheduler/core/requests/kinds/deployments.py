@@ -14,12 +14,11 @@ from bcs_scheduler.core.requests.policies import priorities
 from bcs_scheduler.core.rollout import amendments, revisions, steps, update_records
 from store.ids import part_key
 from store.records import Application, Deployment, Version
-from transactions import base
+from transactions import base, resource_request
 from transactions.base import Refused
 from transactions.conflicts import OnConflict
 from transactions.kinds import launch, scale, update
 from transactions.kinds.registry import kind_of
-from transactions.resources import resource_request
 from transactions.rules import rolling
 from transactions.rules.draining import stand_ins_of
 from transactions.text import counted

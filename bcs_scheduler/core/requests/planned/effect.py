@@ -13,10 +13,9 @@ from store.ids import part_key
 from store.records import Application, Deployment, Transaction
 from store.state.reader import StateReader
 from store.state.unit_of_work import Savepoint
-from transactions import explain, groups, injection
+from transactions import explain, groups, injection, resource_request
 from transactions.base import Slot
 from transactions.kinds.registry import kind_of
-from transactions.resources import resource_request
 from transactions.rules import gangs, rolling
 
 Data = dict[str, Any]

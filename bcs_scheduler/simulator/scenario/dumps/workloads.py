@@ -52,7 +52,7 @@ from store.records.definition import (
     Toleration,
 )
 from store.records.running import BoundPort
-from transactions.resources.resource_request import EXECUTOR
+from transactions.resource_request import EXECUTOR
 
 COUNTING = ("UNIQUE", "MAXPER", "GROUPBY")
 """Operators of constraints that count taskgroups."""

@@ -19,8 +19,8 @@ from kazoo.exceptions import KazooException
 from store.base import Change, Followed, Position, StoreUnavailable
 from store.encoding.codec import Stored, followed
 from store.encoding.seal import Sealer
-from store.zookeeper.commits.log import SLOTS, read_entry, slot_name
-from store.zookeeper.reads.reader import list_records, read_nodes
+from store.zookeeper.commit_log import SLOTS, read_entry, slot_name
+from store.zookeeper.reader import list_records, read_nodes
 from store.zookeeper.session import TRANSIENT, Session
 from store.zookeeper.tree import Address, EpochNode, Tree
 

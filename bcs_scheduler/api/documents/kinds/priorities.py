@@ -6,7 +6,7 @@ from bcs_scheduler.api.documents.parts import names
 from bcs_scheduler.api.documents.validate import check_kind
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import decode
-from bcs_scheduler.wire.documents.policy.priorities import PriorityClassDocument
+from bcs_scheduler.wire.documents.priorities import PriorityClassDocument
 from bcs_scheduler.wire.problems import Problems
 from store.records import PriorityClass
 

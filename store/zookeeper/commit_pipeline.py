@@ -9,7 +9,7 @@ Each batch is one multi, and each multi begins with a guard of two operations:
   last one applied. (The counter alone would be no fence: a new leader's write to it would raise its version just as the
   first of two batches in flight would have done, and the second would pass.)
 
-A third operation writes which records the batch changes into the log that followers read (store.zookeeper.commits.log).
+A third operation writes which records the batch changes into the log that followers read (store.zookeeper.commit_log).
 
 So when an answer is lost, or a multi fails (and with it all that were sent after it), no request is sent until every
 request in flight has been answered; then epoch and counter are read. Batches that they show as applied are done; the
@@ -26,6 +26,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
@@ -34,14 +35,78 @@ from kazoo.exceptions import KazooException
 
 from store import threads
 from store.base import Change, StaleEpoch, StoreError, StoreUnavailable
-from store.encoding.codec import encode_changes, size_of
+from store.encoding.codec import Encoded, encode_changes, size_of
 from store.encoding.seal import UNSEALED, Sealer
-from store.zookeeper.commits.log import LogWriter
-from store.zookeeper.commits.messages import Answer, Batch, Begin, Commit, Keys, SessionLost, error_of
-from store.zookeeper.reads.reader import list_records, make_tree
+from store.zookeeper.commit_log import LogWriter
+from store.zookeeper.reader import list_records, make_tree
 from store.zookeeper.session import TRANSIENT, Session
 from store.zookeeper.tree import Address, EpochNode, Tree
 from store.zookeeper.wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, MultiFailed, check, create, delete, set_data
+
+
+@dataclass(eq=False)
+class Commit:
+    """Encoded changes that are to be written together in an epoch. `future` gets the outcome."""
+
+    encoded: list[Encoded]
+    epoch: int
+    future: Future[None]
+
+
+@dataclass(eq=False)
+class Batch:
+    """One multi: the last value of each record that its commits change."""
+
+    seq: int
+    changes: dict[Address, bytes | None]
+    commits: list[Commit]
+    operations: list[bytes] = field(default_factory=list)
+    guards: int = 0
+    """Number of operations before those of the changes."""
+    attempt: int = 0
+    listings: int = 0
+    """Number of times that the operations were made anew because other records were stored than expected."""
+    answered: bool = False
+
+
+@dataclass(frozen=True)
+class Begin:
+    """A term begins. `epoch`: its number; `version`: of the node that holds the epoch, as written by this process."""
+
+    epoch: int
+    version: int
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Addresses of all records, which a follower has seen before its process became the leader."""
+
+    epoch: int
+    addresses: set[Address]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The outcome of one attempt to write a batch; `error` None: it is written."""
+
+    batch: Batch
+    attempt: int
+    error: Exception | MultiFailed | None
+
+
+@dataclass(frozen=True)
+class SessionLost:
+    """The session with ZooKeeper has ended; changes without an answer may or may not be written."""
+
+
+def error_of(done: Any) -> Exception | MultiFailed | None:
+    """Returns the error of a finished request; None if the multi was applied."""
+    try:
+        failed: list[MultiFailed] = done.get(block=False)
+    except Exception as error:
+        return error
+    return failed[0] if failed else None
+
 
 _LOG = logging.getLogger(__name__)
 _IN_FLIGHT = 8

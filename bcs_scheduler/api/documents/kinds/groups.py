@@ -13,7 +13,7 @@ from bcs_scheduler.api.documents.validate import (
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.core.requests.policies.managed import MOST_MEMBERS, PARAMETERS
 from bcs_scheduler.wire.decoding import decode
-from bcs_scheduler.wire.documents.policy.groups import PodGroupDocument
+from bcs_scheduler.wire.documents.groups import PodGroupDocument
 from bcs_scheduler.wire.problems import Problems, member
 from store.records import PodGroup
 

@@ -20,8 +20,8 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from bcs_scheduler.api.http.serving.connections import Connection, Connections
-from bcs_scheduler.api.http.serving.protocol import HEAD_SECONDS, BoundedProtocol
+from bcs_scheduler.api.http.connections import Connection, Connections
+from bcs_scheduler.api.http.protocol import HEAD_SECONDS, BoundedProtocol
 from bcs_scheduler.api.sessions.frames import LARGEST
 from bcs_scheduler.security.proxies import TrustedProxies
 from bcs_scheduler.tasks import background
@@ -136,7 +136,7 @@ class ApiServer:
 
 def _session_protocol(**given: Any) -> asyncio.Protocol:
     """Makes the protocol of one WebSocket. The first WebSocket loads the library, so that starts do without it."""
-    from bcs_scheduler.api.http.serving.websockets import SessionProtocol
+    from bcs_scheduler.api.http.websockets import SessionProtocol
 
     return SessionProtocol(**given)
 

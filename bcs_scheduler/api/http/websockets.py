@@ -8,10 +8,10 @@ from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from bcs_scheduler.api.http.serving.connections import CONNECTION, Connection
+from bcs_scheduler.api.http.connections import CONNECTION, Connection
 
 CERTIFICATE = "bcs.certificate"
-"""Key of the scope, the same as in bcs_scheduler.api.http.serving.protocol."""
+"""Key of the scope, the same as in bcs_scheduler.api.http.protocol."""
 IDLE, STEP, STEPS = 30, 10, 3
 """The kernel's own probes of a silent connection: seconds until the first, seconds between two, and the number of
 unanswered probes that ends the connection. Pings of WebSockets would end sessions that wait: a peer that is blocked

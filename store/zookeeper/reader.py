@@ -1,7 +1,7 @@
 """Listing and reading the records in ZooKeeper: many nodes per request, several requests in flight.
 
 Reading node by node takes kazoo some 0.4 ms each, with any number of requests in flight; with multi reads it is a few
-microseconds (store.zookeeper.reads.bulk). Servers older than 3.6 do not know multi reads; they are asked node by node.
+microseconds (store.zookeeper.bulk_reads). Servers older than 3.6 do not know multi reads; they are asked node by node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kazoo.exceptions import NoNodeError, UnimplementedError
 
 from store.encoding.codec import Stored
 from store.records import KINDS
-from store.zookeeper.reads.bulk import Bulk
+from store.zookeeper.bulk_reads import Bulk
 from store.zookeeper.session import Session
 from store.zookeeper.tree import Address, Tree, bucket_names, unescape
 from store.zookeeper.wire import NODE_EXISTS, ListNodes, Multi, ReadNodes, create

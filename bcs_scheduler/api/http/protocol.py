@@ -12,8 +12,8 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from bcs_scheduler.api.http import errors
+from bcs_scheduler.api.http.connections import CONNECTION, RETRY, Connection, Connections
 from bcs_scheduler.api.http.errors import ApiError, ApiReason
-from bcs_scheduler.api.http.serving.connections import CONNECTION, RETRY, Connection, Connections
 from bcs_scheduler.security.proxies import TrustedProxies
 from transactions.text import duration
 

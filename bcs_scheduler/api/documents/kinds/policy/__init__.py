@@ -1,1 +1,0 @@
-"""Readers of documents of objects that placement policies use."""

@@ -1,1 +1,0 @@
-"""Documents of objects that placement policies use."""

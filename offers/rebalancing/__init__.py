@@ -1,1 +1,0 @@
-"""Moves of units between agents toward fewer or more even agents. Pure."""

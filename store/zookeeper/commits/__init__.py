@@ -1,1 +1,0 @@
-"""Commits on their way into ZooKeeper."""

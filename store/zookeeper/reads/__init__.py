@@ -1,1 +1,0 @@
-"""Reading and following the records in ZooKeeper."""
