@@ -77,8 +77,11 @@ class Part:
     def call(self, step: str, work: Callable[[], T]) -> T | Failure:
         """Runs a step as units of its own and returns its result. `step`: in logs and metrics. A failure: the step has
         failed, or the part rests (`resting`)."""
-        failure = self.mend()
-        return failure if failure is not None else self._try(step, work)
+        if self._turn.unsound or self._rests_until is not None or self._retry_at is not None:
+            failure = self.mend()
+            if failure is not None:
+                return failure
+        return self._try(step, work)
 
     def mend(self) -> Failure | None:
         """Reports errors of questions and hooks, and makes the part anew if its data may be wrong. Returns a failure if

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.core.scheduler import TICK, Core
 from offers.model import Offer, ResourceKey
 from store.records import Application, Record, TaskGroup, Transaction, Version
 from store.records.definition import Amounts, Container
@@ -19,6 +19,10 @@ KEY = "default/web"
 CLUSTER = "dc1.example.com"
 """Name of the Mesos cluster: with dots, as in a domain name."""
 E = TypeVar("E", bound=effects.Effect)
+
+
+TURNS = 300
+"""Turns of a long wait in which nothing happens."""
 
 
 class Lab:
@@ -50,10 +54,10 @@ class Lab:
         return self.out
 
     def wait(self, seconds: float) -> list[effects.Effect]:
-        """Lets time pass, with every turn the core asks for."""
-        end, seen = self.now + seconds, []
+        """Lets time pass, with every turn the core asks for. The pauses between them are longer in long waits."""
+        end, seen, tick = self.now + seconds, list[effects.Effect](), max(TICK, seconds / TURNS)
         while self.now < end:
-            self.now = min(max(self.core.next_wakeup(self.now), self.now + 0.001), end)
+            self.now = min(max(self.core.next_wakeup(self.now, tick), self.now + 0.001), end)
             seen += self.turn()
         self.out = seen
         return seen
