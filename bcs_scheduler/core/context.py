@@ -8,13 +8,13 @@ from typing import TypeVar
 
 from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.interface import effects, inputs
+from bcs_scheduler.core.open_commands import OpenCommands
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
-from bcs_scheduler.core.requests.open_commands import OpenCommands
-from bcs_scheduler.core.requests.priority_bounds import PriorityBounds
-from bcs_scheduler.core.requests.quotas import Quotas
-from bcs_scheduler.core.structures.run_times import RunTimes
+from bcs_scheduler.core.priority_bounds import PriorityBounds
+from bcs_scheduler.core.quotas import Quotas
+from bcs_scheduler.core.run_times import RunTimes
 from bcs_scheduler.core.term_start import highest_id
 from offers.agents import Directory
 from offers.leased.pool import OfferPool

@@ -36,16 +36,17 @@ from bcs_scheduler.core.controllers.rooms.interrupted_launches import Interrupte
 from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
 from bcs_scheduler.core.controllers.workloads.deployments import Deployments
 from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.controllers.workloads.queued_requests import QueuedRequests
 from bcs_scheduler.core.controllers.workloads.services import Services
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.parts import ControllerPart, GuardedGate, Part
 from bcs_scheduler.core.requests.dry_run import plan, wait_for_offers, waits_for_offers
 from bcs_scheduler.core.requests.handler import RequestHandler
+from bcs_scheduler.core.requests.kinds.deployments import take_up
+from bcs_scheduler.core.requests.queue import QueuedRequests
 from bcs_scheduler.core.requests.sliced import SlicedRequests, failed
-from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
 from bcs_scheduler.core.term_start import MARK_EVERY, mark_of, start_of_term, with_gap
+from bcs_scheduler.core.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
 from offers.agents import ListedAgent
 from offers.matching.explain import UNTRIED
 from offers.model import Diagnosis, Offer
@@ -111,7 +112,7 @@ class Core:
             self._orphaned_tasks,
             self._reconciler,
             Daemonsets(self.turn_context),
-            Deployments(self.turn_context),
+            Deployments(self.turn_context, take_up),
             QueuedRequests(self.turn_context, self._request_handler.carry_out),
             Drains(self.turn_context, self._offer_manager),
             Rebalancer(self.turn_context, self._offer_manager),

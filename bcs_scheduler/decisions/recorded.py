@@ -10,7 +10,7 @@ from bcs_scheduler.core.interface import inputs
 from bcs_scheduler.core.interface.cluster_manager import Traits
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
+from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from store.encoding.seal import UNSEALED
 from store.records import Record
 from store.state import State

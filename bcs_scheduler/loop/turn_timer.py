@@ -1,4 +1,4 @@
-"""The time of a turn of the core, measured by the clock of the process (bcs_scheduler.core.structures.time_budget)."""
+"""The time of a turn of the core, measured by the clock of the process (bcs_scheduler.core.time_budget)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rest(
 
 
 class TurnPace:
-    """Implements bcs_scheduler.core.structures.time_budget.TimeBudget for one turn, from its construction on."""
+    """Implements bcs_scheduler.core.time_budget.TimeBudget for one turn, from its construction on."""
 
     def __init__(self, lag: Callable[[], float]) -> None:
         """`lag`: seconds by which commits or reports lag behind the decisions of the core."""

@@ -21,12 +21,11 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 import msgspec
 import structlog
 
-from bcs_scheduler.api.views.running.events import name_of
 from bcs_scheduler.net.addresses import without_path
 from bcs_scheduler.net.http_post import PostFailed, post
 from bcs_scheduler.wire.times import rfc3339
 from store import threads
-from store.ids import TaskGroupId
+from store.ids import TaskGroupId, without_namespace
 from store.mentions import plain
 from store.records import Event
 
@@ -234,7 +233,7 @@ class Alarms:
                 module_url=self._source,
                 namespace=event.namespace,
                 resource_type=event.object,
-                resource_name=name_of(event),
+                resource_name=without_namespace(event.key, event.namespace),
                 reason=event.reason,
                 message=plain(event.message),
                 level=event.level,
@@ -373,4 +372,4 @@ def _subject(event: Event) -> str:
         return f"{event.namespace}.{taskgroup.name}"
     if event.object == "framework":
         return "framework"
-    return ".".join(filter(None, (event.namespace, name_of(event))))
+    return ".".join(filter(None, (event.namespace, without_namespace(event.key, event.namespace))))

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from bcs_scheduler.publishing.tree import Write
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0

@@ -15,7 +15,7 @@ from zlib import crc32
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.core.structures.time_budget import UNLIMITED
+from bcs_scheduler.core.time_budget import UNLIMITED
 from bcs_scheduler.loop.clock import Clock
 from store.base import Change
 from store.records import Framework, Record

@@ -18,7 +18,6 @@ from typing import Any
 
 from bcs_scheduler.core.interface.policies import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from offers.policy.applications.tables import UNDECIDED
 from store.records import GROUP_ANNOTATION, Application, ManagedApplication, Placeholder, PodGroup, TaskGroup
 from store.records.record import Record
@@ -31,6 +30,7 @@ from tests.simulation.users import APPLICATIONS
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.kinds.registry import kind_of
+from transactions.rules.gangs import PARAMETERS
 
 MOMENT = 10.0
 """Seconds from a time-out to the turn that ends the reservation, pauses of the scheduler included."""

@@ -21,7 +21,6 @@ from typing import Any
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.base import Change
 from store.records import (
     ANNOTATION_OF_PLACEHOLDER,
@@ -47,6 +46,7 @@ from tests.simulation.readiness import is_ready
 from tests.simulation.users import setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
+from transactions.rules.gangs import PARAMETERS
 
 GAIN = 0.001
 """Least gain of a move in these worlds, asked for by users and by the setting alike."""

@@ -11,8 +11,9 @@ import pytest
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import stand_ins
-from bcs_scheduler.core.controllers.workloads import deployments, queued_requests, services
+from bcs_scheduler.core.controllers.workloads import deployments, services
 from bcs_scheduler.core.event_log import EventRecorder
+from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.rollout import amendments, update_records
 from offers.model import Demand
 from store.records import Application, Deployment, RollingPayload
@@ -129,7 +130,7 @@ def forget_updates(patch: pytest.MonkeyPatch) -> None:
 
 def forget_the_queue(patch: pytest.MonkeyPatch) -> None:
     """A new leader does not know which requests wait."""
-    patch.setattr(queued_requests.QueuedRequests, "recover", lambda self: None)
+    patch.setattr(queue.QueuedRequests, "recover", lambda self: None)
 
 
 def keep_the_old(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from bcs_scheduler.core.placement.partitions import Partitions
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
-from bcs_scheduler.core.requests.policies import trees
+from bcs_scheduler.core.requests.kinds import trees
 
 
 def place_without_the_tree(patch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.ids import namespace_of, object_key
 from store.records import (
     ANNOTATION_OF_PLACEHOLDER,
@@ -33,6 +32,7 @@ from tests.simulation.driver import Term
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.kinds.registry import kind_of
+from transactions.rules.gangs import PARAMETERS
 
 MOMENT = 30.0
 """Seconds within which a placeholder that is left over is being deleted, while a scheduler leads."""

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.retention import ended_commands
+from bcs_scheduler.core.controllers.retention.ended_commands import remove
+from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.kinds.commands import remove
-from bcs_scheduler.core.structures.ended_objects import EndedObjects
 from store.records import Command, Message, MessageResult, Record
 from tests.counting import lines
 from tests.unit.lab import Lab, running

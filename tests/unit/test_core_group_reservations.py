@@ -14,13 +14,13 @@ from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.interface.policies import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from offers.policy.session.configuration.document import default_policy
 from store.records import GROUP_ANNOTATION, Limits, PodGroup, Queue
 from store.state.validation import validate
 from tests.unit.lab import version
 from tests.unit.test_core_reservations import WHOLE, GangLab
 from transactions.base import Options, Periods
+from transactions.rules.gangs import PARAMETERS
 
 MEMBERS = {"master": 1, "worker": 2}
 AGENTS = ("a", "b", "c")

@@ -22,7 +22,7 @@ from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, trees
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
-from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
+from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.mentions import plain
 from store.records import Namespace, PriorityClass, Queue, Transaction

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
+from bcs_scheduler.core.open_commands import size_of
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.open_commands import size_of
 from store.records import Command, Message, MessageResult
 from store.state import State
 from tests.unit.lab import Lab, running, version

@@ -10,7 +10,7 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.plans import PlanRequests
-from bcs_scheduler.core.requests.planned import documents
+from bcs_scheduler.core.requests import planned_documents
 from bcs_scheduler.decisions import content
 from store.ids import object_key
 from store.records import Namespace, Quota, Record
@@ -99,8 +99,8 @@ def test_many_slots_are_matched_in_slices_with_the_same_result(monkeypatch: pyte
         lab.offer(f"a{number}", cpus=1650)
     asked = [creation("one", 9), creation("two", 11, 200), creation("three", 40)]
     at_once = plan(lab, *asked)
-    monkeypatch.setattr(documents, "SLICE", 4)
-    monkeypatch.setattr(documents, "AT_ONCE", 0)
+    monkeypatch.setattr(planned_documents, "SLICE", 4)
+    monkeypatch.setattr(planned_documents, "AT_ONCE", 0)
     in_slices = plan(lab, *asked)
     assert placed(in_slices) == placed(at_once)
     assert [one["unplaced"] for one in in_slices["requests"]] == [one["unplaced"] for one in at_once["requests"]]
@@ -110,7 +110,7 @@ def test_many_slots_are_matched_in_slices_with_the_same_result(monkeypatch: pyte
 def test_too_many_requests_are_refused() -> None:
     lab = lab_of()
     lab.offer()
-    reply = lab.ask(PlanRequests(requests=(creation("web", 1),) * (documents.MOST + 1)))
+    reply = lab.ask(PlanRequests(requests=(creation("web", 1),) * (planned_documents.MOST + 1)))
     assert reply.error == "invalid"
 
 

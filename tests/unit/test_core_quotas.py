@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import effects, policies, requests
-from bcs_scheduler.core.requests.quotas import over
+from bcs_scheduler.core.quotas import over
 from store.records import (
     Application,
     ConfigMap,

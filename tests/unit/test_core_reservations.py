@@ -15,7 +15,6 @@ from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.records import ANNOTATION_OF_PLACEHOLDER, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
 from store.state.validation import validate
@@ -24,6 +23,7 @@ from tests.unit.lab import KEY, Lab, version
 from tests.unit.rollinglab import named, wish
 from transactions import explain
 from transactions.rules.deployment_status import summarize
+from transactions.rules.gangs import PARAMETERS
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""

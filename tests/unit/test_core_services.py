@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.workloads import services
+from bcs_scheduler.core.controllers.workloads import roster, services
+from bcs_scheduler.core.controllers.workloads.roster import Roster
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.structures import roster
-from bcs_scheduler.core.structures.roster import Roster
 from store.records import Application, Endpoint, Member, Record, Service, ServicePort, TaskGroup, Version
 from store.records.definition import Amounts, Container, Port
 from store.state.unit_of_work import Unit

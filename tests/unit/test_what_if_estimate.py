@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bcs_scheduler.api.views.running.whatif import show_what_if
 from bcs_scheduler.core.interface import plans, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.structures.run_times import OF_APPLICATION, OF_KIND, RunTimes, remaining
+from bcs_scheduler.core.run_times import OF_APPLICATION, OF_KIND, RunTimes, remaining
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.ids import object_key
 from store.records import Namespace, Queue, TaskGroup

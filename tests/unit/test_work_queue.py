@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from bcs_scheduler.core.structures.work_queue import SLACK, WorkQueue
+from bcs_scheduler.core.work_queue import SLACK, WorkQueue
 
 KEYS = st.sampled_from("abcdef")
 SPANS = st.sampled_from((0.0, 0.5, 1.0, 7.0, 60.0))

@@ -8,9 +8,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from offers.model import GroupGap
-from store.records import Application, PodGroup, TaskGroup, Version
+from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, Application, PodGroup, TaskGroup, Version
 from store.state.reader import StateReader
 
+PARAMETERS = "yunikorn.apache.org/schedulingPolicyParameters"
+"""Annotation that asks for a reservation, with its parameters; empty = the defaults. The name is that of YuniKorn."""
 HELD = "for the room of its gang, which placeholders are to hold"
 LOADING = "for the recovery of its reservation"
 UNMANAGED = "for a managed application: other work is not placed now (scheduler.unmanaged)"
@@ -26,6 +28,17 @@ FAILED = {
 """Messages of operations whose gate has failed, by the part that has the gate (bcs_scheduler.core.parts)."""
 WAITS = frozenset({HELD, LOADING, UNMANAGED, *FAILED.values()})
 """Messages of operations that the gate holds back, in place of missing configuration."""
+
+
+def is_admitted(annotations: Mapping[str, str]) -> bool:
+    """True for work that the gate admits by itself: placeholders, tasks of managers, and reservations."""
+    return any(key in annotations for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, PARAMETERS))
+
+
+def is_reserved_by_group(state: StateReader, group: str) -> bool:
+    """True if the group (``namespace/name``, empty = none) asks for a reservation for its members."""
+    record = state.pod_groups.get(group) if group else None
+    return record is not None and PARAMETERS in record.annotations
 
 
 def missing_members(state: StateReader, version: Version, slots: int) -> int:

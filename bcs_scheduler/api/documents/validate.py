@@ -11,7 +11,6 @@ from bcs_scheduler.api.documents.parts.constraints import check_constraint
 from bcs_scheduler.api.documents.parts.containers import check_tasks
 from bcs_scheduler.api.documents.parts.ports import check_network
 from bcs_scheduler.api.http.errors import invalid
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, Metadata
 from bcs_scheduler.wire.documents.pod import PodSpec
@@ -19,6 +18,7 @@ from bcs_scheduler.wire.problems import Problems, member
 from offers.policy.applications.metadata import parameters_of
 from store.ids import object_key
 from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER, GROUP_ANNOTATION
+from transactions.rules.gangs import PARAMETERS
 
 KINDS = ("application", "process")
 POD = "$.spec.template.spec"

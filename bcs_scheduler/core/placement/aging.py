@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.structures.run_times import OF_APPLICATION
+from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.leased.rooms import Site
 from offers.leased.row import LeasedRow
 from offers.model import Demand, ResourceRequest

@@ -20,7 +20,7 @@ from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
-from bcs_scheduler.core.structures.time_budget import TimeBudget
+from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import Demand
 from offers.policy.obstacles import Attempt, Obstacle, Tally
 from transactions.base import Slot

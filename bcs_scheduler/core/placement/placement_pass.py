@@ -19,7 +19,7 @@ from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import first_slots
-from bcs_scheduler.core.structures.time_budget import LAUNCHES, MATCHING, TimeBudget
+from bcs_scheduler.core.time_budget import LAUNCHES, MATCHING, TimeBudget
 from offers.leased.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
 from store import ids

@@ -19,7 +19,6 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.placement.placer import TrialPlan
-from bcs_scheduler.core.requests.policies.managed import is_admitted
 from offers import rebalancing
 from offers.model import Demand
 from store.records import ReschedulePayload, TaskGroup
@@ -28,6 +27,7 @@ from transactions.base import Refused, Slot, Step
 from transactions.kinds import reschedule
 from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
+from transactions.rules.gangs import is_admitted
 from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted
 

@@ -17,10 +17,9 @@ from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface import plans, policies, requests
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.placer import SLICE, Mode
-from bcs_scheduler.core.requests import agent_plans
+from bcs_scheduler.core.requests import agent_plans, planned_documents
 from bcs_scheduler.core.requests.handler import RequestHandler
-from bcs_scheduler.core.requests.planned import documents
-from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
+from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand
 from transactions.base import Slot
 
@@ -82,7 +81,7 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
     if isinstance(command, plans.PlanAgents):
         return agent_plans.plan(turn, command)
     if isinstance(command, plans.PlanRequests):
-        return documents.plan(turn, commands.run, command)
+        return planned_documents.plan(turn, commands.run, command)
     if isinstance(command, plans.Rebalance):
         return rebalancing.run(turn, command)
     turn.cut()

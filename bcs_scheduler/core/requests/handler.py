@@ -11,13 +11,14 @@ from typing import Any, Protocol
 
 import msgspec
 
+from bcs_scheduler.core import new_versions, priority_bounds
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
 from bcs_scheduler.core.interface import plans, requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.whatif import request as what_if
-from bcs_scheduler.core.requests import priority_bounds, queue
+from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
     commands,
@@ -25,11 +26,14 @@ from bcs_scheduler.core.requests.kinds import (
     daemonsets,
     deployments,
     extensions,
+    groups,
+    managed,
     namespaces,
+    priorities,
     services,
+    trees,
 )
 from bcs_scheduler.core.requests.kinds.agents import AgentRequests
-from bcs_scheduler.core.requests.policies import groups, managed, priorities, trees
 from store.advice import advise
 from store.ids import object_key
 from store.records import Application, TaskGroup, Transaction
@@ -138,7 +142,7 @@ class RequestHandler:
 
     def _create(self, command: requests.CreateApplication) -> Data:
         refuse_oversized(command.version)
-        version = priorities.resolved(self._turn, command.version)
+        version = new_versions.resolved(self._turn, command.version)
         _, transaction = launch.create(self._turn.context, version, command.type, command.user, command.user_groups)
         return accepted(transaction)
 
@@ -153,7 +157,7 @@ class RequestHandler:
             kept = msgspec.structs.replace(command.version, instances=application.instances)
             command = msgspec.structs.replace(command, version=kept)
         newest = self._turn.state.version(application.key, application.version)
-        command = msgspec.structs.replace(command, version=priorities.resolved(self._turn, command.version, newest))
+        command = msgspec.structs.replace(command, version=new_versions.resolved(self._turn, command.version, newest))
         if command.resources_only:
             return commands.change_limits(self._turn, command)
         wanted = command.version.instances

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import UNFIT, TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
-from bcs_scheduler.core.structures.time_budget import COMMANDS, TimeBudget
+from bcs_scheduler.core.time_budget import COMMANDS, TimeBudget
 from store.base import RecordUnreadable
 from transactions.base import Failure, Refused
 

@@ -11,11 +11,12 @@ from bcs_scheduler.api.documents.validate import (
     with_namespace,
 )
 from bcs_scheduler.api.http.errors import invalid
-from bcs_scheduler.core.requests.policies.managed import MOST_MEMBERS, PARAMETERS
+from bcs_scheduler.core.requests.kinds.managed import MOST_MEMBERS
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.groups import PodGroupDocument
 from bcs_scheduler.wire.problems import Problems, member
 from store.records import PodGroup
+from transactions.rules.gangs import PARAMETERS
 
 
 def read_pod_group(raw: object, namespace: str, name: str | None, problems: Problems | None = None) -> PodGroup:

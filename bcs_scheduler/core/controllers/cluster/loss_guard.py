@@ -17,7 +17,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.requests import ResumeReplacements
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.reasons import EventReason
 from store.records import LossHalt, Record, TaskGroup, Transaction
 from transactions.base import Refused, Step

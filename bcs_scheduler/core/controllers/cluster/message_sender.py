@@ -14,8 +14,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.cluster_manager import MessageAnswered, SendMessage
-from bcs_scheduler.core.requests.kinds import commands
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.records import Command, Message, MessageResult, MessageStatus
 from transactions.text import duration
 
@@ -181,7 +180,7 @@ class MessageSender:
         )
         if command is not None:
             if status == "failed":
-                commands.restore_version(turn, command, message)
+                restore_version(turn, command, message)
             turn.count("message_completed", (command.namespace, command.application, command.type, status), 1.0)
 
 
@@ -204,3 +203,14 @@ def _cut(result: MessageResult, share: int) -> MessageResult:
     return msgspec.structs.replace(
         result, message=words, stdout=result.stdout[:room], stderr=result.stderr[:room], truncated=True
     )
+
+
+def restore_version(turn: TurnContext, command: Command, message: Message) -> None:
+    """Gives a taskgroup that has not taken its new limits the version back whose limits it has. The same request then
+    sends the limits again, and an update replaces the taskgroup. An executor that did not answer may have taken the
+    limits; sending them twice does no harm."""
+    group = turn.state.taskgroups.get(message.taskgroup)
+    if group is None or group.ended or not message.previous or group.version != command.version:
+        return
+    if turn.state.version(group.application_key, message.previous) is not None:
+        turn.uow.put(msgspec.structs.replace(group, version=message.previous))

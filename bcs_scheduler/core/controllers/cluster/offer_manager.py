@@ -27,7 +27,7 @@ from bcs_scheduler.core.interface.leased import (
 )
 from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.partitions import placing_of
-from bcs_scheduler.core.structures.time_budget import TimeBudget
+from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer
 from store.records import AgentSetting, Namespace, PodGroup, Queue, QueueTree
 

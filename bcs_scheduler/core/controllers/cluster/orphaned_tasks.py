@@ -29,7 +29,7 @@ import msgspec
 from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.task_killer import PATIENCE
 from bcs_scheduler.core.interface.cluster_manager import End, Reconcile, StatusUpdate
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.ids import taskgroup_of
 from store.records import OrphanedTask, Transaction
 from transactions.kinds.registry import kind_of

@@ -26,7 +26,7 @@ from functools import partial
 
 from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.interface.cluster_manager import Reconcile
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from offers.agents import ListedAgent
 from store.ids import taskgroup_of
 from store.records import TaskGroup

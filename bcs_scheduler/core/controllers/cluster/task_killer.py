@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.interface.cluster_manager import End
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.records import TaskGroup
 from transactions.rules.taskgroups.endings import shutdown_delay
 

@@ -21,8 +21,7 @@ from bcs_scheduler.core.controllers.managed.reservations import Reservations, is
 from bcs_scheduler.core.controllers.managed.sums import SumsCheck
 from bcs_scheduler.core.controllers.rooms.held_rooms import HeldRooms
 from bcs_scheduler.core.controllers.rooms.kept_rooms import KeptRooms
-from bcs_scheduler.core.requests.policies.managed import is_reserved_by_group
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.groups import settle_together
@@ -32,6 +31,7 @@ from store import ids
 from store.ids import part_key
 from store.reasons import EventReason
 from store.records import ManagedApplication, ManagedTask, Placeholder, PodGroup
+from transactions.rules.gangs import is_reserved_by_group
 from transactions.text import counted
 
 AFTER_FAILURE = 5.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 
+from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
-from bcs_scheduler.core.requests.policies import priorities
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Record
 from offers.policy.applications.tables import PlaceholderState, TaskState
@@ -170,7 +170,7 @@ class Carrying:
 
     def _create(self, version: Version, kind: str) -> None:
         turn = self._turn
-        launch.create(turn.context, priorities.resolved(turn, version), kind)
+        launch.create(turn.context, new_versions.resolved(turn, version), kind)
 
     def _delete(self, key: str) -> None:
         """Deletes an application. One whose agent is unreachable is not waited for."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
-from bcs_scheduler.core.requests.policies.managed import is_admitted, is_reserved_by_group
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
@@ -16,7 +15,7 @@ from store.records import Transaction
 from transactions.base import Slot, Step
 from transactions.kinds.registry import kind_of
 from transactions.rules.application_types import bound_to_agents
-from transactions.rules.gangs import HELD, LOADING, UNMANAGED
+from transactions.rules.gangs import HELD, LOADING, UNMANAGED, is_admitted, is_reserved_by_group
 
 
 class SlotGate:

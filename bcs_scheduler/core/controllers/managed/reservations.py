@@ -16,12 +16,12 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
-from bcs_scheduler.core.requests.policies.managed import PARAMETERS, is_reserved_by_group
 from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.metadata import SchedulingPolicyParameters, parameters_of
 from offers.policy.applications.tables import UNDECIDED
 from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, PodGroup, Transaction, Version
 from transactions.kinds.registry import kind_of
+from transactions.rules.gangs import PARAMETERS, is_reserved_by_group
 from transactions.text import duration
 
 MOST = 500

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.requests.kinds.commands import remove
-from bcs_scheduler.core.requests.open_commands import size_of
-from bcs_scheduler.core.structures.ended_objects import EndedObjects
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.controllers.cluster.message_sender import restore_version
+from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
+from bcs_scheduler.core.open_commands import size_of
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.records import Command, Message
 
 AT_ONCE = 500
@@ -188,3 +188,22 @@ class EndedCommands:
 
     def _removal(self, command: Command) -> Iterator[None]:
         yield from remove(self._turn, command)
+
+
+def remove(turn: TurnContext, command: Command) -> Iterator[None]:
+    """Removes a command after its messages, one with each step: no message ever lacks its command, also if messages are
+    still being written."""
+    turn.incomplete.discard(command.id)
+    turn.open_commands.written(command.id)
+    while keys := list(turn.state.messages_of(command.id)):
+        for key in keys:
+            message = turn.state.messages.get(key)
+            if message is None:
+                continue
+            if message.open:
+                restore_version(turn, command, message)
+            turn.uow.delete(message)
+            turn.checkpoint()
+            yield
+    turn.uow.delete(command)
+    turn.checkpoint()

@@ -16,7 +16,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from offers.errors import Shortage
 from offers.leased.rooms import Site
 from offers.model import ResourceRequest

@@ -18,7 +18,7 @@ from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import overrides
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.effects import Changed
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.ids import application_of
 from store.reasons import DAEMONSET_TURNED
 from store.records import Application, Daemonset, TaskGroup, Transaction, Version

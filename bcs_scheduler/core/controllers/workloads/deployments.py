@@ -7,14 +7,13 @@ depends on time alone. All its state is derived from the records.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from bcs_scheduler.core.context import RETRY, UNFIT, TurnContext
 from bcs_scheduler.core.interface import effects
-from bcs_scheduler.core.requests.kinds import deployments
 from bcs_scheduler.core.rollout import revisions, steps, update_records
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.ids import application_of, object_key
 from store.reasons import Level
 from store.records import Application, Deployment
@@ -32,8 +31,10 @@ FOLLOWED = frozenset({"taskgroup", "application", "transaction", "deployment", "
 class Deployments:
     """Continues the operations of deployments: launches, rolling updates, limits, deletions."""
 
-    def __init__(self, turn: TurnContext) -> None:
+    def __init__(self, turn: TurnContext, apply_next: Callable[[TurnContext, Deployment], None]) -> None:
+        """`apply_next`: applies the revision that follows the present one."""
         self._turn = turn
+        self._apply_next = apply_next
         self._owned: dict[str, set[str]] = {}
         """Applications of a deployment, by its key."""
         self._owner: dict[str, str] = {}
@@ -159,7 +160,7 @@ class Deployments:
         document, it may be more than a store takes: then it does not follow."""
         turn = self._turn
         try:
-            deployments.take_up(turn, deployment)
+            self._apply_next(turn, deployment)
             turn.fits()
         except UNFIT as error:
             turn.uow.rollback()

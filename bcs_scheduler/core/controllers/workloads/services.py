@@ -16,9 +16,9 @@ from typing import NamedTuple
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.workloads.roster import Roster
 from bcs_scheduler.core.interface.effects import Changed
-from bcs_scheduler.core.structures.roster import Roster
-from bcs_scheduler.core.structures.work_queue import WorkQueue
+from bcs_scheduler.core.work_queue import WorkQueue
 from store.ids import namespace_of
 from store.records import Endpoint, Member, Service, TaskGroup, Version
 from transactions.rules import membership

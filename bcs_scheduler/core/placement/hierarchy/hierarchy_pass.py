@@ -26,7 +26,7 @@ from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
-from bcs_scheduler.core.structures.time_budget import MATCHING, UNLIMITED, TimeBudget
+from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain

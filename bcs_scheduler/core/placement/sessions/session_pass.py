@@ -26,7 +26,7 @@ from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
 from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots, TaskName
-from bcs_scheduler.core.structures.time_budget import MATCHING, TimeBudget
+from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.holds import Hold

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.whatif.limits import limits_of
 from bcs_scheduler.core.placement.whatif.trials import try_on
-from bcs_scheduler.core.structures.run_times import PARTS, remaining
+from bcs_scheduler.core.run_times import PARTS, remaining
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Occupant
 from store.ids import nanoseconds_of

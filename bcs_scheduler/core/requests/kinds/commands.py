@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.retention.ended_commands import remove
 from bcs_scheduler.core.interface import requests
 from store.ids import command_id, object_key
 from store.records import Application, Command, CommandType, Message, TaskGroup, Version
@@ -64,36 +65,6 @@ def delete(turn: TurnContext, asked: requests.DeleteCommand) -> Data:
     if not asked.dry_run:
         turn.later(remove(turn, command))
     return {"commandID": command.id, "namespace": command.namespace, "name": command.application}
-
-
-def remove(turn: TurnContext, command: Command) -> Iterator[None]:
-    """Removes a command after its messages, one with each step: no message ever lacks its command, also if messages are
-    still being written."""
-    turn.incomplete.discard(command.id)
-    turn.open_commands.written(command.id)
-    while keys := list(turn.state.messages_of(command.id)):
-        for key in keys:
-            message = turn.state.messages.get(key)
-            if message is None:
-                continue
-            if message.open:
-                restore_version(turn, command, message)
-            turn.uow.delete(message)
-            turn.checkpoint()
-            yield
-    turn.uow.delete(command)
-    turn.checkpoint()
-
-
-def restore_version(turn: TurnContext, command: Command, message: Message) -> None:
-    """Gives a taskgroup that has not taken its new limits the version back whose limits it has. The same request then
-    sends the limits again, and an update replaces the taskgroup. An executor that did not answer may have taken the
-    limits; sending them twice does no harm."""
-    group = turn.state.taskgroups.get(message.taskgroup)
-    if group is None or group.ended or not message.previous or group.version != command.version:
-        return
-    if turn.state.version(group.application_key, message.previous) is not None:
-        turn.uow.put(msgspec.structs.replace(group, version=message.previous))
 
 
 def change_limits(turn: TurnContext, asked: requests.UpdateApplication) -> Data:

@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.workloads.daemonsets import Admitted
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Changed
 from bcs_scheduler.core.requests.answers import accepted, refuse_oversized
-from bcs_scheduler.core.requests.policies import priorities
 from store.ids import object_key
 from store.reasons import EventReason
 from store.records import Application, Daemonset, Version
@@ -35,7 +35,7 @@ def create(turn: TurnContext, command: requests.CreateDaemonset) -> Data:
     if key in turn.state.applications:
         raise Refused("exists", f"an application {key} exists already", "$.metadata.name")
     injection.refuse_if_missing(turn.state, version)
-    version = _named(turn, priorities.resolved(turn, version))
+    version = _named(turn, new_versions.resolved(turn, version))
     application = Application(
         namespace=version.namespace,
         name=version.application,
@@ -76,7 +76,7 @@ def update(turn: TurnContext, command: requests.UpdateDaemonset) -> Data:
             "daemonset", after.key, "DaemonsetChanged", f"at most {after.max_unavailable} unavailable in an update"
         )
     newest = turn.state.version(application.key, application.version)
-    version = priorities.resolved(turn, version, newest)
+    version = new_versions.resolved(turn, version, newest)
     if newest is not None and same_definition(newest, version):
         return {**_answer(before), "unchanged": after.max_unavailable == before.max_unavailable}
     injection.refuse_if_missing(turn.state, version)

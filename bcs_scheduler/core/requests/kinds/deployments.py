@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.kinds import commands, deployment_checks
-from bcs_scheduler.core.requests.policies import priorities
 from bcs_scheduler.core.rollout import amendments, revisions, steps, update_records
 from store.ids import part_key
 from store.records import Application, Deployment, Version
@@ -46,7 +46,7 @@ def create(turn: TurnContext, asked: requests.CreateDeployment) -> Data:
     if asked.version is None:
         raise Refused("invalid", "there is no template, and the selector matches no application", "$.spec.template")
     deployment_checks.check_number(wanted.instances)
-    version = priorities.resolved(turn, asked.version)
+    version = new_versions.resolved(turn, asked.version)
     definition = msgspec.structs.replace(revisions.definition_of(version, wanted), instances=wanted.instances)
     application, transaction = launch.create(turn.context, definition, asked.type, asked.user, asked.user_groups)
     turn.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
@@ -78,7 +78,7 @@ def _adopt(turn: TurnContext, asked: requests.CreateDeployment, application: App
         f"application {application.name} with {counted(application.instances, 'taskgroup')}",
     )
     adopted = _first(turn, wanted, owned, status="Running", instances=application.instances)
-    resolved = asked.version and priorities.resolved(turn, asked.version, version)
+    resolved = asked.version and new_versions.resolved(turn, asked.version, version)
     definition = resolved and revisions.definition_of(resolved, wanted)
     if definition is None or update.same_definition(present, definition):
         return (
@@ -117,7 +117,7 @@ def change(turn: TurnContext, asked: requests.UpdateDeployment) -> Data:
     deployment_checks.check_number(wanted.instances)
     if wanted.selector != present.selector:
         raise Refused("invalid", "the selector of a deployment cannot change", "$.spec.selector")
-    asked = priorities.of_update(turn, asked, present)
+    asked = new_versions.of_update(turn, asked, present)
     if asked.resources_only:
         return _limits(turn, present, msgspec.structs.replace(asked, deployment=wanted))
     definition = revisions.definition_of(asked.version, present)

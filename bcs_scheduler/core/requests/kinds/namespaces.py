@@ -1,4 +1,4 @@
-"""Requests about namespaces: their settings, quotas (see bcs_scheduler.core.requests.quotas) and queues."""
+"""Requests about namespaces: their settings, quotas (see bcs_scheduler.core.quotas) and queues."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.concurrency import revised
-from bcs_scheduler.core.requests.policies import trees
+from bcs_scheduler.core.requests.kinds import trees
 from offers.dimensions import recorded
 from offers.resources import SCALARS
 from store.records import DEFAULT_QUEUE, Namespace, Queue

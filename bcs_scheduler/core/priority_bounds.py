@@ -1,6 +1,6 @@
 """The greatest priority of namespaces: no request may make work with more priority than its namespace allows.
 
-Like a quota (bcs_scheduler.core.requests.quotas), the bound is compared with the records that a request has written, so
+Like a quota (bcs_scheduler.core.quotas), the bound is compared with the records that a request has written, so
 no request handler needs to know it. Work that has more priority already, because its namespace allowed more before, is
 kept: it may be changed, scaled and restarted, but a new definition gets no more priority than the one in force has. The
 answer names such work in a warning.

@@ -7,34 +7,22 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.requests.answers import refuse_oversized
-from bcs_scheduler.core.requests.policies import priorities
 from offers.policy.applications.tables import TERMINATED
 from store.ids import object_key, part_key
-from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, GROUP_ANNOTATION, ManagedApplication
+from store.records import GROUP_ANNOTATION, ManagedApplication
 from store.state import State
 from transactions import injection
 from transactions.base import Refused
+from transactions.rules.gangs import is_admitted, is_reserved_by_group
 
-PARAMETERS = "yunikorn.apache.org/schedulingPolicyParameters"
-"""Annotation that asks for a reservation, with its parameters; empty = the defaults. The name is that of YuniKorn."""
 MOST_MEMBERS = 500
 """Greatest number of members of all task groups of an application: its placeholders change in one unit."""
 NAMED = 3
 """Number of tasks that a message names, the first ones."""
-
-
-def is_admitted(annotations: Mapping[str, str]) -> bool:
-    """True for work that the gate admits by itself: placeholders, tasks of managers, and reservations."""
-    return any(key in annotations for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, PARAMETERS))
-
-
-def is_reserved_by_group(state: State, group: str) -> bool:
-    """True if the group (``namespace/name``, empty = none) asks for a reservation for its members."""
-    record = state.pod_groups.get(group) if group else None
-    return record is not None and PARAMETERS in record.annotations
 
 
 def refuse_unmanaged(turn: TurnContext, command: requests.Request) -> None:
@@ -81,7 +69,7 @@ def add_task(turn: TurnContext, command: managed.AddManagedTask) -> dict[str, An
     if wanted.version is not None:
         refuse_oversized(wanted.version)
         injection.refuse_if_missing(state, wanted.version)
-        wanted = msgspec.structs.replace(wanted, version=priorities.resolved(turn, wanted.version))
+        wanted = msgspec.structs.replace(wanted, version=new_versions.resolved(turn, wanted.version))
     turn.uow.put(msgspec.structs.replace(wanted, created_at=turn.now))
     return {}
 

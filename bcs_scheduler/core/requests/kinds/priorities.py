@@ -1,77 +1,18 @@
-"""Priority classes: requests about them, and the priority of a new version.
-
-A class gives its number when work is made. A later change or deletion of the class leaves versions as
-they are.
-"""
+"""Requests about priority classes. A class gives its number when work is made (core.new_versions). A later change or
+deletion of the class leaves versions as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.requests.concurrency import revised
-from bcs_scheduler.core.requests.policies import groups
-from bcs_scheduler.core.requests.priority_bounds import GROUP_PATH
 from store.advice import advise
 from store.reasons import EventReason
-from store.records import Deployment, PriorityClass, Version
+from store.records import PriorityClass
 from transactions.base import Refused
-
-PATH = "$.spec.template.spec.priorityClassName"
-
-
-def resolved(turn: TurnContext, version: Version, before: Version | None = None) -> Version:
-    """The version with the priority of its class. Without class and number in the document the class of
-    the group counts, then the default class; an
-    update that gives neither, of work that had neither, keeps its priority, so that a new default class replaces
-    no taskgroups. `before`: the newest version; None: the work is new. Raises Refused (invalid) for a class
-    or group that does not exist, and for a group that could not start together."""
-    state, group = turn.state, groups.group_of(turn, version)
-    if version.priority_from == "document":  # a class beside the number would have the rights of the class
-        return msgspec.structs.replace(version, priority_class="") if version.priority_class else version
-    if version.priority_class:
-        found = state.priority_classes.get(version.priority_class)
-        if found is None:
-            raise Refused("invalid", f"priority class {version.priority_class} does not exist", PATH)
-        return _with_class(version, found, "class")
-    if group is not None and group.priority_class:
-        of_group = state.priority_classes.get(group.priority_class)
-        if of_group is None:
-            words = f"priority class {group.priority_class} of pod group {group.name} does not exist"
-            raise Refused("invalid", words, GROUP_PATH)
-        return _with_class(version, of_group, "class")
-    if before is not None and before.priority_from in ("", "default"):
-        return msgspec.structs.replace(
-            version,
-            priority=before.priority,
-            priority_class=before.priority_class,
-            priority_from=before.priority_from,
-            preemption_policy=before.preemption_policy,
-        )
-    for name in state.indexes.default_priority_classes():
-        return _with_class(version, state.priority_classes[name], "default")
-    return version
-
-
-def of_update(turn: TurnContext, asked: requests.UpdateDeployment, present: Deployment) -> requests.UpdateDeployment:
-    """The update with the priority of its class; see `resolved`. Raises Refused (invalid)."""
-    revision = turn.state.revisions.get(present.revision_key)
-    version = resolved(turn, asked.version, revision.version if revision is not None else None)
-    return msgspec.structs.replace(asked, version=version)
-
-
-def _with_class(version: Version, found: PriorityClass, source: Any) -> Version:
-    return msgspec.structs.replace(
-        version,
-        priority=found.value,
-        priority_class=found.name,
-        priority_from=source,
-        preemption_policy=found.preemption_policy,
-    )
 
 
 def put_priority_class(turn: TurnContext, command: policies.PutPriorityClass) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from bcs_scheduler.core.interface.plans import PlanRequests
 from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
 from bcs_scheduler.core.placement.portions import first_slots, without_first
-from bcs_scheduler.core.requests.planned.effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
+from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand, MatchResult
 from store.base import RecordUnreadable
 from transactions.base import Refused, Slot

@@ -19,7 +19,7 @@ from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
 from bcs_scheduler.core.placement.partitions import tree_passes
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
-from bcs_scheduler.core.requests.planned.effect import shown_partition
+from bcs_scheduler.core.requests.planned_effect import shown_partition
 from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.configuration.partition import ROOT

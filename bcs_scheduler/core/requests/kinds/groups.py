@@ -1,4 +1,4 @@
-"""Groups of applications: requests about them, and the group that a new version names."""
+"""Requests about groups of applications."""
 
 from __future__ import annotations
 
@@ -7,45 +7,15 @@ from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
-from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.groups import partitions_of
 from bcs_scheduler.core.requests.concurrency import revised
-from bcs_scheduler.core.requests.priority_bounds import GROUP_PATH
 from store.ids import object_key
 from store.reasons import EventReason
-from store.records import DEFAULT_QUEUE, GROUP_ANNOTATION, PodGroup, Version
+from store.records import DEFAULT_QUEUE, PodGroup
 from transactions.base import Refused
 from transactions.text import counted
 
 NAMED = 3
 """Number of applications that a message names, the first ones."""
-
-
-ROLE = "$.spec.template.spec.role"
-
-
-def group_of(turn: TurnContext, version: Version) -> PodGroup | None:
-    """The group that a version names; None: it names none. Raises Refused (invalid) for a group that does not exist,
-    and for a role that another policy decides about than about the roles of other members."""
-    name = version.annotations.get(GROUP_ANNOTATION, "")
-    if not name:
-        return None
-    found = turn.state.pod_groups.get(object_key(version.namespace, name))
-    if found is None:
-        raise Refused("invalid", f"pod group {name} does not exist in namespace {version.namespace}", GROUP_PATH)
-    own, role = version.application, version.role or turn.options.transactions.role
-    decided = partitions_of(turn, found.key, beside=own)
-    mine = turn.options.part_of(role)
-    other = next((name for name, part in decided.items() if part is not mine), None)
-    if other is not None:
-        words = f"{_shown(mine)} decides about role {role}, and {_shown(decided[other])} about {other}"
-        words = f"{words}, which is in the pod group {name}, too: the group could never start together"
-        raise Refused("invalid", words, ROLE if version.role else GROUP_PATH)
-    return found
-
-
-def _shown(part: RolePartition) -> str:
-    return f"the policy {part.kind} (roles {', '.join(part.roles)})"
 
 
 def put_pod_group(turn: TurnContext, command: policies.PutPodGroup) -> dict[str, Any]:

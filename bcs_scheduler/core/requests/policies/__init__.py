@@ -1,1 +1,0 @@
-"""Requests about objects that placement policies use."""
