@@ -472,6 +472,8 @@ class Reference:
             running.sort(key=self._importance, reverse=True)
             victims = choose(key, running)
             if not room(victims):
+                victims = next(([one] for one in running if room([one]) and choose(key, [one])), [])
+            if not room(victims):
                 return None
             for victim in victims:
                 free, freed = self.future(name), self._sum(taken)
@@ -516,7 +518,8 @@ class Reference:
             found.append(victim)
             if self._allowed(key, found):
                 return found
-        return None
+        alone = ([*taken, one] for one in others if one in choose(key, [*taken, one]))
+        return next((more for more in alone if self._allowed(key, more)), None)
 
     def _give_back(self, begin: int) -> None:
         """The victims since then stay that later ones have made needless."""

@@ -337,7 +337,7 @@ class Reference:
                 partial.append((self.cost([one for unit in units for one in unit], fence), node, units))
         if partial and (limited or (above and not found)):
             _, node, units = min(partial, key=lambda entry: entry[:2])
-            units, _, left = self.take(units, eligible, self.lacking(ask, node), above, node, ask, leaf)
+            units, _, left = self.with_one(units, eligible, self.lacking(ask, node), above, node, ask, leaf)
             if not left:
                 units = self.trim(units, self.lacking(ask, node), above, node)
                 if units:
@@ -373,13 +373,19 @@ class Reference:
     def on(
         self, ask: Ask, node: str, local: list[Allocation], above: Figures, leaf: str
     ) -> tuple[list[Unit], Figures, Figures]:
-        """The victims on one node; if they do not suffice, one that suffices alone, and those after it."""
-        lacking = self.lacking(ask, node)
-        found = self.take([], local, lacking, above, node, ask, leaf)
-        if found[1]:
+        """The victims on one node."""
+        return self.with_one([], local, self.lacking(ask, node), above, node, ask, leaf)
+
+    def with_one(
+        self, begun: list[Unit], local: list[Allocation], lacking: Figures, above: Figures, node: str,
+        ask: Ask, leaf: str,
+    ) -> tuple[list[Unit], Figures, Figures]:  # fmt: skip
+        """The victims; if they do not suffice, one that suffices alone, and those after it."""
+        found = self.take(begun, local, lacking, above, node, ask, leaf)
+        if found[1] or found[2]:
             for one in local:
-                first = self.take([], [one], lacking, above, node, ask, leaf)
-                if first[0] and not first[1]:
+                first = self.take(begun, [one], lacking, above, node, ask, leaf)
+                if len(first[0]) > len(begun) and not first[1] and (found[1] or not first[2]):
                     others = [other for other in local if other is not one]
                     return self.take(first[0], others, lacking, above, node, ask, leaf)
         return found

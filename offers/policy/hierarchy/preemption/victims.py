@@ -14,10 +14,9 @@ queue, victims are chosen among these, and no more of them than the ask needs.
 
 On one node the least important victims are taken first: those that admit preemption, those that are no originator,
 those that do not work, the lowest priority as shown at the fence, single ones before whole gangs, the newest. If small
-ones use up the amount that their queue may lose, the first one that suffices alone begins. Victims without which the
-others suffice are given back, the most important one first.
-All nodes are compared by `Cost`. If a maximum is in the way, victims on any node
-may make room below the maximum.
+ones use up all that may be lost, the first one that suffices alone begins, also for a maximum. Victims without which
+the others suffice are given back, the most important one first.
+All nodes are compared by `Cost`. If a maximum is in the way, victims on any node may make room below the maximum.
 """
 
 from __future__ import annotations
@@ -300,8 +299,8 @@ class Search:
         candidates = sorted(self._candidates(node, self._met if whole else None), key=_order)
         taken = _Taken(short, self._above if whole else {})
         self._take(taken, candidates, node.name, self._met if whole else None)
-        if taken.short and taken.missed:
-            taken = self._with_one(node, candidates, taken)
+        if taken.missed:
+            taken = self._with_one(node.name, candidates, taken, _Taken(short, taken.exceeded))
         if taken.short:
             if whole:
                 self._met.count(Obstacle.APART)
@@ -338,14 +337,23 @@ class Search:
             if source is not None:
                 yield _Candidate(source.order(running.allocation), running.allocation, source)
 
-    def _with_one(self, node: Node, candidates: Collection[_Candidate], failed: _Taken) -> _Taken:
-        """Begins with one victim that makes the node large enough alone: smaller ones before it may have used up the
-        amount that its queue can lose. `failed`, if there is none."""
+    def _with_one(self, node: str, candidates: Collection[_Candidate], failed: _Taken, begin: _Taken) -> _Taken:
+        """Begins with one victim that makes the node large enough alone, or enough room below the maxima if the
+        failed choice lacks this: smaller ones before it may have used up the amount that its queue can lose.
+        `begin`: the victims that stay in any case. `failed`, if nothing is short or there is no such victim."""
+        if not failed.short and not failed.above:
+            return failed
+        lacking = begin.short if failed.short else {**begin.above, **begin.short}
         for one in candidates:
-            taken = _Taken(failed.needed, failed.exceeded)
-            self._take(taken, (one,), node.name)
-            if taken.units and not taken.short:
-                self._take(taken, (other for other in candidates if other is not one), node.name)
+            ask = one.allocation.ask
+            amounts = dict(ask.request)
+            is_enough = all(amounts.get(name, 0) >= lack for name, lack in lacking.items())
+            if not is_enough and self._tree.applications[ask.application].spare is None:
+                continue
+            taken = begin.copy()
+            self._take(taken, (one,), node)
+            if len(taken.units) > len(begin.units) and not taken.short and (failed.short or not taken.above):
+                self._take(taken, (other for other in candidates if other is not one), node)
                 return taken
         return failed
 
@@ -426,8 +434,11 @@ class Search:
         taken = partial[1].going_on(self._above)
         nodes = self._tree.nodes.by_name
         places = {place for leaf in self._sources for place in leaf.places}
-        everywhere = [one for place in places for one in self._candidates(nodes[place])]
-        self._take(taken, sorted(everywhere, key=_order), name, self._met)
+        begin = taken.copy()
+        everywhere = sorted((one for place in places for one in self._candidates(nodes[place])), key=_order)
+        self._take(taken, everywhere, name, self._met)
+        if taken.missed:
+            taken = self._with_one(name, everywhere, taken, begin)
         if taken.above:
             return None
         taken.trim()
@@ -583,12 +594,18 @@ class _Taken:
         _reduce(self.above, amounts)
         return True
 
-    def going_on(self, above: Mapping[str, int]) -> _Taken:
-        """The same victims, which are to make room below maxima, too."""
-        found = _Taken(self.needed, above)
-        found.short.clear()
+    def copy(self) -> _Taken:
+        """The same victims."""
+        found = _Taken(self.needed, self.exceeded)
+        found.short, found.above = dict(self.short), dict(self.above)
         found.units, found.importance, found.lost = list(self.units), dict(self.importance), dict(self.lost)
         found.by_application, found.working = Counter(self.by_application), Counter(self.working)
+        return found
+
+    def going_on(self, above: Mapping[str, int]) -> _Taken:
+        """The same victims, which are to make room below maxima, too."""
+        found = self.copy()
+        found.short, found.above, found.exceeded = {}, dict(above), dict(above)
         for unit in self.units:
             _reduce(found.above, unit.everywhere)
         return found

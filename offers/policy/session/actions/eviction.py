@@ -1,8 +1,9 @@
 """The search for room that evictions would make: common to `preempt` and `reclaim`.
 
 The agents are compared by the costs of the victims (`Cost`): the highest priority among them, their number, the sum of
-their amounts, then the score of the agent. On one agent the least important tasks leave first. Victims that are not
-needed after all are given back, the most important first.
+their amounts, then the score of the agent. On one agent the least important tasks leave first; if they use up all that
+may be lost, one that is enough alone is tried. Victims that are not needed after all are given back, the most important
+first.
 
 Where a limit of the queue stops a task, victims of the queue may run on any agent: the task waits where room is idle,
 if there is such an agent. A task that its queue could not hold without the victims either evicts nothing.
@@ -155,7 +156,32 @@ class _Choice:
             return None
         if len(candidates) > 1:
             candidates.sort(key=self._order.key, reverse=True)
-        return self._first(short, scope.choose(self._claim, candidates))
+        found = self._first(short, scope.choose(self._claim, candidates))
+        if found is not None or len(candidates) == 1:
+            return found
+
+        def is_enough(victim: Victim) -> bool:
+            row = dict(self._row(victim))
+            return all(row.get(d, 0) >= amount for d, amount in short.items())
+
+        return self._one_more([], candidates, is_enough)
+
+    def _one_more(
+        self, taken: list[Victim], candidates: Iterable[Victim], is_enough: Callable[[Victim], bool]
+    ) -> list[Victim] | None:
+        """The victims that are taken and the least important one that is enough beside them; None if there is none. The
+        smaller ones before it may have used up all that its job or its queue can lose."""
+        tried: set[Hashable] = set()
+        for victim in candidates:
+            task = victim.task
+            need = self._session.needs.of(task.template)
+            kind = (victim.job.number, need.number, task.ready, task.critical, task.priority)
+            if kind in tried:
+                continue
+            tried.add(kind)
+            if is_enough(victim) and victim in self._scope.choose(self._claim, [*taken, victim]):
+                return [*taken, victim]
+        return None
 
     def _first(self, short: dict[int, int], victims: list[Victim]) -> list[Victim] | None:
         """The first of some victims that together free the missing amounts, each of which frees some of them; None if
@@ -182,8 +208,8 @@ class _Choice:
         if rules.room(queue, need, gone) > 0:
             return victims
         wanted = {d for d, _ in need.row}
-        found = list(victims)
-        for victim in self._anywhere(victims):
+        found, looked_at = list(victims), list(victims)
+        for victim in self._anywhere(looked_at):
             row = self._row(victim)
             if victim.job.queue is queue and any(d in wanted for d, _ in row):
                 found.append(victim)
@@ -191,16 +217,21 @@ class _Choice:
                     gone[d] += amount
                 if rules.room(queue, need, gone) > 0:
                     return found
-        return None
 
-    def _anywhere(self, taken: list[Victim]) -> Iterator[Victim]:
-        """The victims on all agents beside those that are taken, the least important first."""
+        def is_enough(victim: Victim) -> bool:
+            return victim.job.queue is queue and rules.room(queue, need, self._gone([*victims, victim])) > 0
+
+        return self._one_more(victims, looked_at[len(victims) :], is_enough)
+
+    def _anywhere(self, look: list[Victim]) -> Iterator[Victim]:
+        """The victims on all agents beside those in `look`, which are taken; the least important first. Candidates are
+        added to `look`."""
         session, scope = self._session, self._scope
         running = session.snapshot.running
         jobs = [job for number in self._search.movable.jobs() if (job := session.job(running.name(number))) is not None]
         jobs.sort(key=self._order.of_job, reverse=True)
-        known = {(victim.job.number, victim.position) for victim in taken}
-        look, looked = list(taken), FIRST_LOOK
+        known = {(victim.job.number, victim.position) for victim in look}
+        looked = FIRST_LOOK
         unready = self._search.movable.unready_jobs()
         turns = [(job, False) for job in jobs if job.name in unready]
         turns += [(job, True) for job in jobs]
