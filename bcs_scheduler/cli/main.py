@@ -17,7 +17,6 @@ STANDARD_OUTPUT = 1
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The folder of bcs_scheduler."""
 CHANGING = "bcs_scheduler.cli.commands.changing"
-PLANNING = "bcs_scheduler.cli.commands.planning"
 READING = "bcs_scheduler.cli.commands.reading"
 TASKGROUPS = "bcs_scheduler.cli.commands.taskgroups"
 AGENTS = "bcs_scheduler.cli.commands.agents"
@@ -27,7 +26,7 @@ SHIPPED = "bcs_scheduler.cli.commands.shipped"
 COMMANDS: Sections = {
     "Documents": {
         "apply": Entry(f"{CHANGING}.apply", "apply", "Create or update the objects of documents."),
-        "diff": Entry(f"{PLANNING}.diff", "diff", "Show the changes that `bcs apply` would make."),
+        "diff": Entry(f"{CHANGING}.diff", "diff", "Show the changes that `bcs apply` would make."),
         "create": Entry(f"{CHANGING}.create", "create", "Create an object from options."),
         "update": Entry(f"{CHANGING}.apply", "update", "Update existing objects from documents."),
         "edit": Entry(f"{CHANGING}.editing", "edit", "Edit the document of an object."),
@@ -84,9 +83,7 @@ COMMANDS: Sections = {
     },
     "Other": {
         "dump": Entry("bcs_scheduler.cli.commands.dumping.dump", "dump", "Write the state of the cluster to a file."),
-        "simulate": Entry(
-            "bcs_scheduler.cli.commands.simulating.simulate", "simulate", "Simulate a load under policies."
-        ),
+        "simulate": Entry("bcs_scheduler.cli.commands.simulate", "simulate", "Simulate a load under policies."),
         "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
         "version": Entry(ABOUT, "version", "Print the versions of client and server."),
         "examples": Entry(SHIPPED, "list_examples", "List or print example documents and files of settings."),

@@ -68,10 +68,10 @@ ALLOWED = {
     "bcs_scheduler/api/routes/running/logs.py": {"ThreadPoolExecutor", "run_in_executor"},
     "bcs_scheduler/agentapi/following.py": {"ThreadPoolExecutor", "run_in_executor"},
     # Commands of users: their threads end with the command.
-    "bcs_scheduler/cli/commands/taskgroups/terminals/streams.py": {"Thread", "Timer"},
+    "bcs_scheduler/cli/commands/taskgroups/streams.py": {"Thread", "Timer"},
     "bcs_scheduler/cli/commands/taskgroups/archives.py": {"Thread"},
     "bcs_scheduler/cli/commands/taskgroups/forwarding.py": {"Thread"},
-    "bcs_scheduler/cli/client/sessions/websocket.py": {"Thread"},
+    "bcs_scheduler/cli/client/websocket.py": {"Thread"},
 }
 
 

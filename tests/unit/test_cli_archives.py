@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from bcs_scheduler.cli.client.sessions.line import STDERR, STDOUT, Said, SessionLine
+from bcs_scheduler.cli.client.session_line import STDERR, STDOUT, Said, SessionLine
 from bcs_scheduler.cli.commands.taskgroups.archives import fetch
 from bcs_scheduler.cli.errors import CliError, NotFound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DEFAULT_KEYS, DetachKeys, parse_keys
+from bcs_scheduler.cli.commands.taskgroups.detaching import DEFAULT_KEYS, DetachKeys, parse_keys
 from bcs_scheduler.cli.errors import UsageError
 
 

@@ -21,7 +21,7 @@ from bcs_scheduler.cli.client.requests.services import Services
 from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
 
 if TYPE_CHECKING:
-    from bcs_scheduler.cli.client.sessions.line import SessionLine
+    from bcs_scheduler.cli.client.session_line import SessionLine
 
 
 class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees, Events, Dumps):

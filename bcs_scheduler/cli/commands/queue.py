@@ -103,7 +103,7 @@ for command in COMMANDS:
 def list_queues(session: Session, /, partition: str, output: Any, sort_by: str, no_headers: bool) -> None:
     """List the queues, with their namespaces or, of trees, with their amounts and their use."""
     from bcs_scheduler.cli.commands.reading.lists import show
-    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, parts_of
+    from bcs_scheduler.cli.kinds.objects.queuetrees import TREE_COLUMNS, parts_of
     from bcs_scheduler.cli.listing import chosen_shape, print_list
 
     parts = parts_of(session)
@@ -138,8 +138,8 @@ def list_queues(session: Session, /, partition: str, output: Any, sort_by: str, 
 @pass_session
 def describe_queues(session: Session, names: tuple[str, ...], output: str | None, partition: str) -> None:
     """Show queues in detail."""
-    from bcs_scheduler.cli.kinds.policies.queues import describe_queue
-    from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, parts_of
+    from bcs_scheduler.cli.kinds.objects.queues import describe_queue
+    from bcs_scheduler.cli.kinds.objects.queuetrees import describe_tree_queue, parts_of
 
     parts = parts_of(session)
     form = output if output in ("json", "yaml") else ""
@@ -168,13 +168,8 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, partiti
     """
     from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
     from bcs_scheduler.cli.commands.refreshing import Lines, refresh
-    from bcs_scheduler.cli.kinds.policies.queues import USAGE_COLUMNS
-    from bcs_scheduler.cli.kinds.policies.queuetrees import (
-        TREE_COLUMNS,
-        bars_of,
-        full_name,
-        parts_of,
-    )
+    from bcs_scheduler.cli.kinds.objects.queues import USAGE_COLUMNS
+    from bcs_scheduler.cli.kinds.objects.queuetrees import TREE_COLUMNS, bars_of, full_name, parts_of
     from bcs_scheduler.cli.listing import chosen_shape, grid_of, print_list, sorted_by
 
     shape, parts = chosen_shape(**listed), parts_of(session)
@@ -230,7 +225,7 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, partiti
 @reporting
 def create_queue(session: Session, /, name: str, partition: str, dry_run: bool, **given: Any) -> None:
     """Create a queue. `bcs create namespace NAME --queue QUEUE` puts a namespace into the queue."""
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, created_queue, full_name, parts_of
+    from bcs_scheduler.cli.kinds.objects.queuetrees import change_tree, created_queue, full_name, parts_of
 
     if parts_of(session).has(name, partition):
         settings: Json = {}
@@ -259,7 +254,7 @@ def set_queue(session: Session, /, name: str, partition: str, dry_run: bool, **g
     """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
     if not any(value not in (None, ()) for value in given.values()):
         raise UsageError("give a setting, such as --weight, --guarantee, --capability or --max-priority")
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, parts_of
+    from bcs_scheduler.cli.kinds.objects.queuetrees import change_tree, changed_queue, full_name, parts_of
 
     if parts_of(session).has(name, partition):
 
@@ -282,8 +277,8 @@ def set_queue(session: Session, /, name: str, partition: str, dry_run: bool, **g
 @reporting
 def delete_queues(session: Session, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
     """Delete queues. A queue that namespaces belong to is not deleted; a queue of the tree with applications drains."""
-    from bcs_scheduler.cli.kinds.policies.queues import QUEUE_OPERATIONS
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, full_name, parts_of, removed_queue
+    from bcs_scheduler.cli.kinds.objects.queues import QUEUE_OPERATIONS
+    from bcs_scheduler.cli.kinds.objects.queuetrees import change_tree, full_name, parts_of, removed_queue
 
     parts = parts_of(session)
     for name in names:
@@ -295,7 +290,7 @@ def delete_queues(session: Session, names: tuple[str, ...], partition: str, dry_
 
 def _put(session: Session, body: Json, create: bool, dry_run: bool) -> None:
     from bcs_scheduler.cli.documents.document import Document
-    from bcs_scheduler.cli.kinds.policies.queues import put_queue
+    from bcs_scheduler.cli.kinds.objects.queues import put_queue
 
     put_queue(session, Document("command line", body), create, dry_run)
 

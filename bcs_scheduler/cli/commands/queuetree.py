@@ -64,7 +64,7 @@ def apply_tree(session: Session, /, file: str, partition: str, expected: int | N
     If several partitions have a tree, a partition that the file names counts where --partition is not given.
     With --dry-run, the taskgroups that would wait and those that would be preempted are shown.
     """
-    from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
+    from bcs_scheduler.cli.kinds.objects.queuetrees import report_tree
 
     answer = session.client.put_queue_tree(_document(file), expected=expected, dry_run=dry_run, partition=partition)
     report_tree(session, "root", "applied", answer, dry_run)
@@ -80,7 +80,7 @@ def apply_tree(session: Session, /, file: str, partition: str, expected: int | N
 @reporting
 def roll_back(session: Session, /, revision: int | None, partition: str, expected: int | None, dry_run: bool) -> None:
     """Make the tree of an earlier revision the next revision."""
-    from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
+    from bcs_scheduler.cli.kinds.objects.queuetrees import report_tree
 
     answer = session.client.roll_back_queue_tree(revision, expected=expected, dry_run=dry_run, partition=partition)
     report_tree(session, "root", "rolled back", answer, dry_run)
@@ -102,7 +102,7 @@ def history(
     session: Session, /, revision: int | None, compared: tuple[int, int] | None, partition: str, **listed: Any
 ) -> None:
     """List the kept revisions of the tree of queues. A * marks the present one."""
-    from bcs_scheduler.cli.kinds.policies.queuetrees import REVISION_COLUMNS
+    from bcs_scheduler.cli.kinds.objects.queuetrees import REVISION_COLUMNS
     from bcs_scheduler.cli.listing import chosen_shape, print_list
     from bcs_scheduler.cli.output.data import print_data
 
@@ -131,7 +131,7 @@ def export(session: Session, output: str, partition: str) -> None:
 
 
 def _set(session: Session, names: tuple[str, ...], action: str, done: str, dry_run: bool, partition: str) -> None:
-    from bcs_scheduler.cli.kinds.policies.queuetrees import full_name, report_tree
+    from bcs_scheduler.cli.kinds.objects.queuetrees import full_name, report_tree
 
     for name in names:
         answer = session.client.set_tree_queue(full_name(name), action, dry_run=dry_run, partition=partition)
@@ -190,7 +190,7 @@ def _document(file: str) -> Json:
 def _show_difference(session: Session, before: int, after: int, partition: str) -> None:
     import difflib
 
-    from bcs_scheduler.cli.commands.planning.diff import STYLES
+    from bcs_scheduler.cli.commands.changing.diff import STYLES
     from bcs_scheduler.cli.output.terminal import Styled
     from bcs_scheduler.wire.yamltext import text_of
 
@@ -207,7 +207,7 @@ def _show_difference(session: Session, before: int, after: int, partition: str) 
 @pass_session
 def list_partitions(session: Session, /, **listed: Any) -> None:
     """List the partitions of roles with their policies, and the revisions of their trees."""
-    from bcs_scheduler.cli.kinds.policies.queuetrees import PARTITION_COLUMNS
+    from bcs_scheduler.cli.kinds.objects.queuetrees import PARTITION_COLUMNS
     from bcs_scheduler.cli.listing import chosen_shape, print_list
 
     found, shape = session.client.partitions(), chosen_shape(**listed)

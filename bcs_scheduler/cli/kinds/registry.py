@@ -18,13 +18,12 @@ from store.advice import advise
 if TYPE_CHECKING:
     from bcs_scheduler.cli.documents.operations import Operations
 
-AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, SERVICES = (
+AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, GROUPS, MANAGED, PRIORITIES, QUEUES, SERVICES = (
     f"bcs_scheduler.cli.kinds.objects.{module}"
-    for module in ("agents", "commands", "configuration", "extensions", "services")
-)
-GROUPS, MANAGED, PRIORITIES, QUEUES = (
-    f"bcs_scheduler.cli.kinds.policies.{module}" for module in ("groups", "managed", "priorities", "queues")
-)
+    for module in (
+        "agents", "commands", "configuration", "extensions", "groups", "managed", "priorities", "queues", "services",
+    )
+)  # fmt: skip
 APPLICATIONS, DAEMONSETS, DEPLOYMENTS, EVENTS, TASKGROUPS, TRANSACTIONS = (
     f"bcs_scheduler.cli.kinds.workloads.{module}"
     for module in ("applications", "daemonsets", "deployments", "events", "taskgroups", "transactions")
@@ -119,9 +118,9 @@ OPERATIONS: Mapping[str, Operations] = LazyTable(
         "configmap": f"{CONFIGURATION}:CONFIGMAP_OPERATIONS",
         "secret": f"{CONFIGURATION}:SECRET_OPERATIONS",
         "service": f"{CONFIGURATION}:SERVICE_OPERATIONS",
-        "application": "bcs_scheduler.cli.kinds.operations.applications:OPERATIONS",
-        "process": "bcs_scheduler.cli.kinds.operations.applications:OPERATIONS",
-        "deployment": "bcs_scheduler.cli.kinds.operations.deployments:OPERATIONS",
+        "application": "bcs_scheduler.cli.kinds.workloads.application_operations:OPERATIONS",
+        "process": "bcs_scheduler.cli.kinds.workloads.application_operations:OPERATIONS",
+        "deployment": "bcs_scheduler.cli.kinds.workloads.deployment_operations:OPERATIONS",
         "daemonset": f"{DAEMONSETS}:OPERATIONS",
         "admissionwebhook": f"{EXTENSIONS}:WEBHOOK_OPERATIONS",
         "Command": f"{COMMANDS}:COMMAND_OPERATIONS",

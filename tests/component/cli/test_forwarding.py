@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.client.sessions.line import Said
+from bcs_scheduler.cli.client.session_line import Said
 from bcs_scheduler.cli.commands.taskgroups.forwarding import Forwarder, Ports, parse
 from bcs_scheduler.cli.errors import CliError, UsageError
 from tests.component.cli.standin import APPS, StandIn, application, failed, ok, taskgroup

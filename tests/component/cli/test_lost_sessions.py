@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.client.client import Client
-from bcs_scheduler.cli.client.sessions.line import STATUS, STDOUT, SessionLine
-from bcs_scheduler.cli.commands.taskgroups.terminals import foreground
+from bcs_scheduler.cli.client.session_line import STATUS, STDOUT, SessionLine
+from bcs_scheduler.cli.commands.taskgroups import foreground
 from tests.component.cli.standin import StandIn, ok, taskgroup
 
 GROUP = taskgroup()["ID"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
-from bcs_scheduler.cli.kinds.policies.queuetrees import bars_of
+from bcs_scheduler.cli.kinds.objects.queuetrees import bars_of
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.configuration.document import canonical

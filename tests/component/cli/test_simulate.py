@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.commands.simulating.attending import Attendance
+from bcs_scheduler.cli.commands.simulate import Attendance
 from bcs_scheduler.cli.output.terminal import Terminal
 from bcs_scheduler.cli.session import Session
 from tests.component.cli.standin import StandIn

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bcs_scheduler.cli.kinds.workloads.story.causes import grouped, lines_of
+from bcs_scheduler.cli.kinds.workloads.story import grouped, lines_of
 from tests.component.cli.standin import StandIn, failed, ok, transaction
 from tests.component.cli.test_events import GROUP, PATH, event, stream
 

@@ -18,10 +18,10 @@ from anyio.from_thread import start_blocking_portal
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.typing import Subprotocol
 
+from bcs_scheduler.cli.client import session_line as lines
+from bcs_scheduler.cli.client import websocket
 from bcs_scheduler.cli.client.http.credentials import Credentials
-from bcs_scheduler.cli.client.sessions import line as lines
-from bcs_scheduler.cli.client.sessions import websocket
-from bcs_scheduler.cli.client.sessions.line import END, PIECE, STATUS, STDIN, STDOUT, SessionLine, open_session
+from bcs_scheduler.cli.client.session_line import END, PIECE, STATUS, STDIN, STDOUT, SessionLine, open_session
 from bcs_scheduler.cli.errors import CliError, Unreachable
 from tests.integration.certificates import Authority
 from tests.waiting import wait_for

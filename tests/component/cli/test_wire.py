@@ -74,13 +74,13 @@ def test_a_defect_has_an_exit_code_of_its_own_and_names_its_place(
     def defect(*given: object) -> None:
         raise AttributeError("no such thing")
 
-    monkeypatch.setattr("bcs_scheduler.cli.commands.planning.diff.difference", defect)
+    monkeypatch.setattr("bcs_scheduler.cli.commands.changing.diff.difference", defect)
     result = bcs("diff", "-f", write(tmp_path, DOCUMENT))
     assert result.code == 70 and not result.out
     found = re.fullmatch(
         r"error: bcs has a defect, .*: AttributeError: no such thing \((\S+), line \d+\)\n", result.err
     )
-    assert found is not None and found[1] == "cli/commands/planning/diff.py", result.err
+    assert found is not None and found[1] == "cli/commands/changing/diff.py", result.err
 
 
 def test_an_output_that_cannot_be_written_is_no_difference(

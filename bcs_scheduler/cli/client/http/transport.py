@@ -20,7 +20,7 @@ from bcs_scheduler.cli.client.types import DEFAULT_SERVER, PREFIX, Accepted, Dow
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Problem, TimedOut, Unreachable
 
 if TYPE_CHECKING:
-    from bcs_scheduler.cli.client.sessions.line import SessionLine
+    from bcs_scheduler.cli.client.session_line import SessionLine
 
 PAGE = 500
 CONNECT_TIMEOUT = 5.0
@@ -92,7 +92,7 @@ class Transport:
 
     def _session_line(self, path: str, query: Mapping[str, str], document: Json) -> SessionLine:
         """A session with the streams of a program."""
-        from bcs_scheduler.cli.client.sessions.line import open_session
+        from bcs_scheduler.cli.client.session_line import open_session
 
         return open_session(self.server, self._credentials, PREFIX + path, query, document, self.timeout)
 

@@ -8,8 +8,8 @@ import click
 
 from bcs_scheduler.cli.client.lookup import OWNERS, TASKGROUP_WORDS, find_owner
 from bcs_scheduler.cli.client.types import Accepted
+from bcs_scheduler.cli.commands.changing.together import Planned, planned_together
 from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
-from bcs_scheduler.cli.commands.planning.together import Planned, planned_together
 from bcs_scheduler.cli.documents.document import CUSTOM, KINDS, Document, in_order
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions

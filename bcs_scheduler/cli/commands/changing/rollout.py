@@ -13,9 +13,9 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.documents.operations import report, verb
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
 from bcs_scheduler.cli.habits.arguments import owner_argument
-from bcs_scheduler.cli.kinds.operations import deployments as deployment_operations
-from bcs_scheduler.cli.kinds.operations.deployments import wait_for_rollout
 from bcs_scheduler.cli.kinds.workloads import daemonsets, deployments
+from bcs_scheduler.cli.kinds.workloads import deployment_operations as deployment_operations
+from bcs_scheduler.cli.kinds.workloads.deployment_operations import wait_for_rollout
 from bcs_scheduler.cli.kinds.workloads.deployments import REVISIONS, print_version
 from bcs_scheduler.cli.listing import chosen_shape, print_list
 from bcs_scheduler.cli.options import (

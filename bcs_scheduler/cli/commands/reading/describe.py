@@ -142,8 +142,7 @@ def story(session: Session, words: tuple[str, ...], since: float | None, limit: 
     transactions: [{id, operation, status}], events}; its type is request, report, health, policy, leader, connection
     or scheduler.
     """
-    from bcs_scheduler.cli.kinds.workloads.story.causes import lines_of
-    from bcs_scheduler.cli.kinds.workloads.story.reading import KINDS, read_story
+    from bcs_scheduler.cli.kinds.workloads.story import KINDS, lines_of, read_story
 
     plural, name = one_object(session, words)
     if plural not in KINDS:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
-from bcs_scheduler.cli.client.sessions.line import PIECE, STDERR, SessionLine
+from bcs_scheduler.cli.client.session_line import PIECE, STDERR, SessionLine
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
 

@@ -7,18 +7,12 @@ import sys
 import click
 
 from bcs_scheduler.cli.client.lookup import find_target
-from bcs_scheduler.cli.client.sessions.line import NoSessions
+from bcs_scheduler.cli.client.session_line import NoSessions
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import target_names
-from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys, detach_keys_option, parse_keys
-from bcs_scheduler.cli.commands.taskgroups.terminals.foreground import recorded_exit_code
-from bcs_scheduler.cli.commands.taskgroups.terminals.streams import (
-    Detached,
-    NotAttached,
-    attend,
-    check_terminal,
-    terminal_size,
-)
+from bcs_scheduler.cli.commands.taskgroups.detaching import DetachKeys, detach_keys_option, parse_keys
+from bcs_scheduler.cli.commands.taskgroups.foreground import recorded_exit_code
+from bcs_scheduler.cli.commands.taskgroups.streams import Detached, NotAttached, attend, check_terminal, terminal_size
 from bcs_scheduler.cli.errors import CliError, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.options import connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session

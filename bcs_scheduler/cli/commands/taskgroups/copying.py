@@ -16,7 +16,7 @@ from typing import IO, NamedTuple, cast
 import click
 
 from bcs_scheduler.cli.client.lookup import Target, find_message_target, find_target
-from bcs_scheduler.cli.client.sessions.line import NoSessions, SessionLine
+from bcs_scheduler.cli.client.session_line import NoSessions, SessionLine
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import places
 from bcs_scheduler.cli.commands.taskgroups.archives import Open, fetch, put_file, put_folder

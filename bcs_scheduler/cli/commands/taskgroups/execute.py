@@ -86,7 +86,7 @@ def execute(
     if any("=" not in assignment for assignment in env):
         raise UsageError("-e takes NAME=VALUE")
     if tty:
-        from bcs_scheduler.cli.commands.taskgroups.terminals.streams import check_terminal
+        from bcs_scheduler.cli.commands.taskgroups.streams import check_terminal
 
         check_terminal(stdin, tty)
     limit = session.timeout or LIMIT
@@ -131,8 +131,8 @@ def _in_session(session: Session, found: Target, document: Json, task: str, tty:
     running = [group for group in found.taskgroups if found.one or group["Status"] == "Running"]
     if len(running) != 1 or (len(running[0]["Taskgroup"] or ()) != 1 and not task):
         return None
-    from bcs_scheduler.cli.client.sessions.line import NoSessions
-    from bcs_scheduler.cli.commands.taskgroups.terminals.streams import attend, terminal_size
+    from bcs_scheduler.cli.client.session_line import NoSessions
+    from bcs_scheduler.cli.commands.taskgroups.streams import attend, terminal_size
 
     if tty:
         rows, columns = terminal_size()

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import click
 
 from bcs_scheduler.cli.client.lookup import find_target, find_taskgroup
-from bcs_scheduler.cli.client.sessions.line import PIECE, STDERR, SessionLine
+from bcs_scheduler.cli.client.session_line import PIECE, STDERR, SessionLine
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import forwarded_names
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError

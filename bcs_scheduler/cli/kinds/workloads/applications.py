@@ -1,4 +1,4 @@
-"""Applications and processes: columns, lists, descriptions. Operations: cli.kinds.operations.applications."""
+"""Applications and processes: columns, lists, descriptions. Operations: cli.kinds.workloads.application_operations."""
 
 from __future__ import annotations
 

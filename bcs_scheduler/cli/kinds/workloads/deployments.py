@@ -1,4 +1,4 @@
-"""Deployments: columns, lists, descriptions. Operations: cli.kinds.operations.deployments."""
+"""Deployments: columns, lists, descriptions. Operations: cli.kinds.workloads.deployment_operations."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import CliError, NotFound
 from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
-from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, parts_of
+from bcs_scheduler.cli.kinds.objects.queuetrees import describe_tree_queue, parts_of
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
 

@@ -6,10 +6,10 @@ import sys
 from collections import Counter
 
 from bcs_scheduler.cli.client.printed import Printed, Selection, TaskOutput, kept
-from bcs_scheduler.cli.client.sessions.line import STDERR, STDOUT
+from bcs_scheduler.cli.client.session_line import STDERR, STDOUT
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys
-from bcs_scheduler.cli.commands.taskgroups.terminals.streams import Detached, attend, terminal_size, write
+from bcs_scheduler.cli.commands.taskgroups.detaching import DetachKeys
+from bcs_scheduler.cli.commands.taskgroups.streams import Detached, attend, terminal_size, write
 from bcs_scheduler.cli.crashes import failure_of, shell_code
 from bcs_scheduler.cli.errors import CliError, TimedOut
 from bcs_scheduler.cli.session import Session

@@ -14,7 +14,7 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Unreachable, UsageError
 
 if TYPE_CHECKING:
-    from bcs_scheduler.cli.client.sessions.websocket import WebSocket
+    from bcs_scheduler.cli.client.websocket import WebSocket
 
 STDIN, STDOUT, STDERR, STATUS, RESIZE, END = 0, 1, 2, 3, 4, 255
 PIECE = 32 * 1024
@@ -116,7 +116,7 @@ def open_session(
 def _connect(server: str, credentials: Credentials, path: str, query: Mapping[str, str]) -> WebSocket:
     from websockets.exceptions import InvalidHandshake, InvalidStatus
 
-    from bcs_scheduler.cli.client.sessions.websocket import connect
+    from bcs_scheduler.cli.client.websocket import connect
 
     url = server + path + (f"?{urlencode(query)}" if query else "")
     for _ in range(REDIRECTS):

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +15,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from bcs_scheduler.cli.commands.dumping.dump import read_dump
-from bcs_scheduler.cli.commands.simulating.attending import Attendance
-from bcs_scheduler.cli.commands.simulating.tables import print_runs
 from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.options import FILE, Duration, connection_options, examples, output_option, pass_session
 from bcs_scheduler.cli.output.data import print_form
 from bcs_scheduler.cli.output.formats import Form, chosen_form
+from bcs_scheduler.cli.output.tables import Column, table
 from bcs_scheduler.cli.session import Session
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from bcs_scheduler.core.options import CoreOptions
     from bcs_scheduler.simulator.scenario.model import Scenario
+
 
 DAY = 86400.0
 INTERRUPTED = 130
@@ -187,3 +194,107 @@ def _write_report(
     except OSError as error:
         raise CliError(f"{file}: cannot be written: {error.strerror or error}") from None
     session.err.print(f"{file} written")
+
+
+FIGURES = ("launched", "finished", "waiting", "preempted")
+"""Columns with plain numbers."""
+WAITS = (("WAIT-MEDIAN", "waitMedian"), ("WAIT-P90", "waitP90"), ("WAIT-MAX", "waitLongest"))
+SHARES = (("CPUS", "cpusUsed"), ("MEM", "memUsed"), ("FRAGMENTED", "fragmentation"))
+
+
+def print_runs(session: Session, runs: list[dict[str, Any]], differences: list[dict[str, Any]]) -> None:
+    """Prints the figures of the runs, those of their queues, and the differences from the first run."""
+    whole = [Column("RUN", lambda one: one["name"])]
+    whole += [Column(title, _cell(key, "{:.1%}"), right=True) for title, key in SHARES]
+    whole += [Column("FAIRNESS", _cell("fairness", "{:.2f}"), right=True)]
+    session.show(table([*whole, *_columns()], [{**one, **one["total"]} for one in runs]))
+    rows = [{"group": name, "run": one["name"], **row} for one in runs for name, row in one["groups"].items()]
+    session.say("")
+    heads = [Column("QUEUE", lambda one: one["group"]), Column("RUN", lambda one: one["run"], key=True)]
+    order = sorted(rows, key=lambda row: str(row["group"]))
+    session.show(table([*heads, *_columns(), Column("SERVED", _cell("served", "{:.1%}"), right=True)], order))
+    if differences:
+        session.say("")
+        _print_differences(session, differences)
+
+
+def _print_differences(session: Session, differences: list[dict[str, Any]]) -> None:
+    heads = [Column("DIFFERENCE", lambda one: one["name"]), Column("QUEUE", lambda one: one["group"], key=True)]
+    heads += [
+        Column(title, lambda one, key=key: f"{100 * one[key]:+.1f}%" if key in one else "", right=True)  # type: ignore[misc]
+        for title, key in SHARES
+    ]
+    heads += [Column("FAIRNESS", lambda one: f"{one['fairness']:+.2f}" if "fairness" in one else "", right=True)]
+    rows = []
+    for one in differences:
+        rows.append({"name": one["name"], "group": "(all)", **one["cluster"], **one["total"]})
+        rows += [{"name": one["name"], "group": name, **row} for name, row in one["groups"].items()]
+    session.show(table([*heads, *_columns("+")], rows))
+
+
+def _columns(sign: str = "") -> list[Column]:
+    numbers = [Column(name.upper(), _cell(name, f"{{:{sign}}}"), right=True) for name in FIGURES]
+    return [*numbers, *(Column(title, _cell(key, f"{{:{sign}.1f}}s"), right=True) for title, key in WAITS)]
+
+
+def _cell(key: str, form: str) -> Any:
+    return lambda row: form.format(row[key])
+
+
+PAUSE = 0.2
+"""Longest pause in seconds between two looks at Ctrl-C while a run waits for its time."""
+
+
+class Attendance:
+    """Follows runs one after the other."""
+
+    def __init__(self, session: Session, seconds: float, speed: float | None) -> None:
+        """`seconds`: virtual time of each run. `speed`: virtual seconds for each second; None = as fast as possible."""
+        self._session, self._seconds, self._speed = session, seconds, speed
+        self._interrupted = threading.Event()
+        self._progress: Progress | None = None
+        self._task: Any = None
+        self._began = 0.0
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """Within it, Ctrl-C ends the run in progress with the figures up to then; a second Ctrl-C ends the command."""
+        before = signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            if self._session.err.is_terminal:
+                from rich.progress import Progress
+
+                with Progress(console=self._session.err.console, transient=True) as self._progress:
+                    yield
+            else:
+                yield
+        finally:
+            self._progress = None
+            signal.signal(signal.SIGINT, before)
+
+    def begin(self, name: str) -> None:
+        """The next run begins."""
+        self._began = time.monotonic()
+        if self._progress is not None:
+            self._task = self._progress.add_task(name, total=1.0)
+
+    def progress(self, part: float) -> None:
+        """Shows the part of the run that is done, from 0 to 1, and waits for its time."""
+        if self._progress is not None:
+            self._progress.update(self._task, completed=part)
+        if self._speed is None:
+            return
+        due = self._began + part * self._seconds / self._speed
+        while not self.interrupted and (rest := due - time.monotonic()) > 0:
+            self._interrupted.wait(min(rest, PAUSE))
+
+    @property
+    def interrupted(self) -> bool:
+        """The user has pressed Ctrl-C."""
+        return self._interrupted.is_set()
+
+    def _interrupt(self, number: int, frame: object) -> None:
+        del number, frame
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self._interrupted.set()

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from bcs_scheduler.cli.client.sessions.line import PIECE, STDERR, Said, SessionLine
-from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys
+from bcs_scheduler.cli.client.session_line import PIECE, STDERR, Said, SessionLine
+from bcs_scheduler.cli.commands.taskgroups.detaching import DetachKeys
 from bcs_scheduler.cli.errors import CliError, TimedOut, UsageError
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)

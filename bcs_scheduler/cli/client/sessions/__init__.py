@@ -1,1 +1,0 @@
-"""Sessions with taskgroups: connections that carry the streams of a program."""

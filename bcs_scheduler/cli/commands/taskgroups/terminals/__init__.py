@@ -1,1 +1,0 @@
-"""The streams of `bcs` and of programs in sessions."""

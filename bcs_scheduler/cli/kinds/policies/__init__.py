@@ -1,1 +1,0 @@
-"""Objects of placement policies: queues, priority classes, groups."""

@@ -1,1 +1,0 @@
-"""The story of an object: its events, cause by cause."""
