@@ -7,24 +7,26 @@ bcs_scheduler.cli.client.http.transport.
 from __future__ import annotations
 
 from base64 import b64decode
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
-from bcs_scheduler.cli.client.http.transport import path_of
-from bcs_scheduler.cli.client.requests.daemonsets import Daemonsets
-from bcs_scheduler.cli.client.requests.deployments import Deployments
-from bcs_scheduler.cli.client.requests.dumps import Dumps
-from bcs_scheduler.cli.client.requests.events import Events
-from bcs_scheduler.cli.client.requests.extensions import Extensions
-from bcs_scheduler.cli.client.requests.managed import Managed
-from bcs_scheduler.cli.client.requests.queuetrees import QueueTrees
-from bcs_scheduler.cli.client.requests.services import Services
+from bcs_scheduler.cli.client.http.sse import Frame, read_frames
+from bcs_scheduler.cli.client.http.transport import Transport, path_of
 from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
 
 if TYPE_CHECKING:
     from bcs_scheduler.cli.client.session_line import SessionLine
 
 
-class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees, Events, Dumps):
+ACTIONS = {"pause": "pauseupdate", "resume": "resumeupdate", "cancel": "cancelupdate", "restart": "restart"}
+"""The routes of the actions of `control_deployment`."""
+LONGEST_WATCH = 30.0
+"""Seconds of one long poll; less than the time limit of an answer."""
+DUMPED_AT_ONCE = 1000
+"""Objects of one page of a dump: a greater page would occupy the scheduler for longer at a time."""
+
+
+class Client(Transport):
     """A client of one server. A client must not be used by several threads at the same time."""
 
     # --- applications -----------------------------------------------------------------------------------------
@@ -96,6 +98,114 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
         found: Json = self._command("POST", "/plans", {**self._on_conflict}, documents).data
         return found
 
+    # --- deployments ----------------------------------------------------------------------------------------
+
+    def deployments(self, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """All deployments of a namespace; None = of all namespaces."""
+        path = "/deployments" if namespace is None else path_of("namespaces", namespace, "deployments")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def deployment(self, namespace: str, name: str) -> Json:
+        return self._get(_deployment(namespace, name))
+
+    def watch_deployment(self, namespace: str, name: str, known: str, timeout: float = LONGEST_WATCH) -> Json:
+        """The deployment when its `resourceVersion` is not `known` any more, at the latest after `timeout` seconds."""
+        query = {"watch": True, "resourceVersion": known, "timeoutSeconds": f"{min(timeout, LONGEST_WATCH):.3f}"}
+        return self._get(_deployment(namespace, name), query)
+
+    def deployment_definition(self, namespace: str, name: str) -> Json:
+        """The document as the user wrote it."""
+        return self._get(path_of("definition", "deployment", namespace, name))
+
+    def create_deployment(self, document: Json, *, dry_run: bool = False) -> Accepted:
+        return self._command("POST", _collection(document, "deployments"), {"dryRun": dry_run}, document)
+
+    def update_deployment(self, document: Json, *, resources_only: bool = False, dry_run: bool = False) -> Accepted:
+        """`resources_only`: change limits in place, and nothing else."""
+        query = {"args": "resource" if resources_only else None, "dryRun": dry_run, **self._on_conflict}
+        return self._command("PUT", _collection(document, "deployments"), query, document)
+
+    def scale_deployment(self, namespace: str, name: str, instances: int, *, dry_run: bool = False) -> Accepted:
+        query = {"dryRun": dry_run, **self._on_conflict}
+        return self._command("PUT", _deployment(namespace, name) + f"/scale/{instances}", query)
+
+    def delete_deployment(self, namespace: str, name: str, *, force: bool = False, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", _deployment(namespace, name), {"enforce": force, "dryRun": dry_run})
+
+    def control_deployment(self, namespace: str, name: str, action: str, *, dry_run: bool = False) -> Accepted:
+        """`action`: pause, resume, cancel or restart."""
+        return self._command("PUT", _deployment(namespace, name) + f"/{ACTIONS[action]}", {"dryRun": dry_run})
+
+    def rollback_deployment(
+        self, namespace: str, name: str, revision: int | None = None, *, dry_run: bool = False
+    ) -> Accepted:
+        """`revision`: a stored revision; None = the revision before the current one."""
+        query = {"revision": revision, "dryRun": dry_run, **self._on_conflict}
+        return self._command("PUT", _deployment(namespace, name) + "/rollback", query)
+
+    def revisions(self, namespace: str, name: str) -> list[Json]:
+        """Stored revisions, oldest first."""
+        return self._list(_deployment(namespace, name) + "/revisions")
+
+    def revision(self, namespace: str, name: str, number: int) -> Json:
+        return self._get(_deployment(namespace, name) + f"/revisions/{number}")
+
+    # --- daemonsets and drains ------------------------------------------------------------------------------
+
+    def daemonsets(self, namespace: str | None, *, selector: str = "", documents: bool = False) -> list[Json]:
+        """All daemonsets of a namespace; None = of all namespaces. `documents`: each with its document."""
+        path = "/daemonsets" if namespace is None else path_of("namespaces", namespace, "daemonsets")
+        return self._list(path, {"labelSelector": selector or None, "documents": documents or None})
+
+    def daemonset(self, namespace: str, name: str, *, documents: bool = False) -> Json:
+        """`documents`: with its document."""
+        return self._get(_daemonset(namespace, name), {"documents": documents or None})
+
+    def daemonset_definition(self, namespace: str, name: str) -> Json:
+        """The document as the user wrote it."""
+        return self._get(path_of("definition", "daemonset", namespace, name))
+
+    def agents_of_daemonset(self, namespace: str, name: str) -> list[Json]:
+        """State of the daemonset on every agent."""
+        return self._list(_daemonset(namespace, name) + "/agents")
+
+    def explain_daemonset(self, namespace: str, name: str) -> Json:
+        return self._get(_daemonset(namespace, name) + "/explain")
+
+    def create_daemonset(self, document: Json, *, dry_run: bool = False) -> Accepted:
+        return self._command("POST", _collection(document, "daemonsets"), {"dryRun": dry_run}, document)
+
+    def update_daemonset(self, document: Json, *, dry_run: bool = False) -> Accepted:
+        return self._command(
+            "PUT", _collection(document, "daemonsets"), {"dryRun": dry_run, **self._on_conflict}, document
+        )
+
+    def delete_daemonset(self, namespace: str, name: str, *, force: bool = False, dry_run: bool = False) -> Accepted:
+        return self._delete(_daemonset(namespace, name), {"enforce": force, "dryRun": dry_run})
+
+    def restart_daemonset(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("PUT", _daemonset(namespace, name) + "/restart", {"dryRun": dry_run})
+
+    def rollback_daemonset(
+        self, namespace: str, name: str, version: str | None = None, *, dry_run: bool = False
+    ) -> Accepted:
+        """`version`: a stored version; None = the version before the newest."""
+        query = {"version": version, "dryRun": dry_run, **self._on_conflict}
+        return self._command("PUT", _daemonset(namespace, name) + "/rollback", query)
+
+    def drain(
+        self, agents: list[str], *, parallel: int, timeout: float, daemonsets: bool, dry_run: bool = False
+    ) -> list[Json]:
+        """Starts drains; returns the results by agent. `parallel`: taskgroups of one agent that are moved at the same
+        time. `timeout`: seconds; 0 = no limit. Raises CliError with one problem for each agent that cannot be drained.
+        """
+        query = {"ips": ",".join(agents), "atOnce": parallel, "daemonsets": daemonsets, "dryRun": dry_run}
+        return list(self._command("POST", "/agentsettings/drain", {**query, "timeoutSeconds": timeout or None}).data)
+
+    def drains(self, agents: list[str] | None = None) -> list[Json]:
+        """Drains of these agents; None = of all agents with a drain, also an ended one."""
+        return self._list("/agentsettings/drain", {"ips": ",".join(agents)} if agents else {})
+
     # --- taskgroups and transactions --------------------------------------------------------------------------
 
     def taskgroups(
@@ -143,6 +253,57 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
 
     def delete_configuration(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
         return self._delete(path_of("namespaces", namespace, f"{kind}s", name), {"dryRun": dry_run})
+
+    # --- endpoints of services ------------------------------------------------------------------------------
+
+    def endpoints(self, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """All endpoints of a namespace; None = of all namespaces."""
+        path = "/endpoints" if namespace is None else path_of("namespaces", namespace, "endpoints")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def endpoint(self, namespace: str, name: str) -> Json:
+        return self._get(path_of("namespaces", namespace, "endpoints", name))
+
+    def watch_endpoint(self, namespace: str, name: str, known: str) -> Json:
+        """The endpoint when its `resourceVersion` is not `known` any more, or after LONGEST_WATCH seconds."""
+        query = {"watch": True, "resourceVersion": known or None, "timeoutSeconds": f"{LONGEST_WATCH:g}"}
+        return self._get(path_of("namespaces", namespace, "endpoints", name), query)
+
+    def follow_endpoints(self, namespace: str, name: str | None = None) -> Iterator[Frame]:
+        """A stream with the events `endpoint`, `deleted`, `synced`, `end`, and heartbeats with an empty event. The
+        server ends the stream. Raises CliError when the connection breaks."""
+        path = path_of("namespaces", namespace, "endpoints", "watch")
+        return read_frames(self._answered("GET", PREFIX + path, {"name": name}, stream=True))
+
+    # --- events, and lists as streams -----------------------------------------------------------------------
+
+    # Filters are the parameters of the API (docs/api.md, Events). None and empty values are not sent.
+
+    def events(self, namespace: str | None, filters: Mapping[str, Any]) -> list[Json]:
+        """Events of a namespace, newest last; None = of all namespaces."""
+        return self._list(_events(namespace), _given(filters))
+
+    def follow_events(self, namespace: str | None, filters: Mapping[str, Any], known: str = "") -> Iterator[Frame]:
+        """A stream with the events `event`, `gap`, `end`; frames without an event carry only the position in the
+        stream.
+
+        The stream begins after the event with the id `known`, or with the newest events (filter `last`). Raises
+        CliError when the connection breaks.
+        """
+        query = {**_given(filters), "lastEventId": known or None}
+        return read_frames(self._answered("GET", f"{PREFIX}{_events(namespace)}/watch", query, stream=True))
+
+    def follow_list(self, kind: str, namespace: str | None, selector: str = "", known: str = "") -> Iterator[Frame]:
+        """A list of `bcs get` as a stream (docs/api.md, Lists as streams), after the frame with the id `known`. Raises
+        CliError when the connection breaks."""
+        if kind in ("agents", "queues") or namespace is None:
+            path = f"/{kind}"
+        else:
+            path = path_of(
+                *(("transactions", namespace) if kind == "transactions" else ("namespaces", namespace, kind))
+            )
+        query = {**_given({"labelSelector": selector}), "watch": "true", "lastEventId": known or None}
+        return read_frames(self._answered("GET", PREFIX + path, query, stream=True))
 
     # --- messages and commands --------------------------------------------------------------------------------
 
@@ -240,6 +401,174 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
         """`kind`: exec, attach, portforward or copy. Raises NoSessions for servers that do not know sessions."""
         return self._session_line(path_of("taskgroup", taskgroup, kind), {"task": task} if task else {}, document)
 
+    # --- namespaces -------------------------------------------------------------------------------------------
+
+    def namespaces(self, *, selector: str = "") -> list[Json]:
+        """Namespaces with quota and usage."""
+        return self._list("/namespaces", {"labelSelector": selector} if selector else {})
+
+    def namespace(self, name: str) -> Json:
+        return self._get(path_of("namespaces", name))
+
+    def put_namespace(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates the settings of a namespace (`create`), or replaces existing ones."""
+        return self._command("POST" if create else "PUT", "/namespaces", {"dryRun": dry_run}, document)
+
+    def delete_namespace(self, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("namespaces", name), {"dryRun": dry_run})
+
+    # --- queues -----------------------------------------------------------------------------------------------
+
+    def queues(self, *, selector: str = "") -> list[Json]:
+        """Queues with their settings and namespaces."""
+        return self._list("/queues", {"labelSelector": selector} if selector else {})
+
+    def queue(self, name: str) -> Json:
+        return self._get(path_of("queues", name))
+
+    def put_queue(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates a queue (`create`), or replaces the settings of an existing one."""
+        return self._command("POST" if create else "PUT", "/queues", {"dryRun": dry_run}, document)
+
+    def delete_queue(self, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("queues", name), {"dryRun": dry_run})
+
+    # --- priority classes -------------------------------------------------------------------------------------
+
+    def priority_classes(self, *, selector: str = "") -> list[Json]:
+        return self._list("/priorityclasses", {"labelSelector": selector} if selector else {})
+
+    def priority_class(self, name: str) -> Json:
+        return self._get(path_of("priorityclasses", name))
+
+    def put_priority_class(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates a priority class (`create`), or replaces an existing one."""
+        return self._command("POST" if create else "PUT", "/priorityclasses", {"dryRun": dry_run}, document)
+
+    def delete_priority_class(self, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("priorityclasses", name), {"dryRun": dry_run})
+
+    # --- pod groups -------------------------------------------------------------------------------------------
+
+    def pod_groups(self, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """Groups of a namespace with their members; None = of all namespaces."""
+        path = "/podgroups" if namespace is None else path_of("namespaces", namespace, "podgroups")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def pod_group(self, namespace: str, name: str) -> Json:
+        return self._get(path_of("namespaces", namespace, "podgroups", name))
+
+    def put_pod_group(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates a pod group (`create`), or replaces an existing one."""
+        path = path_of("namespaces", document["metadata"]["namespace"], "podgroups")
+        return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
+
+    def delete_pod_group(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("namespaces", namespace, "podgroups", name), {"dryRun": dry_run})
+
+    # --- admission webhooks -----------------------------------------------------------------------------------
+
+    def webhooks(self, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """All objects of a namespace; None = of all namespaces."""
+        path = "/admissionwebhooks" if namespace is None else path_of("namespaces", namespace, "admissionwebhook")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def webhook(self, namespace: str, name: str) -> Json:
+        return self._get(path_of("admissionwebhook", namespace, name))
+
+    def put_webhook(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        return self._command("POST" if create else "PUT", "/admissionwebhook", {"dryRun": dry_run}, document)
+
+    def delete_webhook(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._delete(path_of("admissionwebhook", namespace, name), {"dryRun": dry_run})
+
+    # --- custom resources -------------------------------------------------------------------------------------
+
+    def kinds(self) -> list[Json]:
+        """Registered kinds of custom resources."""
+        return self._list("/crr")
+
+    def kind(self, name: str) -> Json:
+        return self._get(path_of("crr", name))
+
+    def register_kind(self, document: Json, *, dry_run: bool = False) -> Accepted:
+        return self._command("POST", "/crr/register", {"dryRun": dry_run}, document)
+
+    def delete_kind(self, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("crr", name), {"dryRun": dry_run})
+
+    def customs(self, kind: str, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """All objects of a namespace; None = of all namespaces."""
+        path = path_of("crd", kind) if namespace is None else path_of("crd", "namespaces", namespace, kind)
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def custom(self, kind: str, namespace: str, name: str) -> Json:
+        return self._get(path_of("crd", "namespaces", namespace, kind, name))
+
+    def put_custom(self, document: Json, *, dry_run: bool = False) -> Accepted:
+        path = path_of("crd", "namespaces", document["metadata"]["namespace"], document["kind"])
+        return self._command("PUT", path, {"dryRun": dry_run}, document)
+
+    def delete_custom(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._delete(path_of("crd", "namespaces", namespace, kind, name), {"dryRun": dry_run})
+
+    # --- trees of queues (policy `hierarchical`) ------------------------------------------------------------
+
+    # `partition`: name of the partition of roles; empty = the only one with a tree, or `default`.
+
+    def partitions(self) -> list[Json]:
+        """The partitions of roles with their policies."""
+        return self._list(path_of("queuetree", "partitions"))
+
+    def queue_tree(self, partition: str = "") -> Json:
+        """The tree that counts. Raises NotFound with another policy."""
+        return self._get(path_of("queuetree"), _of_partition(partition))
+
+    def put_queue_tree(
+        self, document: Json, *, expected: int | None = None, dry_run: bool = False, partition: str = ""
+    ) -> Accepted:
+        """Makes a document the next revision. `expected`: number of the revision that must count; None = any."""
+        query = {**_of_partition(partition), "expected": expected, "dryRun": dry_run}
+        return self._command("PUT", path_of("queuetree"), query, document)
+
+    def roll_back_queue_tree(
+        self, revision: int | None = None, *, expected: int | None = None, dry_run: bool = False, partition: str = ""
+    ) -> Accepted:
+        """Makes the document of a kept revision the next one; None = the revision before the present one."""
+        query = {**_of_partition(partition), "revision": revision, "expected": expected, "dryRun": dry_run}
+        return self._command("POST", path_of("queuetree", "rollback"), query)
+
+    def tree_revisions(self, partition: str = "") -> list[Json]:
+        """Kept revisions without documents, the newest first."""
+        return self._list(path_of("queuetree", "revisions"), _of_partition(partition))
+
+    def tree_revision(self, revision: int, partition: str = "") -> Json:
+        return self._get(path_of("queuetree", "revisions", str(revision)), _of_partition(partition))
+
+    def tree_queues(self, partition: str = "") -> list[Json]:
+        """All queues with amounts and use, parents first; without `partition`, those of all trees. Raises NotFound with
+        another policy."""
+        return self._list(path_of("queuetree", "queues"), _of_partition(partition))
+
+    def tree_queue(self, name: str, partition: str = "") -> Json:
+        return self._get(path_of("queuetree", "queues", name), _of_partition(partition))
+
+    def set_tree_queue(self, name: str, action: str, *, dry_run: bool = False, partition: str = "") -> Accepted:
+        """`action`: stop, drain or start."""
+        query = {**_of_partition(partition), "dryRun": dry_run}
+        return self._command("POST", path_of("queuetree", "queues", name, action), query)
+
+    # --- managed applications -------------------------------------------------------------------------------
+
+    def managed_applications(self, namespace: str | None) -> list[Json]:
+        """All managed applications of a namespace; None = of all namespaces."""
+        plural = "managedapplications"
+        return self._list(f"/{plural}" if namespace is None else path_of("namespaces", namespace, plural))
+
+    def managed_application(self, namespace: str, name: str) -> Json:
+        """One with its tasks, placeholders, orphans and histories."""
+        return self._get(path_of("namespaces", namespace, "managedapplications", name))
+
     # --- the cluster ------------------------------------------------------------------------------------------
 
     def agents(self) -> list[Json]:
@@ -327,9 +656,19 @@ class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees,
     def server_version(self) -> Json:
         return self._get("/version", prefix="")
 
+    # --- dumps ----------------------------------------------------------------------------------------------
 
-def _collection(document: Json) -> str:
-    return path_of("namespaces", document["metadata"]["namespace"], "applications")
+    def dumped(self, path: str) -> Iterator[Json]:
+        """The objects of a list over all namespaces, page by page as they are used."""
+        return self._pages(path, {"limit": DUMPED_AT_ONCE})
+
+    def halt(self) -> Json:
+        """The large loss that stops replacements, if there is one."""
+        return self._get("/cluster/halt")
+
+
+def _collection(document: Json, kind: str = "applications") -> str:
+    return path_of("namespaces", document["metadata"]["namespace"], kind)
 
 
 def _application(namespace: str, name: str) -> str:
@@ -338,3 +677,23 @@ def _application(namespace: str, name: str) -> str:
 
 def _messages_of(data: Json) -> SentMessages:
     return SentMessages(str(data.get("commandID") or ""), list(data.get("messages") or ()))
+
+
+def _deployment(namespace: str, name: str) -> str:
+    return path_of("namespaces", namespace, "deployments", name)
+
+
+def _daemonset(namespace: str, name: str) -> str:
+    return path_of("namespaces", namespace, "daemonsets", name)
+
+
+def _events(namespace: str | None) -> str:
+    return "/events" if namespace is None else path_of("namespaces", namespace, "events")
+
+
+def _given(filters: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in filters.items() if value not in (None, "")}
+
+
+def _of_partition(partition: str) -> dict[str, str | None]:
+    return {"partition": partition or None}
