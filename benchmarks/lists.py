@@ -19,8 +19,8 @@ import msgspec
 from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.http.server import ApiServer
-from bcs_scheduler.leadership.watching.hub import Hub
-from bcs_scheduler.leadership.watching.touches import Touches
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.touches import Touches
 from offers.agents import ListedAgent
 from store.base import Change
 from store.ids import TaskGroupId

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from msgspec.structs import replace
 
 from bcs_scheduler.core.term_start import mark_of, start_of_term, with_gap
-from bcs_scheduler.leadership.checks.eligibility import obstacle, possibly_alive
+from bcs_scheduler.leadership.eligibility import obstacle, possibly_alive
 from store.base import BatchTooLarge, Change, Store, StoreError, Term
 from store.encoding.seal import OPEN_KINDS
 from store.records import Framework, Record

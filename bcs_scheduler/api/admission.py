@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 import msgspec
 import structlog
 
-from bcs_scheduler.api.documents.kinds.extensions import TARGETS
+from bcs_scheduler.api.documents.extensions import TARGETS
 from bcs_scheduler.api.http import body, errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation

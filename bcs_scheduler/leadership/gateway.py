@@ -15,7 +15,7 @@ from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.interface.unknown import UnknownTaskGroups
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
-from bcs_scheduler.leadership.watching.hub import Hub
+from bcs_scheduler.leadership.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import DecidedBy, Diagnosis, Offer
 from store.state import State

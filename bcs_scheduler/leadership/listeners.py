@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 from bcs_scheduler.core.interface.effects import LogLine, Observed
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.gateway import Role
+from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.leadership.standby import FollowerStatus
-from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.loop.pipeline import Meter
 from bcs_scheduler.publishing.status import Status as PublishingStatus
 from store.records import Event

@@ -12,13 +12,13 @@ from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.interface.unknown import UnknownTaskGroups
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
-from bcs_scheduler.leadership.checks import readiness
-from bcs_scheduler.leadership.checks.eligibility import Obstacle
+from bcs_scheduler.leadership import readiness
+from bcs_scheduler.leadership.eligibility import Obstacle
 from bcs_scheduler.leadership.gateway import Busy, Check, NotLeading, Role
+from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.leadership.listeners import RoleObserver
 from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.term import Term
-from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import DecidedBy, Diagnosis, Offer
 from store.base import Store

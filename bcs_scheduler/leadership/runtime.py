@@ -20,13 +20,13 @@ import structlog
 from bcs_scheduler.core.interface import inputs
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.recorded import Sink
-from bcs_scheduler.leadership.checks.eligibility import obstacle, protected
+from bcs_scheduler.leadership.eligibility import obstacle, protected
 from bcs_scheduler.leadership.handover import Handover, Standing
+from bcs_scheduler.leadership.hub import WATCHERS
 from bcs_scheduler.leadership.listeners import AlarmListener, Leading, RoleObserver
 from bcs_scheduler.leadership.present_role import PresentRole
 from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.term import DriverFactory, ManagersFactory, ProberFactory, PublisherFactory, Term
-from bcs_scheduler.leadership.watching.hub import WATCHERS
 from bcs_scheduler.loop import gc_tuning
 from store import threads
 from store.base import Store, StoreError

@@ -17,12 +17,12 @@ from bcs_scheduler.core.interface import cluster_manager, effects, inputs, lease
 from bcs_scheduler.core.interface.cluster_manager import ClusterManager, Deliver
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.recorded import Sink, core_of
-from bcs_scheduler.leadership.checks.lead_check import LeadCheck
 from bcs_scheduler.leadership.gateway import Busy
+from bcs_scheduler.leadership.hub import WATCHERS, Hub
+from bcs_scheduler.leadership.items import EVENTS, Item
+from bcs_scheduler.leadership.lead_check import LeadCheck
 from bcs_scheduler.leadership.listeners import RoleObserver
-from bcs_scheduler.leadership.watching.hub import WATCHERS, Hub
-from bcs_scheduler.leadership.watching.items import EVENTS, Item
-from bcs_scheduler.leadership.watching.touches import Touches
+from bcs_scheduler.leadership.touches import Touches
 from bcs_scheduler.loop.call_outlet import Outlet
 from bcs_scheduler.loop.clock import Clock
 from bcs_scheduler.loop.inbox import Inbox, InboxClosed

@@ -15,17 +15,17 @@ from uuid import uuid4
 import uvloop
 
 from bcs_scheduler.local.agents.agent_server import AgentServer
+from bcs_scheduler.local.agents.custom_executor import ExecutorServices
+from bcs_scheduler.local.agents.fetcher import Fetcher
 from bcs_scheduler.local.agents.files import Files
+from bcs_scheduler.local.agents.process import Launcher
 from bcs_scheduler.local.agents.process_agent import ProcessAgent
-from bcs_scheduler.local.agents.processes.custom_executor import ExecutorServices
-from bcs_scheduler.local.agents.processes.fetcher import Fetcher
-from bcs_scheduler.local.agents.processes.process import Launcher
 from bcs_scheduler.local.agents.synthetic import SyntheticAgent
 from bcs_scheduler.local.control import Control
 from bcs_scheduler.local.errors import LocalClusterError, SettingsError
-from bcs_scheduler.local.master.apis.operator_api import OperatorApi
-from bcs_scheduler.local.master.apis.scheduler_api import SchedulerApi
 from bcs_scheduler.local.master.master import Master
+from bcs_scheduler.local.master.operator_api import OperatorApi
+from bcs_scheduler.local.master.scheduler_api import SchedulerApi
 from bcs_scheduler.local.objects.ports import PortClaim
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs
 from bcs_scheduler.local.transport.http import Answer, Handler, HttpServer, Request, response

@@ -44,8 +44,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from bcs_scheduler.local.agents.process import Process
 from bcs_scheduler.local.agents.process_agent import ProcessAgent
-from bcs_scheduler.local.agents.processes.process import Process
 from bcs_scheduler.local.agents.synthetic import SyntheticAgent
 from bcs_scheduler.local.errors import ControlError
 from bcs_scheduler.local.master.master import Master

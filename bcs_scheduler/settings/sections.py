@@ -17,8 +17,8 @@ from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.connections import MOST
 from bcs_scheduler.api.http.operation import ApiSettings as ApiOptions
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.leadership.hub import WATCHERS
 from bcs_scheduler.leadership.runtime import PATIENCE
-from bcs_scheduler.leadership.watching.hub import WATCHERS
 from bcs_scheduler.mesos.launches.executor_info import ExecutorOptions
 from bcs_scheduler.mesos.settings import MesosSettings as MesosOptions
 from offers.matching.ranking import Scoring

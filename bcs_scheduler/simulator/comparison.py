@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bcs_scheduler.simulator.engine.recorder import Group, Moment
-from bcs_scheduler.simulator.engine.simulation import Outcome
+from bcs_scheduler.simulator.recorder import Group, Moment
+from bcs_scheduler.simulator.simulation import Outcome
 
 CLUSTER = ("cpusUsed", "memUsed", "fragmentation", "fairness")
 """Figures of a run as a whole."""

@@ -18,7 +18,7 @@ from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.rollout.update_records import MOST_RETIRING
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.leadership.watching.hub import Hub
+from bcs_scheduler.leadership.hub import Hub
 from store.advice import ADVICE, AdviceCode, advise
 from store.records import AgentSetting, Application, Drain, Namespace, PriorityClass, Queue, Quota, Strategy
 from store.records.definition import RestartPolicy, UnreachablePolicy

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.routes.cluster.agent_settings import UNLISTED
+from bcs_scheduler.api.routes.agent_settings import UNLISTED
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.plans import Rebalance

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.documents.kinds.commands import read_command, read_message, to_command_content
+from bcs_scheduler.api.documents.commands import read_command, read_message, to_command_content
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.core.interface.cluster_manager import MessageAnswered

@@ -19,7 +19,7 @@ from bcs_scheduler.api.http.connections import RETRY, Connections
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
 from bcs_scheduler.api.http.server import ApiServer
-from bcs_scheduler.leadership.watching.hub import Hub
+from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.observability.exposition import PREFIX
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.security.audit import Audit

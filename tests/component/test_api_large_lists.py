@@ -300,7 +300,7 @@ def test_pages_of_applications_name_no_taskgroups_unless_asked(api: Api) -> None
 def test_a_page_of_agents_shows_only_its_own(
     both: tuple[CoreGateway, CoreGateway], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from bcs_scheduler.api.views.cluster import agents
+    from bcs_scheduler.api.views import agents
 
     shown: list[Any] = []
     show: Callable[..., Any] = agents._agent

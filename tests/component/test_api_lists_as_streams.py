@@ -12,8 +12,8 @@ from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.routes.workloads import applications
 from bcs_scheduler.api.views.workloads.applications import show_application
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
-from bcs_scheduler.leadership.watching.hub import Hub
-from bcs_scheduler.leadership.watching.touches import Touches
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.touches import Touches
 from tests.component.apiserver import Api, serving
 from tests.component.test_api_access import MINE, THEIRS, Guarded
 from tests.streams import Reader

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.admission import Admission
-from bcs_scheduler.api.documents.kinds.extensions import TARGETS as WEBHOOK_TARGETS
+from bcs_scheduler.api.documents.extensions import TARGETS as WEBHOOK_TARGETS
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
 from bcs_scheduler.cli.client.lookup import OWNERS

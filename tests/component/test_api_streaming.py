@@ -16,8 +16,8 @@ from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import BASE, Answer, Call, Param, Table
 from bcs_scheduler.api.streams import sse, streaming
 from bcs_scheduler.api.streams.sse import EventStream, frame
-from bcs_scheduler.leadership.watching.hub import Hub
-from bcs_scheduler.leadership.watching.items import Item
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.items import Item
 from store.records import Endpoint
 from tests.component.apiserver import TIMEOUT, WATCH, Api, serving
 from tests.streams import Reader

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from bcs_scheduler.agentapi import usage
-from bcs_scheduler.api.views.cluster.usage import BY_DOCKER, NOT_LISTED, UNKNOWN_AGENT
+from bcs_scheduler.api.views.usage import BY_DOCKER, NOT_LISTED, UNKNOWN_AGENT
 from store.records import Framework, Task, TaskGroup, Version
 from store.records.definition import Amounts, Container
 from tests.component.agentusage import AgentUsage, container, counted, listing

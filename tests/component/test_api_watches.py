@@ -17,8 +17,8 @@ from bcs_scheduler.api.routes.workloads import deployments, transactions
 from bcs_scheduler.api.streams import streaming
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.leadership.watching.hub import Hub
-from bcs_scheduler.leadership.watching.items import Item
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.items import Item
 from store.records import Deployment
 from tests.component.apiserver import TIMEOUT, WATCH, Api, serving
 from tests.component.test_api_access import MINE, THEIRS, Guarded

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
+from bcs_scheduler.api.documents.commands import read_command, read_message
+from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.kinds.commands import read_command, read_message
-from bcs_scheduler.api.documents.kinds.configuration import read_config_map, read_secret
-from bcs_scheduler.api.documents.kinds.daemonset import read_daemonset
-from bcs_scheduler.api.documents.kinds.deployment import read_deployment
-from bcs_scheduler.api.documents.kinds.extensions import read_custom_kind, read_custom_object, read_webhook
-from bcs_scheduler.api.documents.kinds.groups import read_pod_group
-from bcs_scheduler.api.documents.kinds.namespaces import read_namespace
-from bcs_scheduler.api.documents.kinds.service import read_service
+from bcs_scheduler.api.documents.daemonset import read_daemonset
+from bcs_scheduler.api.documents.deployment import read_deployment
+from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
+from bcs_scheduler.api.documents.groups import read_pod_group
+from bcs_scheduler.api.documents.namespaces import read_namespace
+from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.cli.documents.loading import load_documents
 from bcs_scheduler.wire.problems import Problems

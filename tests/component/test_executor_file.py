@@ -16,7 +16,7 @@ import pytest
 import requests
 from structlog.testing import capture_logs
 
-from bcs_scheduler.api.routes.cluster import executor as route
+from bcs_scheduler.api.routes import executor as route
 from bcs_scheduler.executor_file import PACKAGE, build, executor_file, main
 from bcs_scheduler.service import driver_factory, executor_options
 from bcs_scheduler.settings.config import load_settings

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.leadership.watching.hub import BEHIND, LINGER, Hub, Watch
-from bcs_scheduler.leadership.watching.items import EVENTS, TOUCHED, HubClosed, HubFull, Item, WatchEnded
+from bcs_scheduler.leadership.hub import BEHIND, LINGER, Hub, Watch
+from bcs_scheduler.leadership.items import EVENTS, TOUCHED, HubClosed, HubFull, Item, WatchEnded
 from store.base import Change
 from store.records import Endpoint, Event, Queue
 

@@ -1,5 +1,5 @@
 """The proof that a process still leads: what the store says about an empty commit
-(bcs_scheduler.leadership.checks.lead_check)."""
+(bcs_scheduler.leadership.lead_check)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from concurrent.futures import Future
 
 import pytest
 
-from bcs_scheduler.leadership.checks import lead_check
-from bcs_scheduler.leadership.checks.lead_check import LeadCheck
+from bcs_scheduler.leadership import lead_check
+from bcs_scheduler.leadership.lead_check import LeadCheck
 from store.base import Change, StoreUnavailable, Term
 from store.memory import MemoryBackend, MemoryStore
 from tests.waiting import wait_for

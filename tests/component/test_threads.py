@@ -23,14 +23,14 @@ from bcs_scheduler.agentapi.usage import Meter, Place
 from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.executor import threads as executor_threads
 from bcs_scheduler.executor.agent import messages as executor_messages
-from bcs_scheduler.executor.health.checks import Checks
 from bcs_scheduler.executor.model import Check, Detail
+from bcs_scheduler.executor.taskgroup.checks import Checks
 from bcs_scheduler.foreground import EndSignal
 from bcs_scheduler.leadership import runtime
 from bcs_scheduler.leadership.handover import Handover
+from bcs_scheduler.leadership.hub import Hub, Watch
+from bcs_scheduler.leadership.items import WatchEnded
 from bcs_scheduler.leadership.standby import Standby
-from bcs_scheduler.leadership.watching.hub import Hub, Watch
-from bcs_scheduler.leadership.watching.items import WatchEnded
 from bcs_scheduler.mesos.transport import http as mesos_http
 from bcs_scheduler.mesos.transport.connection import CallConnection
 from bcs_scheduler.mesos.transport.http import Master
@@ -65,7 +65,7 @@ ALLOWED = {
     "bcs_scheduler/tasks.py": {"create_task"},
     # Pools whose results are awaited by the request that needs them.
     "bcs_scheduler/api/streams/downloads.py": {"ThreadPoolExecutor"},
-    "bcs_scheduler/api/routes/running/logs.py": {"ThreadPoolExecutor", "run_in_executor"},
+    "bcs_scheduler/api/routes/logs.py": {"ThreadPoolExecutor", "run_in_executor"},
     "bcs_scheduler/agentapi/following.py": {"ThreadPoolExecutor", "run_in_executor"},
     # Commands of users: their threads end with the command.
     "bcs_scheduler/cli/commands/taskgroups/streams.py": {"Thread", "Timer"},

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from bcs_scheduler.admin.maintenance import MaintenanceError, forget_framework, set_framework
 from bcs_scheduler.core.term_start import start_of_term
-from bcs_scheduler.leadership.checks.eligibility import obstacle
+from bcs_scheduler.leadership.eligibility import obstacle
 from store.base import Change, Term
 from store.factory import open_store
 from store.records import Framework, Record, Task, TaskGroup

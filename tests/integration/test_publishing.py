@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
-from bcs_scheduler.leadership.checks import readiness
+from bcs_scheduler.leadership import readiness
 from bcs_scheduler.publishing import publisher as publishing
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import Target

@@ -16,8 +16,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, inputs, reque
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.log import DecisionLog, file_name
 from bcs_scheduler.decisions.replay import Replay
-from bcs_scheduler.leadership import runtime, standby, term
-from bcs_scheduler.leadership.checks import readiness
+from bcs_scheduler.leadership import readiness, runtime, standby, term
 from bcs_scheduler.leadership.gateway import Busy, NotLeading
 from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.loop import pipeline

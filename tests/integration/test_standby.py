@@ -12,8 +12,7 @@ import requests
 
 from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.server import ApiServer
-from bcs_scheduler.leadership import standby
-from bcs_scheduler.leadership.checks import readiness
+from bcs_scheduler.leadership import readiness, standby
 from store.zookeeper.store import ZooKeeperStore
 from tests.integration.schedulers import A, B, Process
 from tests.integration.zookeeper import ZooKeeperServer

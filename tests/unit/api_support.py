@@ -22,8 +22,8 @@ from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.gateway import Check, NotLeading, Role
-from bcs_scheduler.leadership.watching.hub import Hub
-from bcs_scheduler.leadership.watching.items import EVENTS, Item
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.items import EVENTS, Item
 from offers.agents import ListedAgent
 from offers.model import DecidedBy, Diagnosis, Offer, ResourceKey
 from store.records import Record

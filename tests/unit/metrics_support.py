@@ -9,8 +9,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from bcs_scheduler.core.interface.effects import Observed
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.leadership.listeners import Leading
-from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.publishing.status import Status
 from offers.agents import ListedAgent

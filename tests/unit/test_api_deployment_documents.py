@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.documents.kinds.deployment import NAME_LENGTH, read_deployment, to_definition, to_deployment
+from bcs_scheduler.api.documents.deployment import NAME_LENGTH, read_deployment, to_definition, to_deployment
 from bcs_scheduler.api.documents.validate import Present
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.wire.documents.deployment import DeploymentDocument

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.api.views.running.explain import Explanation, explain_application
+from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.core.interface import inputs
 from offers.matching.explain import KEPT, WITH_GANG, WITH_GROUP
 from offers.model import Diagnosis, GroupGap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.api.views.workloads.applications import show_application
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.api.views.workloads.taskgroups import Presenter

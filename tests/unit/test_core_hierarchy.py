@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent, StatusUpdate

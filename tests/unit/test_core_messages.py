@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.views.running.messages import show_command
+from bcs_scheduler.api.views.messages import show_command
 from bcs_scheduler.core.controllers.cluster.message_sender import BURST, OUTPUT_LIMIT, RESEND, MessageSender
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.reading.foreign import diagnosis_for
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, inputs, plans, policies, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures

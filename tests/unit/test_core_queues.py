@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import DEFAULT, default_policy, policy_of

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.controllers.managed import sums
 from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
 from bcs_scheduler.core.controllers.managed.sums import METRIC

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bcs_scheduler.api.views.running.explain import _waits_for
+from bcs_scheduler.api.views.explain import _waits_for
 from bcs_scheduler.core.interface import cluster_manager, requests
 from bcs_scheduler.core.options import CoreOptions
 from store.records import Service, ServicePort, TaskGroup

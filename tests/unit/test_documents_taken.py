@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.documents.commands import read_command
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.kinds.commands import read_command
-from bcs_scheduler.api.documents.kinds.deployment import read_deployment, to_deployment
-from bcs_scheduler.api.documents.kinds.service import read_service
+from bcs_scheduler.api.documents.deployment import read_deployment, to_deployment
+from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.wire.normal import complete

@@ -1,4 +1,4 @@
-"""Whether the stored records allow a scheduler to lead (bcs_scheduler.leadership.checks.eligibility), and that no
+"""Whether the stored records allow a scheduler to lead (bcs_scheduler.leadership.eligibility), and that no
 unreadable record is replaced by the core."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from bcs_scheduler.core.event_log import RUN
 from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.leadership.checks.eligibility import obstacle, protected
+from bcs_scheduler.leadership.eligibility import obstacle, protected
 from offers.agents import ListedAgent
 from store.base import Quarantined
 from store.records import AgentSetting, Event, EventLog, Framework, Record, Task, TaskGroup

@@ -15,9 +15,9 @@ from bcs_scheduler.local.agents.process_agent import ProcessAgent
 from bcs_scheduler.local.agents.synthetic import SyntheticAgent
 from bcs_scheduler.local.control import Control
 from bcs_scheduler.local.master import accept as accepting
-from bcs_scheduler.local.master.apis.scheduler_api import SchedulerApi
 from bcs_scheduler.local.master.launch_plan import LaunchPlan, command_executor
 from bcs_scheduler.local.master.master import Master
+from bcs_scheduler.local.master.scheduler_api import SchedulerApi
 from bcs_scheduler.local.objects.model import Executor, Framework
 from bcs_scheduler.local.objects.resources import Amounts
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from bcs_scheduler.local.agents.executor_environment import duration
+from bcs_scheduler.local.agents.fetcher import Fetcher, FetchError
 from bcs_scheduler.local.agents.files import MOST, Files
-from bcs_scheduler.local.agents.processes.executor_environment import duration
-from bcs_scheduler.local.agents.processes.fetcher import Fetcher, FetchError
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 

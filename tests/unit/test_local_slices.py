@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 from bcs_scheduler.local.agents.synthetic import SyntheticAgent
-from bcs_scheduler.local.master import offers, tasks
-from bcs_scheduler.local.master.apis import operator_api
-from bcs_scheduler.local.master.apis.operator_api import OperatorApi
+from bcs_scheduler.local.master import offers, operator_api, tasks
 from bcs_scheduler.local.master.master import Master
+from bcs_scheduler.local.master.operator_api import OperatorApi
 from bcs_scheduler.local.objects.model import Executor, Framework, Task
 from bcs_scheduler.local.objects.resources import Amounts
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs

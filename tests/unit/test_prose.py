@@ -9,7 +9,8 @@ from tests.sources import ROOT, source_of, sources
 
 ROOMS = (
     "store", "transactions", "offers", "bcs_scheduler/core", "bcs_scheduler/api", "bcs_scheduler/publishing",
-    "bcs_scheduler/leadership/watching", "bcs_scheduler/observability/alarms.py", "bcs_scheduler/leadership/term.py",
+    "bcs_scheduler/leadership/hub.py", "bcs_scheduler/leadership/items.py", "bcs_scheduler/leadership/touches.py",
+    "bcs_scheduler/observability/alarms.py", "bcs_scheduler/leadership/term.py",
     "bcs_scheduler/leadership/runtime.py", "bcs_scheduler/leadership/present_role.py",
     "bcs_scheduler/wire", "bcs_scheduler/cli", "tests/simulation",
 )  # fmt: skip
@@ -22,7 +23,7 @@ OTHERWISE = {
     # A rule of the simulation: the message of a blocked drain has a cause.
     "tests/simulation/rest.py",
     # `why` is a code there.
-    "bcs_scheduler/leadership/watching/hub.py",
+    "bcs_scheduler/leadership/hub.py",
     # The user's own input: documents, references and command lines.
     "store/ids.py", "store/keys.py", "offers/rules/constraints.py", "transactions/injection.py",
     "bcs_scheduler/api/reading/query.py",

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bcs_scheduler.leadership.checks import readiness
+from bcs_scheduler.leadership import readiness
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.publishing import documents, retry_queue
 from bcs_scheduler.publishing.publisher import Publisher

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.kinds.daemonset import read_daemonset
+from bcs_scheduler.api.documents.daemonset import read_daemonset
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.core.interface import requests

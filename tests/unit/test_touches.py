@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.leadership.watching.touches import Touches
+from bcs_scheduler.leadership.touches import Touches
 from offers.agents import ListedAgent
 from store.base import Change
 from store.records import AgentSetting, Application, Namespace, Queue, Record, TaskGroup, Transaction

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bcs_scheduler.api.views.running.whatif import show_what_if
+from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import plans, requests
 from bcs_scheduler.core.placement.whatif.levers import applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, search

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.views.running.whatif import show_what_if
+from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.plans import PlanAgents
 from bcs_scheduler.core.options import CoreOptions

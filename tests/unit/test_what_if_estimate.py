@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.api.views.running.whatif import show_what_if
+from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import plans, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.run_times import OF_APPLICATION, OF_KIND, RunTimes, remaining

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.running.whatif import show_what_if
+from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import plans, policies, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of

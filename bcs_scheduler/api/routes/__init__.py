@@ -3,7 +3,22 @@
 from __future__ import annotations
 
 from bcs_scheduler.api.http.operation import Operation
-from bcs_scheduler.api.routes.cluster import agent_settings, cluster, executor, health, rebalancing, service, usage
+from bcs_scheduler.api.routes import (
+    agent_settings,
+    cluster,
+    commands,
+    events,
+    executor,
+    health,
+    logs,
+    messages,
+    output,
+    rebalancing,
+    service,
+    sessions,
+    usage,
+    watches,
+)
 from bcs_scheduler.api.routes.objects import (
     configuration,
     custom,
@@ -16,7 +31,6 @@ from bcs_scheduler.api.routes.objects import (
     services,
     webhooks,
 )
-from bcs_scheduler.api.routes.running import commands, events, logs, messages, output, sessions, watches
 from bcs_scheduler.api.routes.workloads import (
     applications,
     daemonsets,

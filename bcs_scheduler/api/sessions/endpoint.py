@@ -21,7 +21,7 @@ from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation, not_leading
 from bcs_scheduler.api.http.request_gate import LONGEST_NAME, RequestGate, holders_of, take_place
 from bcs_scheduler.api.reading.query import read_query
-from bcs_scheduler.api.routes.running.sessions import kind_of, opener_of
+from bcs_scheduler.api.routes.sessions import kind_of, opener_of
 from bcs_scheduler.api.sessions import frames
 from bcs_scheduler.api.sessions.frames import Outcome, SessionRequest
 from bcs_scheduler.api.sessions.programs import Opener

@@ -2,7 +2,7 @@
 
 Frames: one with the name of the kind for each object (data: the view, as in the list), `deleted` for an object that is
 gone or no longer fits the filters, and `synced` after the objects that the stream begins with. The id of a frame is the
-epoch of the term and a position in its touches (bcs_scheduler.leadership.watching.touches): a reader that comes back to
+epoch of the term and a position in its touches (bcs_scheduler.leadership.touches): a reader that comes back to
 the same term gets the objects that have changed since then; any other reader gets the whole list. `resumed` of `synced`
 tells which. The frame of a change is made once for all readers who may see the object.
 """
@@ -23,9 +23,9 @@ from bcs_scheduler.api.reading.query import parse_selector, selected
 from bcs_scheduler.api.streams.sse import EventStream, frame
 from bcs_scheduler.api.streams.streaming import LAST_EVENT_ID, STREAM_SECONDS, hub, watch_in
 from bcs_scheduler.leadership.gateway import Busy, Gateway
-from bcs_scheduler.leadership.watching.hub import Hub
-from bcs_scheduler.leadership.watching.items import TOUCHED, Item
-from bcs_scheduler.leadership.watching.touches import Touch
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.items import TOUCHED, Item
+from bcs_scheduler.leadership.touches import Touch
 from store.ids import TaskGroupId, without_namespace
 from store.state.ordered import Order
 from store.state.reader import StateReader

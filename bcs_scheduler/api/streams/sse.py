@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from bcs_scheduler.api.http.protocol import ABORT, WRITE
-from bcs_scheduler.leadership.watching.hub import Watch
-from bcs_scheduler.leadership.watching.items import EVENTS, Item, WatchEnded
+from bcs_scheduler.leadership.hub import Watch
+from bcs_scheduler.leadership.items import EVENTS, Item, WatchEnded
 from bcs_scheduler.tasks import background
 from store.mentions import Sees, revealed
 from transactions.text import duration

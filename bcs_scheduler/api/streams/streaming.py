@@ -20,8 +20,8 @@ from bcs_scheduler.api.http.operation import Call, HandlerT, Param, Table, not_l
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.leadership.gateway import Busy, NotLeading
-from bcs_scheduler.leadership.watching.hub import Hub, Watch
-from bcs_scheduler.leadership.watching.items import HubClosed, HubFull, Item, WatchEnded
+from bcs_scheduler.leadership.hub import Hub, Watch
+from bcs_scheduler.leadership.items import HubClosed, HubFull, Item, WatchEnded
 from bcs_scheduler.security.shares import share_of
 
 P = TypeVar("P")

@@ -152,7 +152,7 @@ def _simulated(
 ) -> list[dict[str, Any]]:
     """The figures of the runs, up to the one that the user stops."""
     from bcs_scheduler.simulator.comparison import summary
-    from bcs_scheduler.simulator.engine.simulation import Simulation
+    from bcs_scheduler.simulator.simulation import Simulation
 
     found = []
     with attendance.attended():
@@ -187,7 +187,7 @@ def _write_report(
     facts: list[tuple[str, str]],
 ) -> None:
     """Raises CliError."""
-    from bcs_scheduler.simulator.report.page import report
+    from bcs_scheduler.simulator.report import report
 
     try:
         file.write_text(report("Simulation", runs, differences, facts), encoding="utf-8")

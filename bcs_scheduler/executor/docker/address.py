@@ -12,8 +12,8 @@ from typing import Any
 
 from ..model import Task
 from ..runtime import TaskError
-from .engine_api.engine import Engine, NotFound
-from .engine_api.translate import fixed_address, network_of
+from .engine import Engine, NotFound
+from .translate import fixed_address, network_of
 
 VARIABLE = "BCS_CONTAINER_IP"
 SHELL = "/bin/sh"

@@ -12,8 +12,8 @@ from typing import Any
 from ..processes import process_tree
 from ..run import kill_session
 from ..runtime import Output, TaskError
-from .engine_api.engine import Engine, EngineError, Stream
-from .engine_api.frames import frames
+from .engine import Engine, EngineError, Stream
+from .frames import frames
 
 MARK = "BCS_COMMAND"
 """Environment variable by which everything a command has started is found on the agent."""

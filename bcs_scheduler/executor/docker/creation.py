@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..model import Group, Task
-from . import address
-from .engine_api import translate
-from .engine_api.engine import Engine, NotFound
+from . import address, translate
+from .engine import Engine, NotFound
 from .reap import executor_mark, remove
 
 

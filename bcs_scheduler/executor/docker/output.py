@@ -16,9 +16,9 @@ from typing import Protocol
 
 from .. import threads
 from ..model import Task
-from .engine_api.engine import Engine, EngineError, Stream
-from .engine_api.frames import Frame, frames
-from .engine_api.state import state_of
+from .engine import Engine, EngineError, Stream
+from .frames import Frame, frames
+from .state import state_of
 
 PAUSE = 0.5
 """Seconds between looking for more of a container that has stopped, or of an engine that is away."""

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..processes import process_tree
-from .engine_api.engine import Engine, EngineError, NotFound
-from .engine_api.translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_SECRETS, LABEL_TASKGROUP
+from .engine import Engine, EngineError, NotFound
+from .translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_SECRETS, LABEL_TASKGROUP
 
 
 def reap(socket: str, taskgroup: str) -> None:
@@ -83,7 +83,7 @@ def _remove(engine: Engine, found: dict[str, Any]) -> None:
 def forget(engine: Engine, container: str, secrets: Iterable[str]) -> None:
     """Empties the secret files of a container, which may stay; a volume or the sandbox, where a file may be, outlives
     it. Raises EngineError."""
-    from .engine_api import archive
+    from . import archive
 
     for path in secrets:
         with contextlib.suppress(NotFound):

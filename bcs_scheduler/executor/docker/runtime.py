@@ -27,14 +27,13 @@ from ..runtime import Exit, Output, TaskError
 from ..sessions.attached import Attached
 from ..sessions.contexts import Context, SessionRequest
 from ..sessions.task_input import check_input
-from . import command, note, output
+from . import archive, command, note, output, translate
 from .creation import create, make_volumes, remove_any
-from .engine_api import archive, translate
-from .engine_api.engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
-from .engine_api.images import Images
-from .engine_api.state import State, exit_of, state_of
+from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
+from .images import Images
 from .reap import forget, sweep
 from .signals import send_signal
+from .state import State, exit_of, state_of
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..runtime import TaskError
-from .engine_api.engine import Engine
+from .engine import Engine
 
 COMM_LENGTH = 15
 """Characters of a process's name that the kernel keeps."""

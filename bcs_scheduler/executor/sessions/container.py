@@ -23,8 +23,8 @@ from typing import Any
 
 from .. import threads
 from ..docker.command import MARK, finished
-from ..docker.engine_api.engine import Engine, EngineAway, EngineError, Stream
-from ..docker.engine_api.frames import frames
+from ..docker.engine import Engine, EngineAway, EngineError, Stream
+from ..docker.frames import frames
 from ..runtime import TaskError
 from .contexts import Context, ContextError, SessionRequest, ask, guarded
 from .typed import end_after_input, input_has_come

@@ -132,7 +132,7 @@ class Taskgroup:
     def _start_checks(self, member: Member) -> None:
         if member.task is None or member.runtime is None or not member.task.checks:
             return
-        from ..health.checks import Checks
+        from .checks import Checks
 
         member.checks = Checks(
             member.task.checks,

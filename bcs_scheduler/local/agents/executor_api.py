@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bcs_scheduler.local.agents.processes.custom_executor import CustomExecutor, State
+from bcs_scheduler.local.agents.custom_executor import CustomExecutor, State
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.transport.calls import accepted_type, answered, parse_body
 from bcs_scheduler.local.transport.http import Request, Stream, response

@@ -10,14 +10,14 @@ from typing import Any
 
 from bcs_scheduler.local.agents.accounting import described
 from bcs_scheduler.local.agents.agent_server import AgentServer
+from bcs_scheduler.local.agents.command_run import CommandRun
+from bcs_scheduler.local.agents.custom_executor import CustomExecutor, ExecutorServices
 from bcs_scheduler.local.agents.executor_api import ExecutorApi
 from bcs_scheduler.local.agents.files import Files
-from bcs_scheduler.local.agents.processes.custom_executor import CustomExecutor, ExecutorServices
-from bcs_scheduler.local.agents.processes.process import Command
-from bcs_scheduler.local.agents.processes.sandbox import make_sandbox, sandbox_path, virtual_path
-from bcs_scheduler.local.agents.processes.tasks.command_run import CommandRun
-from bcs_scheduler.local.agents.processes.tasks.task_run import TaskRun
+from bcs_scheduler.local.agents.process import Command
+from bcs_scheduler.local.agents.sandbox import make_sandbox, sandbox_path, virtual_path
 from bcs_scheduler.local.agents.session_api import SessionApi
+from bcs_scheduler.local.agents.task_run import TaskRun
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.objects.model import TERMINAL, Agent, Executor, Task
 from bcs_scheduler.local.settings import AgentSpec

@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from bcs_scheduler.local.agents.processes.nested import Nested
-from bcs_scheduler.local.agents.processes.process import Command, Launcher
+from bcs_scheduler.local.agents.nested import Nested
+from bcs_scheduler.local.agents.process import Command, Launcher
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.transport.http import Answer, Request, response
 from bcs_scheduler.local.transport.stream import JSON

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.dumps.format import FORMAT, FORMAT_VERSION, Dump, DumpedTaskGroup
-from bcs_scheduler.simulator.scenario.dumps.objects import added, machine_of, objects_of, ports_of
-from bcs_scheduler.simulator.scenario.dumps.workloads import Workloads
+from bcs_scheduler.simulator.scenario.dump_format import FORMAT, FORMAT_VERSION, Dump, DumpedTaskGroup
+from bcs_scheduler.simulator.scenario.dump_objects import added, machine_of, objects_of, ports_of
+from bcs_scheduler.simulator.scenario.dump_workloads import Workloads
 from bcs_scheduler.simulator.scenario.model import Scenario, Submit
 from store.records import DEFAULT_PARTITION
 from store.records.definition import Amounts

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bcs_scheduler.api.documents.kinds.deployment import read_deployment
+from bcs_scheduler.api.documents.deployment import read_deployment
 from bcs_scheduler.api.documents.validate import read_application
 from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.leadership.watching.items import EVENTS, Item
+from bcs_scheduler.leadership.items import EVENTS, Item
 from store.records import ManagedApplication, Placeholder
 from tests.component.cli.test_extensions import bcs as bcs
 from tests.component.test_api_managed import reserving

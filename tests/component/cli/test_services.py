@@ -23,7 +23,7 @@ from bcs_scheduler.cli.client.http.reaching import NO_SERVER
 from bcs_scheduler.cli.client.streamed import StreamedList
 from bcs_scheduler.cli.errors import Unreachable
 from bcs_scheduler.cli.main import run
-from bcs_scheduler.leadership.watching.hub import Hub
+from bcs_scheduler.leadership.hub import Hub
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
 from tests.waiting import wait_for

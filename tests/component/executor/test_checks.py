@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.executor.health import checks
-from bcs_scheduler.executor.health.checks import Checks, next_due
-from bcs_scheduler.executor.health.probes import ProbeFailed, probe
 from bcs_scheduler.executor.model import Check, CheckState
 from bcs_scheduler.executor.runtime import TaskError
+from bcs_scheduler.executor.taskgroup import checks
+from bcs_scheduler.executor.taskgroup.checks import Checks, next_due
+from bcs_scheduler.executor.taskgroup.probes import ProbeFailed, probe
 from tests.component.executor.fakeruntime import FakeRuntime
 from tests.component.executor.webserver import Web, content, raw, serving, serving_tls, status
 from tests.waiting import wait_for

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.executor.docker import address
-from bcs_scheduler.executor.docker.engine_api.engine import Engine
+from bcs_scheduler.executor.docker.engine import Engine
 from bcs_scheduler.executor.runtime import TaskError
 from tests.component.executor.dockertasks import container_task, started
 from tests.component.executor.standinengine import Container, StandInEngine

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.executor.docker import note, runtime
-from bcs_scheduler.executor.docker.engine_api.engine import Engine
+from bcs_scheduler.executor.docker.engine import Engine
 from bcs_scheduler.executor.docker.reap import reap, sweep
 from bcs_scheduler.executor.runtime import Exit, TaskError
 from tests.component.executor.dockertasks import ID, IMAGE, TASKGROUP, started, stopping

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from bcs_scheduler.executor.docker import command
-from bcs_scheduler.executor.docker.engine_api.engine import Engine
+from bcs_scheduler.executor.docker.engine import Engine
 from bcs_scheduler.executor.docker.reap import reap
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.model import File, Registry, Volume

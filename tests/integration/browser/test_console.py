@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.http.operation import BASE
-from bcs_scheduler.leadership.watching.hub import Hub
+from bcs_scheduler.leadership.hub import Hub
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from tests.waiting import wait_for

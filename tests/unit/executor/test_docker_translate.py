@@ -1,4 +1,4 @@
-"""bcs_scheduler.executor.docker.engine_api.translate: what an engine is asked for, compared as a whole."""
+"""bcs_scheduler.executor.docker.translate: what an engine is asked for, compared as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.executor.docker.engine_api import translate
+from bcs_scheduler.executor.docker import translate
 from bcs_scheduler.executor.model import Amounts, Command, Container, Group, Port, Task, Volume
 from bcs_scheduler.executor.runtime import TaskError
 

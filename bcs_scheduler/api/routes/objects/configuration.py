@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.configuration import (
+from bcs_scheduler.api.documents.configuration import (
     kept_content,
     kept_password,
     read_config_map,

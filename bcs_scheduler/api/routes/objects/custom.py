@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.extensions import read_custom_kind, read_custom_object
+from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found

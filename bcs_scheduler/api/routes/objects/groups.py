@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.groups import read_pod_group
+from bcs_scheduler.api.documents.groups import read_pod_group
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http.errors import Reasons
 from bcs_scheduler.api.http.operation import Answer, Call, Table

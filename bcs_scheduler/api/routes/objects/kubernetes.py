@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.documents.kinds.extensions import read_custom_object, read_definition
+from bcs_scheduler.api.documents.extensions import read_custom_object, read_definition
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found

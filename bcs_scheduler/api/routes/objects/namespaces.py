@@ -3,7 +3,7 @@ objects."""
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.namespaces import read_namespace
+from bcs_scheduler.api.documents.namespaces import read_namespace
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found

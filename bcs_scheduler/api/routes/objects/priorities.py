@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.priorities import read_priority_class
+from bcs_scheduler.api.documents.priorities import read_priority_class
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found

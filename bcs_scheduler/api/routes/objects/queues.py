@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from bcs_scheduler.api.documents.kinds.queues import read_queue
+from bcs_scheduler.api.documents.queues import read_queue
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found

@@ -9,7 +9,6 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.views.cluster.queues import cluster_total
 from bcs_scheduler.api.views.objects.queuetrees import (
     QueueStateAnswer,
     QueueTreeView,
@@ -23,6 +22,7 @@ from bcs_scheduler.api.views.objects.queuetrees import (
     show_tree_partition,
     show_tree_queue,
 )
+from bcs_scheduler.api.views.queues import cluster_total
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.policies import PutQueueTree, RollbackQueueTree, SetQueueState
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures

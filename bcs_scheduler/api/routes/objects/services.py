@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from bcs_scheduler.api.documents.kinds.service import read_service
+from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import Reasons, not_found
@@ -21,7 +21,7 @@ from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, WATCHING, long_po
 from bcs_scheduler.api.views.objects.services import EndpointView, ServiceView, show_endpoint, show_service
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteService, PutService
-from bcs_scheduler.leadership.watching.items import Item
+from bcs_scheduler.leadership.items import Item
 from bcs_scheduler.wire.documents.service import ServiceDocument
 from store.ids import ObjectKey, object_key
 from store.records import Endpoint

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.kinds.extensions import read_webhook
+from bcs_scheduler.api.documents.extensions import read_webhook
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http.errors import Reasons
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Table

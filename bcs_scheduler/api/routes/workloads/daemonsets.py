@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from bcs_scheduler.api.documents.kinds.daemonset import as_application, read_daemonset, to_daemonset, to_definition
+from bcs_scheduler.api.documents.daemonset import as_application, read_daemonset, to_daemonset, to_definition
 from bcs_scheduler.api.documents.validate import named_in
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
@@ -16,7 +16,7 @@ from bcs_scheduler.api.reading.redaction import with_kept_passwords
 from bcs_scheduler.api.routes.workloads.applications import DOCUMENTS, check_remote
 from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
-from bcs_scheduler.api.views.running.explain import Explanation, explain_application
+from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.api.views.workloads.daemonsets import DaemonsetAgent, DaemonsetView, show_agents_of, show_daemonset
 from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
 from bcs_scheduler.api.views.workloads.versions import definition_of

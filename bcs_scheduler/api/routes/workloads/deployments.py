@@ -9,7 +9,7 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api.documents.convert import requests_left_out
-from bcs_scheduler.api.documents.kinds.deployment import as_application, read_deployment, to_definition, to_deployment
+from bcs_scheduler.api.documents.deployment import as_application, read_deployment, to_definition, to_deployment
 from bcs_scheduler.api.documents.validate import Present, named_in
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found

@@ -19,7 +19,7 @@ from bcs_scheduler.api.http.operation import BASE, Answer, Call, Operation, Para
 from bcs_scheduler.api.routes.objects import configuration, custom, groups, namespaces, priorities, queues, services
 from bcs_scheduler.api.routes.objects import webhooks as admission
 from bcs_scheduler.api.routes.workloads import applications, daemonsets, deployments, processes
-from bcs_scheduler.api.views.running.explain import PartitionView
+from bcs_scheduler.api.views.explain import PartitionView
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
 from bcs_scheduler.core.interface.plans import PlanRequests
 from bcs_scheduler.core.interface.requests import Request

@@ -17,7 +17,7 @@ from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_ord
 from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, known_version, long_poll, shared
 from bcs_scheduler.api.views.workloads.transactions import TransactionView, order, show_transaction
 from bcs_scheduler.core.interface.requests import CancelTransaction
-from bcs_scheduler.leadership.watching.items import EVENTS, Item
+from bcs_scheduler.leadership.items import EVENTS, Item
 from store.ids import object_key
 from store.records import Event, Transaction, TransactionStatus
 from store.state.reader import StateReader

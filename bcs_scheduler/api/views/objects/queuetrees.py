@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.views.cluster.usage import AllocatedView
-from bcs_scheduler.api.views.running.explain import PartitionView, show_partition
+from bcs_scheduler.api.views.explain import PartitionView, show_partition
+from bcs_scheduler.api.views.usage import AllocatedView
 from bcs_scheduler.core.placement.hierarchy.figures import LimitFigures, TreeFigures, TreeQueueFigures
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded

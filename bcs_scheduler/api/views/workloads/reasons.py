@@ -1,4 +1,4 @@
-"""Reasons in lists: one line about a workload that is not as it is defined. `views.running.explain` has more."""
+"""Reasons in lists: one line about a workload that is not as it is defined. `views.explain` has more."""
 
 from __future__ import annotations
 

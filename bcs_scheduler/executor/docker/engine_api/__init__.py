@@ -1,1 +1,0 @@
-"""The Docker Engine API: requests, streams, files, images, states of containers."""

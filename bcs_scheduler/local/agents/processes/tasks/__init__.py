@@ -1,1 +1,0 @@
-"""Tasks as real processes: of a group, of a command, and their health checks."""

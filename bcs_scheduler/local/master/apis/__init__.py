@@ -1,1 +1,0 @@
-"""The HTTP APIs of the master: for operators and for schedulers."""

@@ -1,1 +1,0 @@
-"""The run of a simulation: virtual time, virtual cluster, core and figures."""

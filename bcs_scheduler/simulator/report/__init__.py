@@ -1,1 +1,0 @@
-"""The report of a simulation: charts and tables in one HTML file."""
