@@ -578,7 +578,7 @@ def test_room_that_is_offered_before_the_report_of_the_end_makes_no_agent_larger
     assert len(there) == 1 and there[0].id != ending.id
 
 
-def test_critical_work_is_preempted_after_all_other_work() -> None:
+def test_critical_work_is_spared_while_other_work_ends() -> None:
     lab = Lab(options())
     lab.turn(PutPriorityClass(priority_class=PriorityClass(name="system-node-critical", value=0)))
     allowed = Namespace(name="batch", priority_classes=("system-node-critical",))

@@ -242,3 +242,20 @@ def test_victims_leave_each_gang_its_minimum_and_the_beneficiary_reaches_its_own
             assert ready - lost >= job.min_available
         if any(one.beneficiary == job.name for one in decisions.evictions):
             assert ready - lost + placed >= job.min_available
+
+
+def test_within_a_job_a_task_takes_the_room_of_less_important_tasks_only_if_the_policy_says_so() -> None:
+    def job(priority: int) -> Job:
+        tasks = (
+            Task("equal", Template(cores(2, 0)), Status.RUNNING, "a1", priority=5),
+            Task("low", Template(cores(2, 0)), Status.RUNNING, "a1"),
+            Task("new", Template(cores(2, 0)), priority=priority),
+        )
+        return Job("one", "batch", tasks)
+
+    plain = policy("preempt")
+    (choice,) = plain.actions
+    within = plain._replace(actions=(choice._replace(arguments={**choice.arguments, "withinJobs": True}),))
+    for chosen, priority, leaves in ((within, 5, ["one/low"]), (within, 0, []), (plain, 5, [])):
+        snapshot = Snapshot([Agent("a1", cores(4, 1))], [Queue("batch")], [job(priority)])
+        assert evicted(decide(snapshot, chosen)) == leaves

@@ -1,0 +1,354 @@
+"""Which test fails if a rule of the policies does not hold.
+
+`RULES` has the rules of sessions, of trees, and of both, one for each sentence of their design. An entry names vectors
+(`D05`, `E40`: tests/vectors), tests (``module::test``), invariants of the simulation (`I83`) and benchmarks. Rules that
+differ from those of kube-batch, Volcano or YuniKorn stand in the tables of docs/policies.md. This module checks that
+everything that is named exists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.vectors.reading import read
+
+ROOT = Path(__file__).resolve().parents[2]
+REFERENCE = "test_policy_reference::test_the_engine_decides_as_the_reference"
+EVICTS = "test_policy_reference::test_the_engine_evicts_as_the_reference"
+TREES = "test_queue_reference::test_the_tree_decides_as_the_reference"
+LAWS = "test_queue_preemption::test_the_seven_laws"
+
+SESSIONS: Mapping[str, str] = {
+    # Orders and shares.
+    "priority: of the tasks of a job the higher priority is first": REFERENCE,
+    "priority: of jobs the higher priority is first": "D05",
+    "priority: the victim's job has a strictly lower priority": (
+        "test_core_sessions::test_equal_and_higher_priorities_are_not_evicted"
+    ),
+    "priority: within a job the victim has a strictly lower priority": (
+        "test_policy_victims::"
+        "test_within_a_job_a_task_takes_the_room_of_less_important_tasks_only_if_the_policy_says_so"
+    ),
+    "priority: reclaim has no regard to it": "E60",
+    "gang: a job without enough valid tasks leaves the session": "D01",
+    "gang: jobs below their minimum are first": "D03",
+    "gang: each victim leaves one task less, and the minimum stays": "D10 D13 D15 E04 E61",
+    "gang: the last task of a job without a minimum may leave": "D09 E34",
+    "drf: the dominant share is the greatest of all dimensions": "D04",
+    "drf: the lower share is first, as things stand after each placement": "D03 D04",
+    "drf: a victim leaves if its job then has at least the share of the other one": "E62 E63",
+    "proportion: the request is all that is allocated and all that waits": "D06",
+    "proportion: deserved shares are the weighted water level within the bounds": (
+        "D06 D08 test_policy_properties::test_water_filling_keeps_bounds_uses_what_is_there_and_is_fair"
+    ),
+    "proportion: guarantees and capabilities bound the deserved share": (
+        f"{REFERENCE} test_policy_properties::test_deserved_shares_sum_to_at_most_the_cluster"
+    ),
+    "proportion: the queue with the lower share is first": f"D06 {REFERENCE}",
+    "proportion: the priority of queues is before the share, if the policy says so": (
+        "test_core_queues::test_queues_with_a_greater_priority_are_first_if_the_policy_says_so"
+    ),
+    "proportion: a queue is passed over with its share of every dimension": "D06",
+    "proportion: a queue takes back no more than its share": "D11 E65",
+    "proportion: capability and guarantees of others are hard limits": (
+        "E30 E31 test_policy_victims::test_no_queue_gets_more_than_its_limit_by_evictions "
+        "test_core_queues::test_a_capability_bounds_a_queue_and_a_change_takes_effect_with_the_next_session "
+        "test_core_queues::test_what_is_guaranteed_to_a_queue_is_not_for_others"
+    ),
+    "proportion: strict makes the share a limit": f"D06 {REFERENCE}",
+    "proportion: a victim's queue is above its share in a dimension that is requested": "D09 E64 E65",
+    "proportion: the queue need not stay above its share in every dimension": "E64",
+    "conformance: critical tasks are no victims": "D14 test_core_sessions::test_critical_work_is_not_evicted",
+    # Filters before tallies.
+    "all filters and the budget are applied before shares are counted": (
+        "E04 E05 test_core_open_operations::test_an_open_operation_takes_nothing_from_a_queue_that_is_entitled"
+    ),
+    "a candidate that another plug-in refuses spends nothing": (
+        "E04 E05 test_policy_evictions::test_a_gang_at_its_minimum_keeps_no_queue_from_its_share"
+    ),
+    "a candidate that is too small does not use up a count": "E60 E61 E62",
+    "an entitled queue makes progress if one legal victim would help": (
+        "I83 test_policy_evictions::test_an_entitled_queue_gets_its_share_if_enough_tasks_may_leave"
+    ),
+    # Actions.
+    "the best is chosen from the order at that moment": f"D03 {REFERENCE}",
+    "allocate: jobs with pending tasks that are not best effort": "D18",
+    "allocate: the best queue, then its best job": "D05 D06",
+    "allocate: room that a pipelined task counts on is not taken": (
+        "D19 test_policy_properties::test_without_the_rule_of_future_room_evictions_never_stop"
+    ),
+    "allocate: one misfit does not sink a gang": "E66",
+    "allocate: a job that cannot start leaves its room to others": "D02",
+    "allocate: a job that waits for room to leave keeps the room": "D19",
+    "allocate: a gang gets its minimum in one go, and then one task a turn": "D03",
+    "backfill: best-effort tasks, by predicates": "D18",
+    "preempt: a statement for each job below its minimum, in the order of jobs": "D12 D13",
+    "preempt: idle room counts, and the least important task leaves first": "D13 E36",
+    "preempt: nothing is evicted for a part of a minimum": "D12",
+    "preempt: a statement without evictions is left to allocate": EVICTS,
+    "agents are compared by priority, number, amounts and score": (
+        "E34 E35 test_policy_victims::test_agents_are_compared_by_what_the_victims_cost"
+    ),
+    "reclaim compares agents in the same way": "E37",
+    "what-if compares agents in the same way": (
+        "test_what_if_evictions::test_the_taskgroups_that_cost_least_are_named"
+    ),
+    "preempt: hard limits hold with the victims counted as gone": (
+        "E30 E31 I80 test_policy_victims::"
+        "test_where_room_and_limit_are_short_victims_of_other_agents_leave_for_the_limit"
+    ),
+    "preempt: where only a limit is in the way, victims run on any agent": "E32 E33",
+    "victims that are not needed are given back, the most important first": (
+        "E36 I81 test_policy_victims::test_every_victim_is_needed "
+        "test_policy_victims::test_a_victim_is_given_back_that_a_later_task_of_the_gang_makes_needless"
+    ),
+    "reclaim: victims are tasks of other queues that are reclaimable": (
+        "E68 test_core_queues::test_a_queue_that_is_not_reclaimable_keeps_what_it_has"
+    ),
+    "reclaim: all tiers agree on a victim": "D10 E05",
+    "reclaim: the minimum in one statement, then each task in its own": "D11 E67",
+    "reclaim: evictions come to an end": (
+        "I82 test_policy_properties::test_evictions_stop_after_the_last_arrival "
+        "test_policy_properties::test_the_specified_cycles_do_not_occur"
+    ),
+    "reclaim: without nominations they would not": (
+        "test_policy_properties::test_without_nominations_evictions_never_stop"
+    ),
+    "enqueue: minima are let in up to the overcommit factor and the capability": (
+        "test_policy_enqueue::test_minima_are_let_in_up_to_the_overcommit_factor "
+        "test_policy_enqueue::test_the_capability_of_a_queue_bounds_the_jobs_that_are_let_in"
+    ),
+    "enqueue: a job that is not let in takes nothing back": (
+        "test_policy_enqueue::test_a_job_that_is_not_let_in_takes_nothing_back"
+    ),
+    "statement: an undo restores everything": "test_policy_properties::test_undo_restores_everything_exactly",
+    "statement: operations are carried out in their order": (
+        "test_policy_vectors::test_operations_are_in_the_order_of_the_decisions"
+    ),
+    "statement: an eviction that is refused is undone alone": (
+        "test_core_sessions::test_evictions_stay_within_the_disruption_budget"
+    ),
+    "a nominated task has its room, for its time": (
+        "test_core_sessions::test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room "
+        "test_core_sessions::test_promised_room_is_given_back_after_a_minute"
+    ),
+}
+TREE: Mapping[str, str] = {
+    # The laws.
+    "an opt-out is a strong wish": (
+        "test_queue_victims::test_work_that_asks_to_be_taken_after_all_others_is_spared_on_every_node"
+    ),
+    "no queue is driven below its guarantee": f"E08 {LAWS}",
+    "no victims within one application": LAWS,
+    "only a queue below its guarantee preempts": f"D23 {LAWS}",
+    "only a queue above its guarantee loses": LAWS,
+    "victims have a lower or equal priority": LAWS,
+    "no victims outside of the fence": f"E07 {LAWS}",
+    # Conditions.
+    "preemption of the partition is on": "test_queue_preemption::test_preemption_can_be_switched_off",
+    "the ask may preempt, needs no particular node, and is as old as the delay of its leaf": (
+        "test_queue_preemption::test_pre_conditions_of_an_ask"
+    ),
+    "15 seconds between two tries": "test_queue_preemption::test_an_ask_tries_again_after_a_pause",
+    "ten tries of a leaf in a cycle": "test_queue_preemption::test_the_asks_of_a_leaf_have_a_bounded_number_of_tries",
+    "a try where the ask fits no node, or where a maximum stops it": (
+        "test_queue_preemption::test_victims_on_several_nodes_make_room_below_a_maximum"
+    ),
+    "the search is bounded by a fence, a full maximum, or root": (
+        "test_queue_preemption::test_a_fence_keeps_preemption_inside "
+        "test_queue_preemption::test_a_maximum_in_the_way_bounds_the_search"
+    ),
+    "priorities are compared with offsets and fences, where the branches meet": (
+        "test_queue_preemption::test_priorities_are_compared_where_the_branches_meet"
+    ),
+    "leaves whose policy is disabled lose nothing": "E06",
+    "asks for one node, and allocations that leave already, are no victims": (
+        "test_queue_preemption::test_the_order_of_victims "
+        "test_queue_victims::test_results_name_siblings_victims_that_leave_and_the_lack_of_candidates"
+    ),
+    "without a guarantee on the path there is no preemption": (
+        "test_queue_preemption::test_a_queue_without_any_guarantee_does_not_preempt"
+    ),
+    "the nearest guarantee counts": "test_queue_preemption::test_the_guarantee_of_a_parent_counts",
+    "the guarantee is a condition, and no number of victims": (
+        "E01 test_queue_preemption::test_an_ask_of_a_queue_far_above_its_guarantee_ends_nothing"
+    ),
+    "siblings without guarantees take nothing from each other": "E02",
+    "a sibling with a guarantee takes up to it": "E03",
+    # Victims.
+    "on a node: opt-outs and originators last, the newest first": ("test_queue_preemption::test_the_order_of_victims"),
+    "a victim reduces the shortage, and guarantees hold; the walk stops when the ask fits": TREES,
+    "if the walk fails, one that suffices alone is tried": (
+        "E10 E48 test_queue_preemption::"
+        "test_a_large_victim_is_found_behind_a_small_one_that_uses_up_what_its_queue_can_lose"
+    ),
+    "victims that are not needed are given back": (
+        "I81 test_queue_preemption::test_victims_that_are_not_needed_run_on"
+    ),
+    "no victim takes a gang below its minimum": "E42 E46 test_core_hierarchy::test_a_gang_keeps_its_minimum",
+    "a whole gang leaves in one step, if its queue says so, and starts again together": (
+        "E47 test_core_hierarchy::test_a_gang_that_may_end_as_a_whole_ends_in_one_step_and_starts_again_together"
+    ),
+    "an unfinished operation protects nothing": (
+        "E50 test_core_open_operations::test_a_launch_that_asks_for_more_than_its_queue_holds_protects_nothing"
+    ),
+    "nodes are compared by priority, number, amounts and name": (
+        "E40 E41 test_queue_victims::test_of_equal_victims_those_on_the_first_node_are_chosen"
+    ),
+    "predicates are asked with the victims gone": ("test_queue_preemption::test_a_further_condition_excludes_nodes"),
+    "the node is kept for the ask until it is placed": (
+        "test_queue_preemption::test_a_preemption_promises_the_node_until_the_ask_is_placed"
+    ),
+    "a large victim does not cross the guarantee": "D23 E08",
+    # Quotas.
+    "a lowered maximum is enforced after the delay, from the newest on": (
+        "test_queue_preemption::test_a_lowered_maximum_is_enforced_after_the_delay_from_the_newest_on"
+    ),
+    "a lowered maximum takes nothing of the guarantee": (
+        "test_queue_preemption::test_no_queue_gives_back_its_guarantee"
+    ),
+    "a parent spreads its excess by the usage above guarantees": (
+        "test_queue_preemption::test_a_parent_spreads_its_excess_by_usage_above_guarantees"
+    ),
+    "victims larger than the rest of the excess stay": "E43 E44",
+    # Costs and explanations.
+    "a pass that takes too long continues in the next turn": (
+        "test_queue_victims::test_a_round_that_takes_too_long_goes_on_and_each_leaf_has_its_turn "
+        "test_policy_portions::test_each_portion_goes_on_where_the_one_before_has_stopped "
+        "queues-guarantees-999-1000 policy-gangs-at-minimum-5000"
+    ),
+    "a try in vain is repeated only after a change that could help": (
+        "test_queue_victims::test_a_try_in_vain_is_repeated_only_after_a_change_that_could_help "
+        "test_policy_portions::test_a_try_in_vain_is_made_again_when_something_changes policy-hopeless-preempt-5000"
+    ),
+    "the last attempt is kept with counts by reason, and named": (
+        "test_core_obstacles::test_a_session_names_the_cause test_core_obstacles::test_a_tree_names_the_cause"
+    ),
+    "a queue limit is named only for a maximum below root": (
+        "test_core_obstacles::test_a_full_cluster_is_no_limit_of_a_queue "
+        "test_core_obstacles::test_a_capability_is_named_and_a_taskgroup_that_is_larger_than_it"
+    ),
+}
+BOTH: Mapping[str, str] = {
+    # May this taskgroup be ended?
+    "not ready: first of all, without budget": (
+        "test_disruptions::test_what_is_not_ready_costs_nothing_also_without_budget "
+        "test_core_open_operations::test_what_is_not_ready_gives_way_first_and_spends_no_budget "
+        "test_policy_victims::test_tasks_that_are_not_ready_leave_before_all_others"
+    ),
+    "ready: if the budget has one left": (
+        "test_disruptions::test_a_ready_taskgroup_costs_one_while_the_budget_has_one_left"
+    ),
+    "an operation that waits protects nothing": (
+        "E50 E51 test_disruptions::test_a_launch_that_asks_for_more_than_fits_protects_nothing"
+    ),
+    "an operation in progress spends the budget, and protects the taskgroups that it ends": (
+        "test_disruptions::test_what_an_operation_ends_is_not_ended_for_others "
+        "test_disruptions::test_an_update_shares_its_bound"
+    ),
+    "a gang at its minimum: as a whole only": (
+        "E42 E46 E47 test_core_sessions::test_a_gang_is_not_evicted_below_its_minimum "
+        "test_core_drains::test_a_gang_at_its_minimum_moves_as_a_whole"
+    ),
+    "critical: not, except by a drain": (
+        "test_disruptions::test_critical_work_leaves_its_agent_for_a_drain_only "
+        "test_queue_obstacles::test_critical_work_is_spared_by_preemption_and_by_lowered_maxima"
+    ),
+    "drains, rebalancing and what-if give the same answer": (
+        "test_core_drains::test_a_launch_that_asks_for_more_than_fits_does_not_keep_an_agent "
+        "test_core_rebalancing::test_the_budget_of_an_application_is_shared_with_what_is_not_ready "
+        "test_what_if_admitted::test_what_may_not_be_ended_is_not_proposed"
+    ),
+    "a move waits for readiness of work that was ready": (
+        "E53 test_core_drains::test_the_replacement_must_be_healthy_before_the_next"
+    ),
+    "work that never becomes ready holds no place of a drain": (
+        "I85 test_core_drains::test_a_broken_application_takes_no_place_of_a_drain_and_needs_no_budget "
+        "test_core_drains::test_a_successor_that_is_never_ready_holds_no_place_for_ever"
+    ),
+    # Reserved nodes.
+    "a node is reserved only if its room is known to become enough": (
+        "E45 E54 test_queue_limits::"
+        "test_an_ask_reserves_the_node_that_lacks_the_least_of_those_whose_room_is_known_to_become_enough "
+        "test_queue_limits::test_amounts_that_never_go_are_not_known_to_become_free"
+    ),
+    "a node is reserved only while that is so": (
+        "test_queue_limits::test_a_reservation_ends_when_its_room_is_not_known_to_come_any_more "
+        "test_core_reserved_rooms::test_an_agent_is_reserved_while_runs_there_are_expected_to_end"
+    ),
+    "60 seconds of any 120, for all asks together": (
+        "test_queue_limits::test_a_node_is_reserved_half_of_the_time_at_most_whoever_reserves_it "
+        "test_queue_limits::test_no_window_has_more_than_its_share"
+    ),
+    "a tenth of the nodes, and one where there are three": (
+        "test_queue_limits::test_small_clusters_are_not_reserved_and_a_tenth_of_the_others_at_most"
+    ),
+    "asks of higher priority and of queues below their guarantee use the room": (
+        "test_queue_limits::test_an_ask_that_outranks_the_one_that_reserves_uses_the_room"
+    ),
+    "nothing is preempted beside reserved room for such asks": (
+        "test_queue_limits::test_nothing_is_preempted_beside_free_room_that_another_ask_has_reserved"
+    ),
+    "large work that waits closes no agents for small work": (
+        "I84 test_core_reserved_rooms::test_large_applications_that_wait_close_no_agents_for_small_ones"
+    ),
+    # Aging.
+    "an ask is old after the time of the setting; 0: never": (
+        "test_core_reserved_rooms::test_without_aging_a_large_ask_waits_for_ever"
+    ),
+    "an ask beyond the limit of its queue is not old": (
+        "test_core_reserved_rooms::test_an_ask_beyond_the_limit_of_its_queue_is_not_old"
+    ),
+    "room that becomes free there is for the old ask; it works in all policies and on a full cluster": (
+        "test_core_reserved_rooms::test_an_old_large_ask_starts_beside_endless_small_work"
+    ),
+    "one agent at a time for a role, for the oldest": (
+        "test_core_reserved_rooms::test_one_agent_is_reserved_at_a_time_for_the_oldest"
+    ),
+    "higher priorities use the room, the same priority does not": (
+        "test_core_reserved_rooms::"
+        "test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not"
+    ),
+    # Pauses.
+    "an eviction that has not helped pauses the pair": (
+        "I86 test_core_pauses::test_an_eviction_whose_beneficiary_does_not_start_pauses_the_pair"
+    ),
+    "the pause doubles up to an hour": ("test_core_pauses::test_each_repetition_doubles_the_pause_up_to_the_longest"),
+}
+RULES = {
+    f"{part}: {rule}": tests
+    for part, rules in (("sessions", SESSIONS), ("trees", TREE), ("both", BOTH))
+    for rule, tests in rules.items()
+}
+
+
+@cache
+def known() -> frozenset[str]:
+    """Everything that an entry may name."""
+    found = {vector.id for path in sorted((ROOT / "tests/vectors").glob("*.json")) for vector in read(path)}
+    for folder in ("unit", "component"):
+        for path in sorted((ROOT / "tests" / folder).glob("test_*.py")):
+            names = re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE)
+            found.update(f"{path.stem}::{name}" for name in names)
+    for path in sorted((ROOT / "tests/simulation/policies").glob("*.py")):
+        found.update(re.findall(r'Violation\("(I\d+)"', path.read_text(encoding="utf-8")))
+    for path in sorted((ROOT / "benchmarks").rglob("*.py")):
+        found.update(re.findall(r'"((?:policy|queues)-[a-z0-9-]+)"', path.read_text(encoding="utf-8")))
+    return frozenset(found)
+
+
+@pytest.mark.parametrize("part", [SESSIONS, TREE, BOTH], ids=["sessions", "trees", "both"])
+def test_each_rule_names_tests_that_exist(part: Mapping[str, str]) -> None:
+    missing = {rule: name for rule, names in part.items() for name in names.split() if name not in known()}
+    assert missing == {}
+    assert all(part.values())
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    assert known().isdisjoint({"E99", "I99", "test_policy_rules::test_none", "queues-none"})
+    assert len(RULES) == len(SESSIONS) + len(TREE) + len(BOTH) > 100
