@@ -3,8 +3,8 @@
 `full` (`make test-full`)
     All tests, all random cases, and cases of Hypothesis that differ from run to run.
 `rotate` (`make test`, CI)
-    Every test, but of those with the marker `rotating` one share in seven. The commit chooses the share: seven
-    successive commits run all of them, and a commit always has the same tests. The variable `SHARE` (0 to 6) chooses
+    Every test, but of those with the marker `rotating` one share in twelve. The commit chooses the share: twelve
+    successive commits run all of them, and a commit always has the same tests. The variable `SHARE` (0 to 11) chooses
     another one.
 `check` (`make check`)
     Fewer cases of Hypothesis where a test does not set their number.
@@ -34,7 +34,7 @@ CHECK = EFFORT == "check"
 ROTATE = EFFORT == "rotate"
 CHECK_EXAMPLES = 25
 """Cases of Hypothesis with `EFFORT=check`; its own default is 100."""
-SHARES = 7
+SHARES = 12
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -51,10 +51,16 @@ def in_turn(first: int, seeds: int) -> range:
     return range(begin, begin + seeds)
 
 
-def check_few(cases: Iterable[object], few: int) -> list[Any]:
+def check_few(cases: Iterable[object], few: int, always: int | None = None) -> list[Any]:
     """Parameters of a test: all cases; those after the first `few` have the marker `slow`, so that `make check` leaves
-    them out."""
-    return [case if number < few else pytest.param(case, marks=pytest.mark.slow) for number, case in enumerate(cases)]
+    them out, and those after the first `always`, unless it is None, rotate."""
+
+    def marked(number: int, case: object) -> Any:
+        slow, rotates = number >= few, always is not None and number >= always
+        marks = [pytest.mark.slow] * slow + [pytest.mark.rotating] * rotates
+        return pytest.param(case, marks=marks) if marks else case
+
+    return [marked(number, case) for number, case in enumerate(cases)]
 
 
 def share_of_unit(nodeid: str) -> int:

@@ -12,7 +12,7 @@ from tests.integration.onetaskgroup import ask, create, outcome, remove, settled
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.mesos
+pytestmark = [pytest.mark.mesos, pytest.mark.rotating]
 
 PUNCTUATION = './Köln 1: it\'s {"a\\b"}, 100%?&#'
 

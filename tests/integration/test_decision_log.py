@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import requests
 
 from bcs_scheduler.decisions.format import frames
@@ -73,6 +74,7 @@ def test_the_log_of_a_killed_process_repeats_every_decision(tmp_path: Path) -> N
     assert "CreateApplication" in content
 
 
+@pytest.mark.rotating
 def test_a_long_run_is_recorded_in_terms_within_the_bound(tmp_path: Path) -> None:
     folder = tmp_path / "decisions"
     given = {"FOLDER": str(folder), "FILES": "4", "FILE_BYTES": "65536", "TERM_SECONDS": "0.1"}

@@ -94,6 +94,7 @@ def test_a_launch_that_died_with_its_leader_is_repeated_by_the_next(
     remove(successor, running)
 
 
+@pytest.mark.rotating
 def test_an_executor_that_was_to_come_from_a_leader_that_died_is_fetched_from_the_next(
     real_mesos: RealMesos, schedulers: Schedulers
 ) -> None:
@@ -110,6 +111,7 @@ def test_an_executor_that_was_to_come_from_a_leader_that_died_is_fetched_from_th
     wait_gone(running)
 
 
+@pytest.mark.rotating
 def test_an_executor_that_can_never_be_fetched_fails_its_taskgroup(
     real_mesos: RealMesos, schedulers: Schedulers
 ) -> None:

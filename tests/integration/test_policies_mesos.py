@@ -105,7 +105,7 @@ def test_two_queues_with_guarantees_compete(scheduler: SchedulerProcess, policy:
 
 
 @pytest.mark.parametrize("policy", ["hierarchical"], indirect=True)
-@pytest.mark.parametrize("least", [0, GUARANTEED])
+@pytest.mark.parametrize("least", [0, pytest.param(GUARANTEED, marks=pytest.mark.rotating)])
 def test_a_new_leader_continues_a_preemption(scheduler: SchedulerProcess, least: int) -> None:
     """The leader is killed when the first taskgroups are being ended. Others stay, and those that wait get the room."""
     settings = {"kind": "namespace", "metadata": {"name": "shop"}, "spec": {"queue": "online"}}

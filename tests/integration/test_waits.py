@@ -38,7 +38,7 @@ def document(folder: Path, kind: str, name: str, arguments: list[str], cpus: str
     return str(path)
 
 
-@pytest.mark.parametrize("kind", ["deployment", "daemonset"])
+@pytest.mark.parametrize("kind", ["deployment", pytest.param("daemonset", marks=pytest.mark.rotating)])
 def test_waits_end_with_what_happened(dev: Dev, tmp_path: Path, kind: str) -> None:
     name = f"{kind}-runs"
     done = dev.done("apply", "-f", document(tmp_path, kind, name, RUNS), "--wait", "--stable", "1s", "-o", "text")

@@ -410,6 +410,7 @@ def test_only_the_counters_of_the_last_terms_are_kept(place: ZooKeeperPlace, lea
     assert kept == list(range(leader.epoch - TERMS_KEPT + 1, leader.epoch + 1))
 
 
+@pytest.mark.rotating
 def test_many_large_records_are_loaded_from_a_server_with_a_small_heap(tmp_path: Path) -> None:
     """Answers to reads of many nodes once overflowed the heap of the server: it ended the connection each time."""
     server = ZooKeeperServer(tmp_path / "server", java=("-Xmx192m", SHORT_LIVED))

@@ -63,7 +63,13 @@ def replayed(folder: Path, options: Any, terms: int) -> Iterator[Replayed]:
 
 @pytest.mark.parametrize(
     ("seed", "kinds"),
-    [(3, {}), (11, {}), (4, {"sessions": True}), (7, {"groups": True}), (TWO_TREES, {"mixed": True})],
+    [
+        (3, {}),
+        pytest.param(11, {}, marks=pytest.mark.rotating),
+        (4, {"sessions": True}),
+        pytest.param(7, {"groups": True}, marks=pytest.mark.rotating),
+        pytest.param(TWO_TREES, {"mixed": True}, marks=pytest.mark.rotating),
+    ],
 )
 def test_every_decision_of_a_run_with_faults_is_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, kinds: dict[str, bool]

@@ -119,6 +119,7 @@ def test_outputs_of_failed_tasks_are_kept_within_their_bounds() -> None:
     assert counts["outputs of failed tasks"] + counts["outputs fetched"] > counts["outputs kept"]
 
 
+@pytest.mark.rotating
 def test_a_seed_replays_exactly_whatever_the_hash_seed() -> None:
     """The decision log of one process is repeated by another one, which has another hash seed."""
     worlds = "[simulate(7, 150, trace=True), simulate(2, 150, trace=True, reservations=True, kept=True)]"
@@ -310,7 +311,10 @@ def test_mutants_of_guarantees_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
     _is_caught(mutant, monkeypatch, guarantees=True)
 
 
-@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical", "mixed", "guarantees"])
+POLICIES = ("hierarchical", "simple", "session", "mixed", "guarantees")
+
+
+@pytest.mark.parametrize("policy", effort.check_few(POLICIES, 2, always=1))
 def test_the_program_reports_the_events_and_exits_with_zero(policy: str) -> None:
     command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80", "--policy", policy]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)

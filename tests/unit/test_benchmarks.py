@@ -12,6 +12,7 @@ from benchmarks.cases import DEFAULT, parse
 from benchmarks.churn import slope
 from benchmarks.parts import Parts
 from benchmarks.processes import Failure
+from tests.effort import check_few
 
 
 def test_all_cases_that_run_by_default_can_be_parsed() -> None:
@@ -27,7 +28,7 @@ def test_every_part_of_a_launch_is_measured() -> None:
     assert all(seconds >= 0 for seconds in parts.seconds.values())
 
 
-@pytest.mark.parametrize("policy", simulations.POLICIES)
+@pytest.mark.parametrize("policy", check_few(simulations.POLICIES, 1, always=1))
 def test_a_day_of_a_simulation_is_measured(policy: str) -> None:
     run = simulations.run(policy, 20, 10, full=False)
     assert (run.launched, run.waiting) == (20, 0) and run.finished > 15

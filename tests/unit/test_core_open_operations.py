@@ -20,6 +20,7 @@ from offers.policy.session.configuration.document import policy_of
 from store.records import Namespace, Queue, Strategy, TaskGroup
 from store.records.definition import Amounts, Container, HealthCheck
 from store.records.objects import Limits
+from tests.effort import check_few
 from tests.unit.lab import Lab, version
 from tests.unit.rollinglab import wish
 from transactions.base import Options, Periods
@@ -195,7 +196,7 @@ KINDS = (launch, scale_up, fill, update, broken_update, rolling, paused)
 
 
 @ENGINES
-@pytest.mark.parametrize("begin", KINDS)
+@pytest.mark.parametrize("begin", check_few(KINDS, 3, always=3))
 def test_an_open_operation_takes_nothing_from_a_queue_that_is_entitled(
     begin: Callable[[Played], None], engine: str
 ) -> None:

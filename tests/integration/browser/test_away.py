@@ -172,6 +172,7 @@ def test_the_page_says_that_the_scheduler_is_away_and_when_it_is_back(line: tupl
     browser.shows("2 applications")
 
 
+@pytest.mark.rotating
 def test_a_scheduler_that_hangs_is_away(line: tuple[Console, Line]) -> None:
     """Connections that stay open say nothing."""
     console, between = line
@@ -210,6 +211,7 @@ def test_an_open_dialog_loses_its_buttons_and_keeps_its_text(line: tuple[Console
     browser.shows("1 taskgroup is placed")
 
 
+@pytest.mark.rotating
 def test_a_scheduler_that_comes_back_as_a_standby_and_leads_later_gets_its_buttons_back(
     line: tuple[Console, Line],
 ) -> None:

@@ -33,6 +33,7 @@ MUST_HAPPEN = (
 """Without these a clean run proves little."""
 
 
+@pytest.mark.rotating
 def test_no_agent_is_overcommitted_and_nothing_is_counted_twice_or_lost() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 1 + share(16, 2)):
@@ -141,6 +142,7 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
 # --- gangs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.rotating
 def test_gangs_start_in_the_room_that_was_promised_to_them() -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 1 + share(16, 4)):
