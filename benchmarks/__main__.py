@@ -23,7 +23,7 @@ COLUMNS = {
 }  # fmt: skip
 ONCE = (
     "simulate", "whatif", "place", "policy", "hierarchical-core", "probe", "command", "executor", "events", "list",
-    "bcs", "queues",
+    "bcs", "queues", "aging",
 )  # fmt: skip
 """Beginnings of kinds to which the store makes no difference."""
 WIDTH = 120

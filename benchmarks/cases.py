@@ -49,7 +49,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import churn, claims, hierarchies, policies, queues, simulations, steady, storms, whatif
+from benchmarks import aging, churn, claims, hierarchies, policies, queues, simulations, steady, storms, whatif
 from benchmarks.creating import creating
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
@@ -77,6 +77,7 @@ DEFAULT = (
     "list-10000",
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
     "place-statements-10000-5000",
+    *aging.CASES,
     *policies.CASES,
     *queues.CASES,
     *hierarchies.CASES,
@@ -102,7 +103,7 @@ def parse(case: str) -> tuple[str, int, int]:
     if case in ("executor-start", "bcs-start"):
         return case, 1, 1
     placing = ("place", "place-constrained", "place-statements")
-    alone = (*policies.KINDS, *queues.KINDS, *hierarchies.KINDS, *simulations.KINDS, *whatif.KINDS)
+    alone = (*aging.KINDS, *policies.KINDS, *queues.KINDS, *hierarchies.KINDS, *simulations.KINDS, *whatif.KINDS)
     kinds = "|".join(("launch", "scale", "delete", *placing, *alone))
     match = re.fullmatch(rf"({kinds})-(\d+)-(\d+)", case)
     if case == "events-5000":
@@ -126,6 +127,8 @@ def parse(case: str) -> tuple[str, int, int]:
 def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
     """`source`: another checkout, whose scheduler is measured in place of this one's."""
     kind, taskgroups, agents = parse(case)
+    if kind in aging.KINDS:
+        return aging.aging(case, taskgroups, agents)
     if kind.startswith("policy"):
         return policies.policies(case, kind, taskgroups, agents)
     if kind.startswith("queues"):

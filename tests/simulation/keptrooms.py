@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bcs_scheduler.core.interface import cluster_manager
-from bcs_scheduler.core.placement.aging import Why, hold_name
+from bcs_scheduler.core.placement.aging import Why
 from offers.leased.holds import HOLD_SECONDS
 from store.ids import taskgroup_of
 from store.records import TaskGroup, Version
@@ -130,7 +130,7 @@ class KeptRooms:
     def turned(self, term: Term) -> None:
         """After a turn: I67."""
         holds, now = term.core.turn_context.pool.holds, term.now
-        old = {hold_name(room.role) for room in term.core._offer_manager.placing.kept_rooms() if room.why is Why.OLD}
+        old = {room.hold for room in term.core._offer_manager.placing.kept_rooms() if room.why is Why.OLD}
         for name, hold in holds:
             if name in old:
                 self._world.count("turns with room for old work")

@@ -29,7 +29,8 @@ from bcs_scheduler.core.interface import (
     requests,
     unknown,
 )
-from benchmarks.synthetic import SPACE, World
+from bcs_scheduler.core.options import CoreOptions
+from benchmarks.synthetic import PER_AGENT, SPACE, START, World
 from store.records import Service, ServicePort
 from tests.counting import lines
 from tests.unit.costcases import CASES, Case
@@ -134,6 +135,29 @@ def test_the_cost_of_an_event_does_not_depend_on_how_many_taskgroups_wait_for_a_
 def test_asking_what_is_pending_does_not_walk_over_what_waits(crowded: Worlds) -> None:
     small, large = (min(_timed(partial(_pending, world)) for _ in range(RUNS)) for world in crowded)
     assert large <= MOST_TIME * small + ASKED_FLOOR
+
+
+AGED = 10.0**8
+"""The moment in Unix seconds at which the operations that wait in these worlds began, by their ids."""
+
+
+def test_a_turn_without_old_work_costs_nothing_for_aging() -> None:
+    counts = []
+    for queued in (0, SMALL):
+        world = World(PER_AGENT, options=CoreOptions(strict=True, offer_hold=1e6, aging=1e10), queued=queued)
+        counts.append(lines(world.core._offer_manager.placing.aging.step))
+    assert counts[0] <= 5 and counts[1] <= 20
+
+
+def test_work_that_becomes_old_at_once_does_so_in_bounded_steps() -> None:
+    counts = []
+    for queued in (SMALL, 5 * SMALL):
+        options = CoreOptions(strict=True, offer_hold=1e6, aging=START + 100 - AGED)
+        world = World(PER_AGENT, options=options, queued=queued)
+        placing = world.core._offer_manager.placing
+        world.core.turn_context.now = world.now + 200.0
+        counts.append(lines(placing.aging.step))
+    assert counts[1] <= MOST_LINES * counts[0]
 
 
 def _pending(world: World) -> int:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.core.interface.policies import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.aging import GAIN, REST
+from bcs_scheduler.core.placement.aging import GAIN, REST, Why
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import default_policy, policy_of
-from store.records import Namespace, Queue
+from store.records import GROUP_ANNOTATION, Limits, Namespace, PodGroup, Queue
 from tests.unit.busycluster import BusyCluster
 from tests.unit.policy_clusters import TIERS
 
@@ -130,6 +131,68 @@ def test_an_old_large_ask_starts_beside_endless_small_work(policy: str) -> None:
     assert work.cluster.evicted == []
     placing = work.cluster.lab.core._offer_manager.placing
     assert placing.kept_rooms() == [] and not work.cluster.lab.core.turn_context.pool.holds
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_old_gang_starts_beside_endless_small_work(policy: str) -> None:
+    work = EndlessWork(policy, agents=3)
+    for _ in range(20):
+        work.second()
+    work.cluster.create("gang", 3000, instances=2, min_available=2)
+    waited = work.until("gang", 250)
+    assert waited is not None and waited >= AGING - 2
+    assert len(work.cluster.groups("gang")) == 2 and work.cluster.evicted == []
+    rooms = work.cluster.lab.core._offer_manager.placing.kept_rooms()
+    assert not [one for one in rooms if one.why is Why.OLD] and not work.cluster.lab.core.turn_context.pool.holds
+
+
+@pytest.mark.parametrize("policy", ["simple", "session"])
+def test_an_old_group_of_applications_starts_beside_endless_small_work(policy: str) -> None:
+    work = EndlessWork(policy, agents=3)
+    group = PodGroup(namespace="default", name="crew", min_member=2)
+    work.cluster.lab.ask(PutPodGroup(pod_group=group))
+    for _ in range(20):
+        work.second()
+    for name in ("head", "arm"):
+        work.cluster.create(name, 3000, annotations={GROUP_ANNOTATION: "crew"})
+    assert work.until("head", 250) is not None
+    assert work.cluster.groups("arm") and work.cluster.evicted == []
+
+
+def test_a_gang_that_the_agents_cannot_hold_reserves_nothing() -> None:
+    cluster = BusyCluster(options_of("simple"), {"a": 4000, "b": 4000})
+    cluster.create("gang", 3000, instances=3, min_available=3)
+    cluster.seconds(int(AGING) + 30)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_gang_beyond_the_limit_of_its_queue_is_not_old(policy: str) -> None:
+    few = {"name": "few", "resources": {"max": {"cpus": 5}}}
+    options = options_of(policy) if policy == "session" else tree_options({"name": "default"}, few, aging=AGING)
+    records = [Queue(name="few", capability=Limits(cpus=5000)), Namespace(name="few", queue="few")]
+    cluster = BusyCluster(options, {"a": 4000, "b": 4000}, records)
+    cluster.create("fill", 2000, instances=3)
+    cluster.seconds(3)
+    cluster.create("gang", 3000, instances=2, min_available=2, namespace="few")
+    cluster.seconds(int(AGING) + 10)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+
+
+def test_a_gang_that_does_not_gather_its_room_gives_it_back() -> None:
+    cluster = BusyCluster(options_of("simple"), {f"agent-{n}": 4000 for n in range(3)})
+    for number in range(3):
+        cluster.create(f"lasting{number}", 2500 if number else 500)
+    cluster.seconds(3)
+    cluster.create("gang", 3000, instances=2, min_available=2)
+    cluster.seconds(int(AGING) + 10)
+    placing = cluster.lab.core._offer_manager.placing
+    assert len(placing.kept_rooms()) == 2
+    open_seconds = 0
+    for _ in range(int(2 * GAIN + REST) + 20):
+        cluster.second()
+        open_seconds += not placing.kept_rooms()
+    assert open_seconds >= REST - 5
 
 
 def test_without_aging_a_large_ask_waits_for_ever() -> None:

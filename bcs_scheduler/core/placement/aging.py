@@ -1,4 +1,5 @@
-"""Aging: an ask that has waited for long gets the room of one agent, however many smaller ones come.
+"""Aging: an ask that has waited for long gets the room of one agent, however many smaller ones come; a gang gets the
+room of its minimum.
 
 A demand that has waited for `CoreOptions.aging` seconds, and that the limits of its queue admit, is old. The oldest old
 demand of a role reserves room on one agent of the role: a hold of the pool takes the room out of all offers, so that no
@@ -6,8 +7,10 @@ policy gives it to others. When the offers cover the room, one taskgroup of the 
 others is one agent for each role, and an agent on which nothing becomes free is open to others half of the time: it may
 be the only one.
 
-Demands that outrank the one with the reservation use the held room before a policy decides about them, so nothing is
-ended for them beside it. Gangs that need several places are not looked at: they have reservations of their own.
+A gang, of one application or of a group of applications, reserves the room of all places that it lacks at the same
+time: gathered one after the other, the first would wait for the last. It is placed when the offers cover all of them. A
+gang for which the agents do not suffice reserves nothing; one that has not gathered its room within `GATHERED` gives it
+back for as long.
 
 The age is the time since the operation began, for demands that a new leader finds, and since the demand was opened, for
 later ones. The cost of a step does not grow with demands that are not old: heaps keep the moments at which demands
@@ -20,7 +23,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import inf
 from typing import NamedTuple
@@ -50,19 +53,32 @@ LOOKED_AT = 64
 """Old demands that one search looks at; the next search looks at the others."""
 SEARCHES = 4
 """Searches for agents at a time; one among 5,000 agents takes some 10 ms."""
+BECOME_OLD = 1024
+"""Demands of a role that become old in one step, at most: some 2 ms. All that a new leader finds may be due at once."""
 SCANNED = 1024
 """Demands that are looked at before a decision, for those that may use held room: some 3 ms."""
 USED = 8
 """Demands that get held room at a time."""
 TRIED = 64
-"""Agents that one search looks at closely, those first that lack the least."""
+"""Agents that one search looks at closely in vain, those first that lack the least."""
+GATHERED = 600.0
+"""Seconds for which the room of a gang is gathered at most. Its finished places wait for the others, and each agent on
+which nothing becomes free costs `GAIN`; without this bound a gang of a large cluster would try all agents."""
+MOST_PLACES = 256
+"""Places that a gang may need at the same time; larger gangs reserve nothing, since each step looks at each place."""
 APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
 TASKGROUPS = 500
 """Running taskgroups that are looked at for the same."""
 
-Serve = Callable[[Demand[Slot], str], bool]
-"""Places the first slot of a demand on an agent, given by id. True if it has a place."""
+NONE = (0,) * len(SCALARS)
+
+Serve = Callable[[Demand[Slot], frozenset[str]], bool]
+"""Places the first slot of a demand, or all that its gang lacks, on agents, given by id. True if they have places."""
+Wants = Callable[[Demand[Slot]], Sequence[Demand[Slot]]]
+"""The demands of the places that a demand needs at the same time, one for each place; empty: it is not looked at."""
+Admits = Callable[[Sequence[Demand[Slot]]], bool]
+"""True if queues admit these places together."""
 
 
 class Opening(NamedTuple):
@@ -86,7 +102,7 @@ class Why(StrEnum):
 class KeptRoom(NamedTuple):
     """Room of an agent that is kept for work of an application, given by its key. `since`: Unix seconds at which the
     work began to wait; `until`: at which the reservation ends at the latest; None: when the work fits, or another agent
-    is chosen."""
+    is chosen. `hold`: the name of the hold of the pool; empty: a queue of a tree keeps the room by itself."""
 
     application: str
     role: str
@@ -94,18 +110,28 @@ class KeptRoom(NamedTuple):
     since: float
     until: float | None
     why: Why
+    hold: str = ""
+
+
+class _Place:
+    """Room for one taskgroup on an agent."""
+
+    def __init__(self, name: str, site: Site, request: ResourceRequest, now: float) -> None:
+        """`name`: that of the hold."""
+        self.name, self.site, self.request = name, site, request
+        self.gained_at = now
+        self.lack = 2.0
+        """The least that was missing so far, as a part of the request."""
 
 
 class _Kept:
     """The reservation of a role."""
 
-    def __init__(self, opening: Opening, demand: Demand[Slot], site: Site, now: float) -> None:
-        self.opening, self.application, self.slots, self.site = opening, demand.application, len(demand.slots), site
-        self.gained_at = now
+    def __init__(self, opening: Opening, demand: Demand[Slot], places: list[_Place], now: float) -> None:
+        self.opening, self.application, self.slots, self.places = opening, demand.application, len(demand.slots), places
+        self.began_at = now
         self.given_at = 0.0
         """The moment of the latest try to place the demand, Unix seconds."""
-        self.lack = 2.0
-        """The least that was missing so far, as a part of the request."""
 
 
 class Aging:
@@ -115,15 +141,15 @@ class Aging:
         self,
         turn: TurnContext,
         covers: Callable[[str], bool],
-        admits: Callable[[Demand[Slot]], bool],
-        takes: Callable[[Demand[Slot]], bool],
+        wants: Wants,
+        admits: Admits,
+        takes: Admits,
         outranks: Callable[[Demand[Slot], Demand[Slot]], bool],
         serve: Serve,
     ) -> None:
-        """`covers`: the roles. `admits`: True if the limits of the queue of a demand admit one more of its taskgroups.
-        `takes`: the same, where the present room of the cluster is a limit, too. `outranks`: True if the first demand
-        may use room that is kept for the second."""
-        self._turn, self._covers = turn, covers
+        """`covers`: the roles. `admits`: by the limits of the queues; `takes`: the same, where the present room of the
+        cluster is a limit, too. `outranks`: True if the first demand may use room that is kept for the second."""
+        self._turn, self._covers, self._wants = turn, covers, wants
         self._admits, self._takes, self._outranks, self._serve = admits, takes, outranks, serve
         self._openings: dict[str, Opening] = {}
         """The openings of demands that were seen; also of some that are closed."""
@@ -143,8 +169,9 @@ class Aging:
     def rooms(self) -> list[KeptRoom]:
         """The reservations (any thread)."""
         return [
-            KeptRoom(kept.application, role, kept.site[0], kept.opening.since, None, Why.OLD)
+            KeptRoom(kept.application, role, place.site[0], kept.opening.since, None, Why.OLD, place.name)
             for role, kept in list(self._kept.items())
+            for place in list(kept.places)
         ]
 
     def note(self, identities: Iterable[str]) -> None:
@@ -173,7 +200,9 @@ class Aging:
             return
         now, pool = self._turn.now, self._turn.pool
         for role, heap in list(self._coming.items()):
-            while heap and heap[0][0] <= now:
+            for _ in range(BECOME_OLD):
+                if not heap or heap[0][0] > now:
+                    break
                 self._put(role, heappop(heap)[1])
             if not heap:
                 del self._coming[role]
@@ -201,10 +230,14 @@ class Aging:
         found: list[Demand[Slot]] = []
         for demand in islice(chain(demands[begin:], demands[:begin]), min(len(demands), SCANNED)):
             kept, size = self._kept.get(demand.role), (demand.role, demand.request)
-            if kept is None or not (fits[size] if size in fits else fits.setdefault(size, self._fits(kept, demand))):
+            if kept is None:
+                continue
+            if not (fits[size] if size in fits else fits.setdefault(size, self._fitting(kept, demand) is not None)):
                 continue
             holder = self._turn.engine.demands.get(kept.opening.demand)
-            if holder is None or holder is demand or self._is_gang(demand) or not self._outranks(demand, holder):
+            if holder is None or holder is demand or len(self._wants(demand)) != 1:
+                continue
+            if not self._outranks(demand, holder):
                 continue
             found.append(demand)
             if len(found) >= USED:
@@ -217,8 +250,9 @@ class Aging:
         for demand in self.betters(demands):
             self._turn.pool.table.flush()
             kept = self._kept[demand.role]
-            if self._fits(kept, demand):
-                placed = self._give(demand, kept, again=True) or placed
+            place = self._fitting(kept, demand)
+            if place is not None:
+                placed = self._give(demand, [demand], [place], again=True) or placed
         return placed
 
     def forget(self) -> None:
@@ -239,47 +273,83 @@ class Aging:
         if demand is None or not self._is_open(kept.opening) or len(demand.slots) < kept.slots:
             self._end(role)
             self._looked_at = 0.0
-        elif self._is_gang(demand) or not self._admits(demand):
+            return
+        wants = self._wants(demand)
+        if not wants or not self._admits(wants):
             self._end(role, now + REST)
-        elif hold_name(role) not in self._turn.pool.holds.short:
-            kept.lack = 0.0
+        elif [one.request for one in wants] != [place.request for place in kept.places]:
+            self._end(role)  # the gang has changed
+            self._looked_at = 0.0
+        elif len(wants) > 1 and now >= kept.began_at + GATHERED:
+            self._end(role, now + GATHERED)
+        else:
+            self._gather(role, kept, demand, wants)
+
+    def _gather(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> None:
+        """Serves the demand if all its room is there; looks for another agent where nothing becomes free."""
+        now, short = self._turn.now, self._turn.pool.holds.short
+        missing = [number for number, place in enumerate(kept.places) if place.name in short]
+        if not missing:
+            for place in kept.places:
+                place.lack = 0.0
             if now < kept.given_at + AGAIN:
                 return
             kept.given_at = now
-            if self._give(demand, kept):
+            if self._give(demand, wants, kept.places):
                 self._end(role)
                 self._looked_at = 0.0
-            elif now >= kept.gained_at + GAIN:
-                self._move(role, kept)  # the agent does not suit any more
-        else:
-            lack = self._lack(kept, demand)
-            if lack < kept.lack:
-                kept.lack, kept.gained_at = lack, now
-            elif now >= kept.gained_at + GAIN:
-                self._move(role, kept)
+            elif now >= max(place.gained_at for place in kept.places) + GAIN:  # the agents do not suit any more
+                self._give_up(role, kept)
+        for number in missing:
+            place = kept.places[number]
+            lack = self._lack(place)
+            if lack < place.lack:
+                place.lack, place.gained_at = lack, now
+            elif now >= place.gained_at + GAIN and not self._move(role, kept, number, wants):
+                break
 
-    def _give(self, demand: Demand[Slot], kept: _Kept, *, again: bool = False) -> bool:
-        """Places one slot of a demand with the held room. `again`: the rest of the room is held again."""
-        role, pool = kept.site[1], self._turn.pool
-        holder = self._turn.engine.demands.get(kept.opening.demand)
-        if not self._takes(demand):
+    def _give(
+        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], places: Sequence[_Place], *, again: bool = False
+    ) -> bool:
+        """Places a demand with held room. `wants`: its places. `again`: the rest of the room is held again."""
+        holds = self._turn.pool.holds
+        if not self._takes(wants):
             return False
-        pool.holds.drop(hold_name(role))
-        placed = self._serve(demand, kept.site[0])
-        if (again or not placed) and holder is not None:
-            pool.holds.add(hold_name(role), kept.site, holder.request)
+        for place in places:
+            holds.drop(place.name)
+        placed = self._serve(demand, frozenset(place.site[0] for place in places))
+        if again or not placed:
+            for place in places:
+                holds.add(place.name, place.site, place.request)
         return placed
 
-    def _move(self, role: str, kept: _Kept) -> None:
-        """Chooses another agent: nothing has become free on this one, or it does not suit."""
-        self._tried.setdefault(role, {})[kept.site[0]] = self._turn.now
-        self._end(role)
+    def _move(self, role: str, kept: _Kept, number: int, wants: Sequence[Demand[Slot]]) -> bool:
+        """Chooses another agent for a place: nothing has become free on this one. False: the reservation has ended."""
+        pool, place = self._turn.pool, kept.places[number]
+        self._tried.setdefault(role, {})[place.site[0]] = self._turn.now
+        others = [one for one in kept.places if one is not place]
+        found = self._agents_for(wants[number : number + 1], others) if others else None
+        if found is None:
+            self._give_up(role, kept)
+            return False
+        pool.holds.drop(place.name)
+        kept.places[number] = moved = _Place(place.name, (found[0], role), place.request, self._turn.now)
+        pool.holds.add(moved.name, moved.site, moved.request)
+        return True
+
+    def _give_up(self, role: str, kept: _Kept) -> None:
+        """Ends a reservation on agents that do not help. A gang rests: with other agents it would keep the same room
+        again at once."""
+        now = self._turn.now
+        self._tried.setdefault(role, {}).update((place.site[0], now) for place in kept.places)
+        self._end(role, now + REST if len(kept.places) > 1 else 0.0)
         self._looked_at = 0.0
 
     def _end(self, role: str, again: float = 0.0) -> None:
         """Ends a reservation. `again`: Unix seconds from which the demand is looked at, if it is still open."""
         kept = self._kept.pop(role)
-        self._turn.pool.holds.drop(hold_name(role))
+        for place in kept.places:
+            self._turn.pool.holds.drop(place.name)
         self._wait(role, kept.opening, again)
 
     # --- a new reservation ------------------------------------------------------------------------------------
@@ -303,14 +373,13 @@ class Aging:
             demand = self._turn.engine.demands.get(opening.demand)
             if demand is None or not self._is_open(opening):
                 continue
-            agent = None
-            if not self._is_gang(demand) and self._admits(demand):
+            wants = self._wants(demand)
+            agents = None
+            if wants and self._admits(wants):
                 searches += 1
-                agent = self._agent_for(demand)
-            if agent is not None:
-                site = (agent, role)
-                self._kept[role] = _Kept(opening, demand, site, self._turn.now)
-                self._turn.pool.holds.add(hold_name(role), site, demand.request)
+                agents = self._agents_for(wants, ())
+            if agents is not None:
+                self._keep(role, opening, demand, zip(wants, agents, strict=True))
                 break
             self._wait(role, opening, self._turn.now + rest)
             if searches >= SEARCHES:
@@ -318,36 +387,86 @@ class Aging:
         if not old:
             del self._old[role]
 
-    def _agent_for(self, demand: Demand[Slot]) -> str | None:
-        """The agent that is large enough without the taskgroups that always stay there, meets the constraints and lacks
-        the least, counting the runs that end soon; None without one. Agents that have gained nothing come last, and not
-        within `REST` seconds."""
-        turn, role = self._turn, demand.role
-        rows = turn.pool.rows_in(role)
+    def _keep(
+        self, role: str, opening: Opening, demand: Demand[Slot], chosen: Iterable[tuple[Demand[Slot], str]]
+    ) -> None:
+        now, holds = self._turn.now, self._turn.pool.holds
+        places = [
+            _Place(f"aging/{role}/{number}", (agent, role), one.request, now)
+            for number, (one, agent) in enumerate(chosen)
+        ]
+        self._kept[role] = _Kept(opening, demand, places, now)
+        for place in places:
+            holds.add(place.name, place.site, place.request)
+
+    def _agents_for(self, wants: Sequence[Demand[Slot]], others: Iterable[_Place]) -> list[str] | None:
+        """An agent for each place, beside other places of the same reservation: it is large enough without the
+        taskgroups that always stay there, meets the constraints and lacks the least, counting the runs that end soon.
+        None if there are not enough. Agents that have gained nothing come last, and not within `REST` seconds. Places
+        of a demand whose constraints count taskgroups are on different agents."""
+        taken: dict[str, list[int]] = {}
+        for place in others:
+            _add(taken, place.site[0], amounts_of(place.request))
+        near = ending_within(self._turn, wants[0].role, GAIN)
+        found: list[str] = []
+        for demand in dict.fromkeys(one.id for one in wants):
+            number = sum(one.id == demand for one in wants)
+            agents = self._agents_of(next(one for one in wants if one.id == demand), number, taken, near)
+            if len(agents) < number:
+                return None
+            found += agents
+        return found
+
+    def _agents_of(
+        self, demand: Demand[Slot], number: int, taken: dict[str, list[int]], soon: Mapping[str, dict[str, int]]
+    ) -> list[str]:
+        """Agents for so many places of one demand, as far as there are some. `taken`: amounts of the places that were
+        chosen before, by agent; the new ones are added."""
+        turn, role, wanted = self._turn, demand.role, amounts_of(demand.request)
+        heap = self._suitable(demand, taken, soon)
+        heapify(heap)
+        found: list[str] = []
+        vain = 0
+        while heap and len(found) < number and vain < TRIED:
+            at, _, agent, row = heappop(heap)
+            before = taken.get(agent, NONE)
+            if any(
+                amount + used > most for amount, used, most in zip(wanted, before, self._most_on(row), strict=False)
+            ):
+                vain += 1
+                continue
+            found.append(agent)
+            _add(taken, agent, wanted)
+            if not demand.rules.live:
+                free = _free(row, soon.get(agent, {}), taken[agent])
+                heappush(heap, (at, _lack(wanted, free), agent, row))
+        if len(self._tried.get(role, {})) > 2 * len(turn.pool.rows_in(role)):
+            present = {row.agent_id for row in turn.pool.rows_in(role)}
+            self._tried[role] = {agent: at for agent, at in self._tried[role].items() if agent in present}
+        return found
+
+    def _suitable(
+        self, demand: Demand[Slot], taken: Mapping[str, list[int]], soon: Mapping[str, dict[str, int]]
+    ) -> list[tuple[float, float, str, LeasedRow]]:
+        """The agents that meet the constraints of a demand and are large enough for one place: the moment at which each
+        was tried in vain, the part of the request that it lacks, its id and its row."""
+        turn, wanted, tried = self._turn, amounts_of(demand.request), self._tried.get(demand.role, {})
+        rows = turn.pool.rows_in(demand.role)
         if not rows:
-            return None
+            return []
         suits = np.ones(len(turn.pool.table.rows), dtype=np.bool_)
         for _, ok in turn.placer.tests().tests(demand):
             suits &= ok
-        wanted = amounts_of(demand.request)
-        soon, tried = ending_within(turn, role, GAIN), self._tried.get(role, {})
-        if len(tried) > 2 * len(rows):
-            present = {row.agent_id for row in rows}
-            tried = self._tried[role] = {agent: at for agent, at in tried.items() if agent in present}
         found: list[tuple[float, float, str, LeasedRow]] = []
         for row in rows:
             at = tried.get(row.agent_id, -inf)
-            if turn.now < at + REST:
+            if turn.now < at + REST or (demand.rules.live and row.agent_id in taken):
                 continue
             known = turn.pool.totals.get(row.agent_id)
             if suits[row.number] and (known is None or (known[0] >= wanted[0] and known[1] >= wanted[1])):
-                near = soon.get(row.agent_id, {})
-                free = [amount + near.get(name, 0) for name, amount in zip(SCALARS, row.amounts, strict=False)]
+                free = _free(row, soon.get(row.agent_id, {}), taken.get(row.agent_id, NONE))
                 found.append((at, _lack(wanted, free), row.agent_id, row))
-        for *_, agent, row in islice(sorted(found, key=lambda entry: entry[:3]), TRIED):
-            if all(amount <= most for amount, most in zip(wanted, self._most_on(row), strict=False)):
-                return agent
-        return None
+        return found
 
     def _most_on(self, row: LeasedRow) -> tuple[int, int]:
         """CPU and memory of an agent without the taskgroups of daemonsets, which always stay. If its size is not known,
@@ -367,33 +486,39 @@ class Aging:
     def _is_open(self, opening: Opening) -> bool:
         return self._turn.engine.openings.get(opening.demand) == opening.number
 
-    def _is_gang(self, demand: Demand[Slot]) -> bool:
-        """True if the demand needs several places at the same time, or room was freed for it."""
-        return demand.min_members > 1 or bool(demand.promised) or demand.id in self._turn.engine.gangs
+    def _fitting(self, kept: _Kept, demand: Demand[Slot]) -> _Place | None:
+        """The first place whose room suffices for a demand; None if none does."""
+        wanted = amounts_of(demand.request)
+        return next((place for place in kept.places if _lack(wanted, self._there(place)) <= 0), None)
 
-    def _fits(self, kept: _Kept, demand: Demand[Slot]) -> bool:
-        return self._lack(kept, demand) <= 0
+    def _lack(self, place: _Place) -> float:
+        """The greatest part of its request that a place lacks; 1 without offers."""
+        return min(_lack(amounts_of(place.request), self._there(place)), 1.0)
 
-    def _lack(self, kept: _Kept, demand: Demand[Slot]) -> float:
-        """The greatest part of a request that the agent lacks if the held room counts as free; 1 without offers."""
-        pool, site = self._turn.pool, kept.site
-        row = pool.row(*site)
+    def _there(self, place: _Place) -> Iterable[int]:
+        """The free amounts on the agent of a place, if its hold and later ones count as free."""
+        pool, row = self._turn.pool, self._turn.pool.row(*place.site)
         if row is None or not row.offers:
-            return 1.0
-        whole = dict(zip(SCALARS, pool.room(*site), strict=True))
+            return NONE
+        whole = dict(zip(SCALARS, pool.room(*place.site), strict=True))
         for allocation in row.allocations:
             for key, amount in allocation.scalars:
                 whole[key.name] -= amount
-        for name, request in pool.holds.on(site).items():
-            if name != hold_name(site[1]):
-                for line, amount in zip(SCALARS, amounts_of(request), strict=True):
-                    whole[line] -= amount
-        return _lack(amounts_of(demand.request), whole.values())
+        for name, request in pool.holds.on(place.site).items():
+            if name == place.name:
+                break
+            for line, amount in zip(SCALARS, amounts_of(request), strict=True):
+                whole[line] -= amount
+        return whole.values()
 
 
-def hold_name(role: str) -> str:
-    """The name of the hold of the old demand of a role."""
-    return f"aging/{role}"
+def _add(sums: dict[str, list[int]], agent: str, amounts: Iterable[int]) -> None:
+    sums[agent] = [have + amount for have, amount in zip(sums.get(agent, NONE), amounts, strict=True)]
+
+
+def _free(row: LeasedRow, soon: Mapping[str, int], taken: Sequence[int]) -> list[int]:
+    """The amounts of an agent that are free or expected soon, less those of places that were chosen before."""
+    return [amount + soon.get(name, 0) - less for name, amount, less in zip(SCALARS, row.amounts, taken, strict=False)]
 
 
 def _lack(wanted: Iterable[int], free: Iterable[int]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
@@ -32,6 +32,20 @@ class Groups:
         engine = self._turn.engine
         found = (engine.demands[identity] for identity in engine.by_group.get(group, ()))
         return [demand for demand in found if not demand.promised and self._covers(demand.role)]
+
+    def places(self, group: str, lacks: Shortage) -> Sequence[Demand[Slot]]:
+        """The demands of the places that a group lacks, one for each place, the minimums of its members first; empty
+        if its demands do not suffice."""
+        left, found, rest = dict(lacks.members), list[Demand[Slot]](), list[Demand[Slot]]()
+        for demand in self.demands(group):
+            member = lacks.member_of.get(demand.application, "")
+            missing = left.get(member, 0)
+            least = min(max(missing, demand.min_members), len(demand.slots)) if missing else 0
+            left[member] = max(missing - least, 0)
+            found += [demand] * least
+            rest += [demand] * (len(demand.slots) - least)
+        found += rest[: max(lacks.needed - len(found), 0)]
+        return found if len(found) >= lacks.needed and not any(left.values()) else ()
 
     def incomplete(self, demands: Iterable[Demand[Slot]]) -> dict[str, Shortage]:
         """The groups of these demands that lack taskgroups."""

@@ -8,13 +8,14 @@ being launched.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from itertools import islice
 from operator import le
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.aging import Aging, KeptRoom
+from bcs_scheduler.core.placement.aging import MOST_PLACES, Aging, KeptRoom
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
@@ -57,7 +58,7 @@ class PlacementPass:
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
-        self.aging = Aging(turn, covers, self._admits_more, self._takes, self._outranks, self._serve)
+        self.aging = Aging(turn, covers, self._wants, self._admits_more, self._takes, self._outranks, self._serve)
 
     @property
     def busy(self) -> bool:
@@ -184,32 +185,54 @@ class PlacementPass:
 
     # --- old demands ------------------------------------------------------------------------------------------
 
-    def _admits_more(self, demand: Demand[Slot]) -> bool:  # noqa: ARG002
-        """True if the limits of the queue of a demand admit one more of its taskgroups; room is no limit."""
+    def _wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
+        """The demands of the places that a demand needs at the same time, one for each place: those that its gang
+        lacks. Empty if room was freed for the demand, or the gang cannot reach its minimum in one role."""
+        if demand.promised:
+            return ()
+        lacks = self._groups.lacks(demand.group) if demand.group else None
+        wants = (demand,) * max(demand.min_members, 1) if lacks is None else self._groups.places(demand.group, lacks)
+        of_role = all(one.role == demand.role and not one.per_agent for one in dict.fromkeys(wants))
+        return wants if of_role and len(wants) <= MOST_PLACES else ()
+
+    def _admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:  # noqa: ARG002
+        """True if the limits of the queues admit these places together; room is no limit."""
         return True
 
-    def _takes(self, demand: Demand[Slot]) -> bool:
-        """True if the queue of a demand takes one more of its taskgroups into room that is there."""
-        return self.takes_back(demand, "")
+    def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """True if the queues take these places into room that is there."""
+        return self.takes_back(wants[0], "")
 
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:  # noqa: ARG002
         """True if a demand may use room that is kept for another one which has waited for long."""
         return False
 
-    def _serve(self, demand: Demand[Slot], agent: str) -> bool:
-        """Places the first slot of a demand on an agent. True if it has a place."""
-        part = demand._replace(slots=demand.slots[:1], only_agents=frozenset({agent}), min_members=0)
-        result = self._turn.attempt("transaction", part.id, partial(self._match, [part]))
-        if isinstance(result, Failure):
-            self._turn.engine.fail(self._turn.context, part.id, result)
-            return False
-        for placement in result.placements:
-            self._launcher.add(part, placement)
-            self._turn.engine.plan(part.id, 1)
-        if prompt(part):
-            self._launcher.launch_now(part)
+    def _serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
+        """Places the first slot of a demand, or all that its gang lacks, on agents. True if they have places."""
+        engine, placer = self._turn.engine, self._turn.placer
+        lacks = self._groups.lacks(demand.group) if demand.group else None
+        if lacks is not None:
+            parts = [one._replace(only_agents=agents) for one in self._groups.demands(demand.group)]
+            work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
         else:
-            self._launcher.settle(part)
+            slots = demand.slots[: max(demand.min_members, 1)]
+            least = len(slots) if demand.min_members else 0
+            parts = [demand._replace(slots=slots, only_agents=agents, min_members=least)]
+            work = partial(self._match, parts)
+        result = self._turn.attempt("transaction", demand.id, work)
+        if isinstance(result, Failure):
+            engine.fail(self._turn.context, demand.id, result)
+            return False
+        by_id = {part.id: part for part in parts}
+        counts = Counter(placement.demand for placement in result.placements)
+        for placement in result.placements:
+            self._launcher.add(by_id[placement.demand], placement)
+        for name, count in counts.items():
+            engine.plan(name, count)
+            if prompt(by_id[name]):
+                self._launcher.launch_now(by_id[name])
+            else:
+                self._launcher.settle(by_id[name])
         return bool(result.placements)
 
     # --- matching -----------------------------------------------------------------------------------------------

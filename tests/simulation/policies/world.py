@@ -49,12 +49,14 @@ def quiet(options: CoreOptions) -> CoreOptions:
 
 class QuietWorld:
     """A core with its cluster. `decided` is called with each unit and the taskgroups as they were before it; the state
-    of the core is that after the turn. `sick` holds the keys of applications whose checks fail."""
+    of the core is that after the turn. `sick` holds the keys of applications whose checks fail, `lasts` the seconds
+    that the taskgroups of an application run, by its key; others run without end."""
 
     def __init__(self, options: CoreOptions, machines: Iterable[Machine], records: Iterable[Record] = ()) -> None:
         self.options = quiet(options)
         self.counts: Counter[str] = Counter()
         self.sick: set[str] = set()
+        self.lasts: dict[str, float] = {}
         self.decided: Callable[[Unit, Mapping[str, TaskGroup]], None] = lambda unit, before: None
         self.turned: Callable[[], None] = lambda: None
         """Called after each turn."""
@@ -65,8 +67,13 @@ class QuietWorld:
         self.core = Core([framework, *records], self.options, START)
         role = self.options.transactions.role
         self.cluster = Cluster(
-            self._clock, machines, role, Room((0, 0)), self._receive, lambda group: None
-        )  # fmt: skip
+            self._clock,
+            machines,
+            role,
+            Room((0, 0)),
+            self._receive,
+            lambda group: self.lasts.get(group.application_key),
+        )
         self._groups: dict[str, TaskGroup] = {}
         self._inbox: list[inputs.Input] = []
         self._planned = False

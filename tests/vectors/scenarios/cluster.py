@@ -9,6 +9,10 @@ create app instances cpus    an application ``NAMESPACE/NAME``; also `priority`,
                              `critical`, and `checks`: "pass" or "fail"
 scale app instances          delete app                 drain agent at_once         cordon agent, uncordon agent
 wait seconds                 time passes; after it nothing has to be at rest
+stream app cpus lasts waiting seconds
+                             so many seconds pass while `waiting` applications of one taskgroup each wait: `app` with a
+                             number. Each runs `lasts` seconds. `running`, `ready`, `waiting` leave them out, and they
+                             are `app` in `evicted`
 
 `expect` may name, at the end: `running` and `ready` (number of taskgroups by application), `evicted` (number of
 evictions by application, of the whole run), `drains` (phase by agent), `waiting` (number of places by application).
@@ -21,13 +25,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
+
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.session.configuration.document import policy_of
 from store.records import Limits, Namespace, Queue, TaskGroup, Version
-from store.records.definition import Amounts, Container, HealthCheck
+from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy
 from store.state.unit_of_work import Unit
 from tests.simulation.policies.queues import asks
 from tests.simulation.policies.users import machine
@@ -46,6 +52,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "cordon": ("agent",),
     "uncordon": ("agent",),
     "wait": ("seconds",),
+    "stream": ("app", "cpus", "lasts", "waiting", "seconds"),
 }  # fmt: skip
 
 
@@ -70,6 +77,8 @@ class Played:
         machines = [machine(number, _amount(cores)) for number, cores in enumerate(given["agents"].values())]
         self._world = QuietWorld(_options(given.get("policy")), machines)
         self._evicted: Counter[str] = Counter()
+        self._stream_of: dict[str, str] = {}
+        """The name of the stream of each application of one, by key."""
         self._world.decided = self._decided
         for queue in given.get("queues", ()):
             known("input queues", queue, "name", "weight", "guarantee", "capability", "reclaimable")
@@ -84,7 +93,8 @@ class Played:
         for change in unit.changes:
             old, new = before.get(change.key), change.record
             if isinstance(old, TaskGroup) and isinstance(new, TaskGroup) and old.end_cause != new.end_cause:
-                self._evicted[new.application_key] += new.end_cause == "Evicted"
+                name = new.application_key
+                self._evicted[self._stream_of.get(name, name)] += new.end_cause == "Evicted"
 
     def _ask(self, request: requests.Request) -> None:
         reply = self._world.ask(request)
@@ -111,6 +121,23 @@ class Played:
                 self._ask(requests.SetAgent(agent=agent, disabled=step["step"] == "cordon"))
             case "wait":
                 self._world.pass_time(step["seconds"])
+            case "stream":
+                self._stream(namespace, name, step)
+
+    def _stream(self, namespace: str, name: str, step: Mapping[str, Any]) -> None:
+        end = self._world.now + step["seconds"]
+        while self._world.now < end:
+            waiting = sum(ask.application in self._stream_of for ask in asks(self._world))
+            if waiting >= step["waiting"]:
+                self._world.pass_time(1.0)
+                continue
+            one = f"{name}-{len(self._stream_of)}"
+            self._stream_of[f"{namespace}/{one}"] = step["app"]
+            self._world.lasts[f"{namespace}/{one}"] = step["lasts"]
+            given = {"instances": 1, "cpus": step["cpus"]}
+            wanted = _version(namespace, one, given)
+            finite = msgspec.structs.replace(wanted, restart_policy=RestartPolicy(policy="OnFailure"))
+            self._ask(requests.CreateApplication(version=finite))
 
     def found(self) -> dict[str, Any]:
         """The result in the fields of `expect`."""
@@ -121,13 +148,19 @@ class Played:
             for number, name in enumerate(self._agents, 1)
             if (setting := settings.get(f"10.0.0.{number}")) is not None and setting.drain is not None
         }
+        found = {
+            "running": running,
+            "ready": Counter(g.application_key for g in self._world.groups.values() if ready(g)),
+            "waiting": Counter(ask.application for ask in asks(self._world)),
+        }
         return {
-            "running": dict(running),
-            "ready": dict(Counter(g.application_key for g in self._world.groups.values() if ready(g))),
+            **{field: self._without_streams(counts) for field, counts in found.items()},
             "evicted": {name: number for name, number in self._evicted.items() if number},
             "drains": drains,
-            "waiting": dict(Counter(ask.application for ask in asks(self._world))),
         }
+
+    def _without_streams(self, counts: Mapping[str, int]) -> dict[str, int]:
+        return {name: number for name, number in counts.items() if name not in self._stream_of}
 
 
 def _options(policy: Mapping[str, Any] | None) -> CoreOptions:

@@ -171,17 +171,17 @@ class HierarchyPass(SessionPass):
             return False
         return self.trees.takes_back(demand, replaced)
 
-    def _admits_more(self, demand: Demand[Slot]) -> bool:
-        return self.trees.admits_below_root(demand)
+    def _admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+        return self.trees.takes_together(wants, root=False)
 
     def kept_rooms(self) -> list[KeptRoom]:
         """See `PlacementPass.kept_rooms`; with the nodes that asks have reserved, as of the latest decision."""
         return [*super().kept_rooms(), *self._reserved]
 
-    def _takes(self, demand: Demand[Slot]) -> bool:
+    def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `PlacementPass._takes`. The tree may count taskgroups that have ended."""
         self.follow()
-        return super()._takes(demand)
+        return self.trees.takes_together(wants, root=True)
 
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
         """See `PlacementPass._outranks`. The tree follows before it is asked about an application that it does not

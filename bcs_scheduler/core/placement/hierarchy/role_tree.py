@@ -6,7 +6,8 @@ and planned placements become allocations. Other resources are a condition on no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 
@@ -45,6 +46,7 @@ from offers.policy.hierarchy import (
     rename,
     set_nodes,
 )
+from offers.policy.hierarchy.state.limits import Tracker
 from offers.policy.hierarchy.state.queue import is_higher, is_owed
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
@@ -406,18 +408,30 @@ class RoleTree:
             not any(queue.exceeded(wanted) for queue in leaf.path) and self.tree.limit_of(application, wanted) is None
         )
 
-    def admits_below_root(self, name: str, request: Amounts) -> bool:
-        """True if the maxima below root, and the limits, admit one more request of an application. The maximum of root
-        is the room of all agents."""
-        application = self.tree.applications.get(name)
-        if application is None:
+    def takes_together(self, asks: Sequence[tuple[str, Amounts]], *, root: bool) -> bool:
+        """True if the maxima of the queues, and the limits, admit all these requests together, each of an application.
+        `root`: the maximum of root counts, too; it is the room of all agents. A tree that has admitted requests there
+        admits no others until it follows again, since it does not count them."""
+        if root and self._took_back:
             return False
-        leaf, wanted = self.tree.queues[application.queue], counted(request)
-        return (
-            not leaf.is_stopped
-            and not any(queue.exceeded(wanted) for queue in leaf.path[:-1])
-            and self.tree.limit_of(application, wanted) is None
-        )
+        in_queues: dict[str, Counter[str]] = {}
+        of_trackers: dict[Tracker, Counter[str]] = {}
+        for name, request in asks:
+            application = self.tree.applications.get(name)
+            if application is None or self.tree.queues[application.queue].is_stopped:
+                return False
+            wanted = counted(request)
+            if self.tree.limit_of(application, wanted) is not None:
+                return False
+            for queue in self.tree.queues[application.queue].path:
+                in_queues.setdefault(queue.name, Counter()).update(dict(wanted))
+            for tracker in application.trackers:
+                of_trackers.setdefault(tracker, Counter()).update(dict(wanted))
+        queues = [(self.tree.queues[name], tuple(sums.items())) for name, sums in in_queues.items()]
+        admitted = not any(queue.exceeded(sums) for queue, sums in queues if root or queue.parent is not None)
+        admitted &= all(one.refuses(tuple(sums.items()), started=True) is None for one, sums in of_trackers.items())
+        self._took_back |= root and admitted
+        return admitted
 
     def outranks(self, name: str, other: str) -> bool:
         """True if the first ask of an application may use room that is kept for one of another application."""

@@ -7,7 +7,7 @@ nothing is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -108,11 +108,11 @@ class Trees:
         request = request_of(demand.request, demand.request.extended)
         return tree_of is not None and tree_of.takes_back(demand.application, replaced, request)
 
-    def admits_below_root(self, demand: Demand[Slot]) -> bool:
-        """Like `RoleTree.admits_below_root`; False for a role without a tree."""
-        tree_of = self.roles.get(demand.role)
-        request = request_of(demand.request, demand.request.extended)
-        return tree_of is not None and tree_of.admits_below_root(demand.application, request)
+    def takes_together(self, wants: Sequence[Demand[Slot]], *, root: bool) -> bool:
+        """Like `RoleTree.takes_together` for places of demands of one role; False for a role without a tree."""
+        tree_of = self.roles.get(wants[0].role)
+        asks = [(one.application, request_of(one.request, one.request.extended)) for one in wants]
+        return tree_of is not None and tree_of.takes_together(asks, root=root)
 
     def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
         """Like `RoleTree.outranks`; False for a role without a tree."""

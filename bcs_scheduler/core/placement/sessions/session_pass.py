@@ -208,11 +208,17 @@ class SessionPass(PlacementPass):
         super().consider(apart)
         self._waiting = self._waiting or len(apart) < len(known)
 
-    def _admits_more(self, demand: Demand[Slot]) -> bool:
+    def _admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `PlacementPass._admits_more`: the latest session has not found the queue at a limit or at its share."""
-        queues = self._turn.queues
-        planned = (one for one, _ in self._launcher.placements())
-        return not queues.holds_back(demand) and queues.has_capability(demand, planned)
+        return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self._takes(wants)
+
+    def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `PlacementPass._takes`: the capability of the queues suffices."""
+        planned = [one for one, _ in self._launcher.placements()]
+        return all(
+            self._turn.queues.has_capability(wants[number], (*planned, *wants[:number], *wants[number + 1 :]))
+            for number in {namespace_of(one.application): at for at, one in enumerate(wants)}.values()
+        )
 
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
         """See `PlacementPass._outranks`. A demand for which others are ended gets the room that they leave, too."""
