@@ -93,11 +93,21 @@ class LeasedRow(Row):
         )
 
     def promised(self) -> Mapping[str, int]:
-        """The amounts of the room that is held."""
+        """The amounts that holds take out of the present offers: a hold that these do not cover takes all that there
+        is."""
         sums: Counter[str] = Counter()
         for request in self.held.values():
             sums.update(requested(request))
-        return sums
+        there = Counter(dict.fromkeys(SCALARS, 0))
+        for line, amount in zip(SCALARS, self.amounts, strict=False):
+            there[line] -= amount
+        for offer in self.offers.values():
+            for key, amount in offer.scalars:
+                there[key.name] += 0 if key.room else amount
+        for allocation in self.allocations:
+            for key, amount in allocation.scalars:
+                there[key.name] -= amount
+        return {name: min(amount, max(there[name], 0)) if name in SCALARS else amount for name, amount in sums.items()}
 
     def untake(self) -> None:
         """Removes the latest allocation; the caller restores the figures with `load`."""

@@ -9,7 +9,9 @@ import pytest
 from bcs_scheduler.core.interface.policies import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.aging import GAIN, REST, Why
+from offers.matching.explain import PROMISED
 from offers.policy.hierarchy import partition_of
+from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration.document import default_policy, policy_of
 from store.records import GROUP_ANNOTATION, Limits, Namespace, PodGroup, Queue
 from tests.unit.busycluster import BusyCluster
@@ -339,3 +341,68 @@ def test_evictions_for_the_share_of_a_queue_do_not_serve_an_old_ask() -> None:
     cluster.create("small", 1000, namespace="new")
     cluster.seconds(10)
     assert cluster.groups("small", "new") and len(cluster.groups("low", "has")) == 2
+
+
+@pytest.mark.parametrize("kind", ["session", "hierarchical"])
+def test_a_gang_gets_the_room_that_was_made_for_it_beside_an_old_ask(kind: str) -> None:
+    """The room that evicted taskgroups leave on the agent is for the gang, and not for the old ask."""
+    if kind == "session":
+        tiers = [{"plugins": [{"name": name} for name in tier]} for tier in TIERS]
+        policy = policy_of({"actions": "preempt, allocate, backfill", "tiers": tiers})
+        options, space = (
+            CoreOptions(strict=True, validate=True, session_period=0.5, aging=AGING, policy=policy),
+            "default",
+        )
+    else:
+        owed = {"name": "owed", "resources": {"guaranteed": {"cpus": 2}}, "properties": {"preemption.delay": "1s"}}
+        options, space = tree_options({"name": "default"}, owed, aging=AGING), "owed"
+    cluster = BusyCluster(options, {"a": 4000})
+    cluster.create("low", 1000, instances=3, max_unavailable=3)
+    cluster.seconds(3)
+    cluster.create("large", 4000)
+    cluster.seconds(int(AGING) + 10)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    cluster.create("gang", 1000, instances=2, min_available=2, priority=5, namespace=space)
+    cluster.seconds(20)
+    assert len(cluster.groups("gang", space)) == 2 and len(cluster.groups("low")) >= 1
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/large"]
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_gang_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not(policy: str) -> None:
+    cluster = BusyCluster(options_of(policy), {"a": 4000})
+    cluster.create("long", 2000)
+    cluster.seconds(3)
+    cluster.create("large", 4000, priority=5)
+    cluster.seconds(int(AGING) + 10)
+    cluster.create("same", 500, instances=2, min_available=2, priority=5)
+    cluster.create("higher", 500, instances=2, min_available=2, priority=6)
+    cluster.seconds(10)
+    assert len(cluster.groups("higher")) == 2 and not cluster.groups("same") and cluster.evicted == []
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_explanation_and_the_metric_say_that_room_is_kept_for_whom_and_until_when(policy: str) -> None:
+    cluster = BusyCluster(options_of(policy), {"a": 4000})
+    cluster.create("long", 2000)
+    cluster.seconds(3)
+    cluster.create("large", 4000)
+    cluster.seconds(int(AGING) + 10)
+    (room,) = cluster.lab.core._offer_manager.placing.kept_rooms()
+    cluster.create("small", 500)
+    cluster.seconds(5)
+    core = cluster.lab.core
+    (transaction,) = core.state.active_of("default/small")
+    diagnosis = core.diagnosis(transaction)
+    assert diagnosis is not None and diagnosis.reasons == {PROMISED: 1} and diagnosis.attempt is not None
+    (met,) = diagnosis.attempt.met
+    assert (met.code, met.number, met.whose, met.until) == (Obstacle.RESERVED, 1, ("default/large",), room.until)
+    assert cluster.lab.now < room.until <= cluster.lab.now + GAIN
+    queues = core.turn_context.queues
+    if policy == "hierarchical":
+        tree = queues.tree(next(iter(queues.trees)))
+        assert tree is not None
+        pending = next(dict(one.pending) for one in tree.queues if one.config.name == "default")
+    else:
+        pending = dict(queues.figures()[0].pending)
+    assert pending == {"reserved": 1, "no_room": 1}

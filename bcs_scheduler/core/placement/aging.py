@@ -8,9 +8,9 @@ others is one agent for each role, and an agent on which nothing becomes free is
 be the only one.
 
 A gang, of one application or of a group of applications, reserves the room of all places that it lacks at the same
-time: gathered one after the other, the first would wait for the last. It is placed when the offers cover all of them. A
-gang for which the agents do not suffice reserves nothing; one that has not gathered its room within `GATHERED` gives it
-back for as long.
+time: gathered one after the other, the first would wait for the last. The gang is placed when the offers cover all of
+them. A gang for which the agents do not suffice reserves nothing; one that has not gathered its room within `GATHERED`
+gives it back for as long.
 
 The age is the time since the operation began, for demands that a new leader finds, and since the demand was opened, for
 later ones. The cost of a step does not grow with demands that are not old: heaps keep the moments at which demands
@@ -59,6 +59,8 @@ SCANNED = 1024
 """Demands that are looked at before a decision, for those that may use held room: some 3 ms."""
 USED = 8
 """Demands that get held room at a time."""
+GANGS = 4
+"""Gangs that are tried at a time, each once within `AGAIN`; a try takes some 5 ms."""
 TRIED = 64
 """Agents that one search looks at closely in vain, those first that lack the least."""
 GATHERED = 600.0
@@ -74,7 +76,9 @@ TASKGROUPS = 500
 NONE = (0,) * len(SCALARS)
 
 Serve = Callable[[Demand[Slot], frozenset[str]], bool]
-"""Places the first slot of a demand, or all that its gang lacks, on agents, given by id. True if they have places."""
+"""Places the first slot of a demand, or all that its gang lacks, on agents, given by id; empty: on any agents. True if
+they have places."""
+ANYWHERE: frozenset[str] = frozenset()
 Wants = Callable[[Demand[Slot]], Sequence[Demand[Slot]]]
 """The demands of the places that a demand needs at the same time, one for each place; empty: it is not looked at."""
 Admits = Callable[[Sequence[Demand[Slot]]], bool]
@@ -101,14 +105,14 @@ class Why(StrEnum):
 
 class KeptRoom(NamedTuple):
     """Room of an agent that is kept for work of an application, given by its key. `since`: Unix seconds at which the
-    work began to wait; `until`: at which the reservation ends at the latest; None: when the work fits, or another agent
-    is chosen. `hold`: the name of the hold of the pool; empty: a queue of a tree keeps the room by itself."""
+    work began to wait; `until`: at which the reservation of the agent ends at the latest, if nothing more becomes free
+    there. `hold`: the name of the hold of the pool; empty: a queue of a tree keeps the room by itself."""
 
     application: str
     role: str
     agent: str
     since: float
-    until: float | None
+    until: float
     why: Why
     hold: str = ""
 
@@ -132,6 +136,13 @@ class _Kept:
         self.began_at = now
         self.given_at = 0.0
         """The moment of the latest try to place the demand, Unix seconds."""
+
+    def until(self, place: _Place) -> float:
+        """Unix seconds at which a place is given up if nothing more becomes free."""
+        if len(self.places) == 1:
+            return place.gained_at + GAIN
+        last = max(one.gained_at for one in self.places) if place.lack <= 0 else place.gained_at
+        return min(last + GAIN, self.began_at + GATHERED)
 
 
 class Aging:
@@ -163,13 +174,15 @@ class Aging:
         self._looked_at = 0.0
         self._place = 0
         """The first demand that the next look for those that outrank others begins with."""
+        self._gangs: dict[str, float] = {}
+        """Gangs that have tried to use held room, by group or demand, with the Unix seconds of the latest try."""
         self._first = True
         """No demand was looked at in this term: those that are found now were opened under another leader."""
 
     def rooms(self) -> list[KeptRoom]:
         """The reservations (any thread)."""
         return [
-            KeptRoom(kept.application, role, place.site[0], kept.opening.since, None, Why.OLD, place.name)
+            KeptRoom(kept.application, role, place.site[0], kept.opening.since, kept.until(place), Why.OLD, place.name)
             for role, kept in list(self._kept.items())
             for place in list(kept.places)
         ]
@@ -219,40 +232,57 @@ class Aging:
                 self._choose(role)
 
     def betters(self, demands: Sequence[Demand[Slot]]) -> list[Demand[Slot]]:
-        """Some of the demands that may use the held room now: they fit, and outrank those with the reservations. Of
-        very many demands, each call looks at others. Demands of gangs that need several places are left out."""
+        """Some of the demands that may use the held room now: they outrank those with the reservations, and fit; gangs
+        may need more room than that. Of very many demands, each call looks at others."""
         if not self._kept or not demands:
             return []
         self._turn.pool.table.flush()
         begin = self._place % len(demands)
         self._place = begin + SCANNED if len(demands) > SCANNED else 0
-        fits: dict[tuple[str, ResourceRequest], bool] = {}
         found: list[Demand[Slot]] = []
+        seen: dict[object, bool] = {}
+        """Sizes of demands with the answer whether they fit, and groups that were looked at."""
+        gangs = 0
         for demand in islice(chain(demands[begin:], demands[:begin]), min(len(demands), SCANNED)):
-            kept, size = self._kept.get(demand.role), (demand.role, demand.request)
-            if kept is None:
+            kept = self._kept.get(demand.role)
+            holder = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
+            if kept is None or holder is None or holder is demand:
                 continue
-            if not (fits[size] if size in fits else fits.setdefault(size, self._fitting(kept, demand) is not None)):
-                continue
-            holder = self._turn.engine.demands.get(kept.opening.demand)
-            if holder is None or holder is demand or len(self._wants(demand)) != 1:
-                continue
-            if not self._outranks(demand, holder):
+            if demand.group or demand.min_members > 1:
+                if gangs >= GANGS or demand.group in seen or not self._is_due(demand, holder):
+                    continue
+                gangs += 1
+                seen[demand.group or demand.id] = True
+            else:
+                size = (demand.role, demand.request)
+                if not (seen[size] if size in seen else seen.setdefault(size, bool(self._fitting(kept, demand)))):
+                    continue
+            if not self._wants(demand) or not self._outranks(demand, holder):
                 continue
             found.append(demand)
             if len(found) >= USED:
                 break
         return found
 
+    def _is_due(self, gang: Demand[Slot], holder: Demand[Slot]) -> bool:
+        """True if a gang, of another group than the holder, has not tried the held room lately."""
+        alike = bool(gang.group) and gang.group == holder.group
+        return not alike and self._turn.now >= self._gangs.get(gang.group or gang.id, 0.0) + AGAIN
+
     def use(self, demands: Sequence[Demand[Slot]]) -> bool:
-        """Places a slot of each of these demands with the held room, as far as it fits. True if one has a place."""
+        """Places a slot of each of these demands with the held room, as far as it fits; of a gang all that it lacks,
+        with the held room and all other free room. True if one has a place."""
         placed = False
         for demand in self.betters(demands):
             self._turn.pool.table.flush()
-            kept = self._kept[demand.role]
-            place = self._fitting(kept, demand)
-            if place is not None:
-                placed = self._give(demand, [demand], [place], again=True) or placed
+            kept, wants = self._kept[demand.role], self._wants(demand)
+            if demand.group or demand.min_members > 1:
+                if len(self._gangs) > len(self._turn.engine.demands) + LOOKED_AT:
+                    self._gangs.clear()
+                self._gangs[demand.group or demand.id] = self._turn.now
+                placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
+            elif (place := self._fitting(kept, demand)) is not None:
+                placed = self._give(demand, wants, [place], frozenset({place.site[0]}), again=True) or placed
         return placed
 
     def forget(self) -> None:
@@ -295,7 +325,7 @@ class Aging:
             if now < kept.given_at + AGAIN:
                 return
             kept.given_at = now
-            if self._give(demand, wants, kept.places):
+            if self._give(demand, wants, kept.places, frozenset(place.site[0] for place in kept.places)):
                 self._end(role)
                 self._looked_at = 0.0
             elif now >= max(place.gained_at for place in kept.places) + GAIN:  # the agents do not suit any more
@@ -309,15 +339,22 @@ class Aging:
                 break
 
     def _give(
-        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], places: Sequence[_Place], *, again: bool = False
+        self,
+        demand: Demand[Slot],
+        wants: Sequence[Demand[Slot]],
+        places: Sequence[_Place],
+        agents: frozenset[str],
+        *,
+        again: bool = False,
     ) -> bool:
-        """Places a demand with held room. `wants`: its places. `again`: the rest of the room is held again."""
+        """Places a demand on some agents, with the held room of some places. `wants`: its own places. `again`: the rest
+        of the room is held again."""
         holds = self._turn.pool.holds
         if not self._takes(wants):
             return False
         for place in places:
             holds.drop(place.name)
-        placed = self._serve(demand, frozenset(place.site[0] for place in places))
+        placed = self._serve(demand, agents)
         if again or not placed:
             for place in places:
                 holds.add(place.name, place.site, place.request)

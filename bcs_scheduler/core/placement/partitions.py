@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
+from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
@@ -21,9 +22,13 @@ from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, e
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import TimeBudget
+from offers.leased.holds import LEAVE_SECONDS
 from offers.model import Demand
 from offers.policy.obstacles import Attempt, Obstacle, Tally
 from transactions.base import Slot
+
+MOST_HOLDS = 256
+"""Holds of taskgroups that an explanation looks at, the oldest."""
 
 
 def placing_of(turn: TurnContext) -> PlacementPass:
@@ -34,11 +39,22 @@ def placing_of(turn: TurnContext) -> PlacementPass:
 
 
 def _reserved(turn: TurnContext, placing: PlacementPass, demand: Demand[Slot]) -> Attempt | None:
-    """The agents of the role of a demand whose room is kept for other applications; None if there are none."""
-    tally = Tally()
+    """The agents of the role of a demand whose room is kept for other applications, by reservations and by holds of
+    taskgroups; None if there are none."""
+    kept: dict[tuple[str, str], float] = {}
+    """The latest end in Unix seconds by application and agent; 0 if no moment is known."""
     for room in placing.kept_rooms():
-        if room.role == demand.role and room.application != demand.application:
-            tally.count(Obstacle.RESERVED, 1, room.application, room.until or 0.0)
+        if room.role == demand.role:
+            kept[room.application, room.agent] = room.until
+    for name, (site, _) in islice(turn.pool.holds, MOST_HOLDS):
+        group = turn.state.taskgroups.get(name)
+        if group is not None and site[1] == demand.role:
+            since = turn.pool.holds.leaving.get(name)
+            kept.setdefault((group.application_key, site[0]), 0.0 if since is None else since + LEAVE_SECONDS)
+    tally = Tally()
+    for (application, _), until in kept.items():
+        if application != demand.application:
+            tally.count(Obstacle.RESERVED, 1, application, until)
     return tally.attempt(turn.now) if tally else None
 
 

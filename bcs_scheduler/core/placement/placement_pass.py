@@ -208,16 +208,17 @@ class PlacementPass:
         return False
 
     def _serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
-        """Places the first slot of a demand, or all that its gang lacks, on agents. True if they have places."""
+        """Places the first slot of a demand, or all that its gang lacks, on agents; without `agents`, on any. True if
+        they have places."""
         engine, placer = self._turn.engine, self._turn.placer
         lacks = self._groups.lacks(demand.group) if demand.group else None
         if lacks is not None:
-            parts = [one._replace(only_agents=agents) for one in self._groups.demands(demand.group)]
+            parts = [one._replace(only_agents=agents or one.only_agents) for one in self._groups.demands(demand.group)]
             work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
         else:
             slots = demand.slots[: max(demand.min_members, 1)]
             least = len(slots) if demand.min_members else 0
-            parts = [demand._replace(slots=slots, only_agents=agents, min_members=least)]
+            parts = [demand._replace(slots=slots, only_agents=agents or demand.only_agents, min_members=least)]
             work = partial(self._match, parts)
         result = self._turn.attempt("transaction", demand.id, work)
         if isinstance(result, Failure):

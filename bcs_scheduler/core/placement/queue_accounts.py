@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, queue_figures
+from offers.matching.explain import PROMISED
 from offers.model import DecidedBy, Demand
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
@@ -33,7 +34,8 @@ Waiting: TypeAlias = str
     queue_overused  the queue has its deserved share
     gang            the gang needs more places at the same time
     room_promised   promised room is being freed
-    no_room         no agent has room, or the room is kept for others
+    reserved        the room is kept for others
+    no_room         no agent has room
 """
 
 
@@ -237,4 +239,17 @@ class QueueAccounts:
             return "room_promised"
         if attempt is not None and attempt.cause is not None:
             return label(attempt.cause)
+        if self._is_reserved(application):
+            return label(Obstacle.RESERVED)
         return "gang" if gang else "no_room"
+
+    def _is_reserved(self, application: str) -> bool:
+        """True if only room that is kept for others is missing for an operation on an application."""
+        diagnoses = (self._engine.diagnoses.get(identity) for identity in list(self._state.active_of(application)))
+        return any(
+            PROMISED in one.reasons
+            and one.attempt is not None
+            and any(met.code is Obstacle.RESERVED for met in one.attempt.met)
+            for one in diagnoses
+            if one is not None
+        )

@@ -186,7 +186,7 @@ class HierarchyPass(SessionPass):
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
         """See `PlacementPass._outranks`. The tree follows before it is asked about an application that it does not
         know."""
-        return not self.trees.knows(demand) or self.trees.outranks(demand, other)
+        return not self.trees.knows(demand) or self.trees.outranks(demand, other, len(self._wants(demand)))
 
     def _use_kept_room(self) -> None:
         for _ in range(MOST_USES):

@@ -433,15 +433,17 @@ class RoleTree:
         self._took_back |= root and admitted
         return admitted
 
-    def outranks(self, name: str, other: str) -> bool:
-        """True if the first ask of an application may use room that is kept for one of another application."""
+    def outranks(self, name: str, other: str, number: int) -> bool:
+        """True if so many asks like the first one of an application may use room that is kept for one of another
+        application."""
         first, second = self.tree.applications.get(name), self.tree.applications.get(other)
         if first is None or second is None or not first.groups:
             return False
         group = next(iter(first.groups.values()))
         leaf = self.tree.queues[first.queue]
         priority = second.priorities.greatest() or 0
-        return is_owed(leaf, group.alike.request) or is_higher(
+        together = tuple((resource, amount * number) for resource, amount in group.alike.request)
+        return is_owed(leaf, together) or is_higher(
             leaf, group.alike.priority, self.tree.queues[second.queue], priority
         )
 

@@ -226,7 +226,8 @@ class SessionPass(PlacementPass):
         if demand.id in self._awaiting:
             return True
         higher = engine.priority(state, demand.id) > engine.priority(state, other.id)
-        return higher or self._turn.queues.is_owed(demand, (one for one, _ in self._launcher.placements()))
+        planned = (one for one, _ in self._launcher.placements())
+        return higher or self._turn.queues.is_owed(demand, (*planned, *self._wants(demand)[1:]))
 
     def _use_kept_room(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
