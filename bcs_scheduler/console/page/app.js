@@ -3,16 +3,16 @@
 import { here } from "./address.js";
 import { caller, forget, onOtherTab, signIn, signOut } from "./api.js";
 import { age, fill, h, renew } from "./dom.js";
-import { agent } from "./pages/cluster/agent.js";
-import { agents } from "./pages/cluster/agents.js";
-import { queues } from "./pages/cluster/queues.js";
+import { agent } from "./pages/agent.js";
+import { agents } from "./pages/agents.js";
+import { queues } from "./pages/queues.js";
 import { events } from "./pages/events.js";
 import { overview } from "./pages/overview.js";
-import { application } from "./pages/workloads/application.js";
-import { applications } from "./pages/workloads/applications.js";
-import { deployment } from "./pages/workloads/deployment.js";
-import { deployments } from "./pages/workloads/deployments.js";
-import { transactions } from "./pages/workloads/transactions.js";
+import { application } from "./pages/application.js";
+import { applications } from "./pages/applications.js";
+import { deployment } from "./pages/deployment.js";
+import { deployments } from "./pages/deployments.js";
+import { transactions } from "./pages/transactions.js";
 import { Store } from "./store.js";
 
 const main = document.getElementById("main");

@@ -112,7 +112,7 @@ def test_every_kind_of_change_has_its_command(console: Console) -> None:
     console.sign_in("viewer")
     script = """
         const done = arguments[arguments.length - 1];
-        const part = document.querySelector('script[type=module]').src.replace('app.js', 'parts/application/whatif.js');
+        const part = document.querySelector('script[type=module]').src.replace('app.js', 'parts/whatif.js');
         const rest = { placed: 1, agents: [], moves: [], evict: [], text: "" };
         const commands = (element) => [...element.querySelectorAll("code")].map((code) => code.textContent);
         import(part).then(({ solution }) =>

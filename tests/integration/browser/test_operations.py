@@ -217,7 +217,7 @@ def test_queues_with_parents_are_a_tree(console: Console) -> None:
     console.sign_in("viewer")
     script = """
         const done = arguments[arguments.length - 1];
-        const page = document.querySelector('script[type=module]').src.replace('app.js', 'pages/cluster/queues.js');
+        const page = document.querySelector('script[type=module]').src.replace('app.js', 'pages/queues.js');
         const queue = ([name, parent]) => ({ metadata: { name }, spec: { parent } });
         import(page).then(({ tree }) => done(tree(arguments[0].map(queue)).map((q) => [q.label, q.depth])));"""
     found = console.browser.run_async(

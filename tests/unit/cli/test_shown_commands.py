@@ -17,7 +17,7 @@ PAGE = ROOT / "bcs_scheduler/console/page"
 VALUE = "1"
 """Stands for each value of the page: it is accepted as a name and as a number."""
 STEERING = re.compile(r'= control\("[^"]*", "[^"]*", "(\w+)"')
-"""Operations of the dialogs that steer deployments (parts/changing/steering.js)."""
+"""Operations of the dialogs that steer deployments (parts/steering.js)."""
 NAME = re.compile(r", (\w+)(?=[,\]])")
 """A variable that is an element of an array."""
 NAMED = re.compile(r"`(bcs(?: [^`]*)?)`")

@@ -1,9 +1,9 @@
 // The list of applications, with a search for names and statuses.
 
-import { here, keep, to } from "../../address.js";
-import { age, badge, command, counted, h, renew } from "../../dom.js";
-import { calm, text, words } from "../../parts/forms.js";
-import { order, table } from "../../tables.js";
+import { here, keep, to } from "../address.js";
+import { age, badge, command, counted, h, renew } from "../dom.js";
+import { calm, text, words } from "../parts/forms.js";
+import { order, table } from "../tables.js";
 
 const SHOWN = 500;
 const PAUSE = 500;

@@ -1,7 +1,7 @@
 // The choice of an earlier definition to return to, with the changes that this would make.
 
-import { fill, h } from "../../dom.js";
-import { diff } from "../application/diff.js";
+import { fill, h } from "../dom.js";
+import { diff } from "./diff.js";
 
 // `choices`: pairs of id and label, the newest first. `present`: id of the present definition. `read`: gives the document of
 // an id. Returns the fields of a dialog, and a function that gives the id that is chosen.

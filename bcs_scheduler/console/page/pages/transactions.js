@@ -1,9 +1,9 @@
 // Transactions as a timeline: one line each, from its begin to its verdict, within its time box.
 
-import { here, keep, to } from "../../address.js";
-import { badge, command, counted, h, moment, quoted, renew } from "../../dom.js";
-import { calm, select, text, words } from "../../parts/forms.js";
-import { table } from "../../tables.js";
+import { here, keep, to } from "../address.js";
+import { badge, command, counted, h, moment, quoted, renew } from "../dom.js";
+import { calm, select, text, words } from "../parts/forms.js";
+import { table } from "../tables.js";
 
 const SHOWN = 200;
 const PAUSE = 500;

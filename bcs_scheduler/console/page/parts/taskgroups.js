@@ -1,7 +1,7 @@
 // Dialogs that change one taskgroup: a replacement, or a restart in place.
 
-import { part } from "../../api.js";
-import { h, quoted } from "../../dom.js";
+import { part } from "../api.js";
+import { h, quoted } from "../dom.js";
 import { dialog } from "./dialog.js";
 
 const path = (group) => `/namespaces/${part(group.RunAs)}/applications/${part(group.AppID)}/taskgroups/${part(group.ID)}`;

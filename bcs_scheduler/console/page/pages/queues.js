@@ -1,13 +1,13 @@
 // Queues: guaranteed, used, share and maximum, and the work that waits. The queues of sessions, and the trees of queues of
 // partitions with the policy hierarchical.
 
-import { get, part } from "../../api.js";
-import { to } from "../../address.js";
-import { command, counted, h, renew } from "../../dom.js";
-import { calm } from "../../parts/forms.js";
-import { amounts, indented, pendingBy, waitingOf } from "../../parts/queues.js";
-import { treeTables } from "../../parts/queuetrees.js";
-import { order, table } from "../../tables.js";
+import { get, part } from "../api.js";
+import { to } from "../address.js";
+import { command, counted, h, renew } from "../dom.js";
+import { calm } from "../parts/forms.js";
+import { amounts, indented, pendingBy, waitingOf } from "../parts/queues.js";
+import { treeTables } from "../parts/queuetrees.js";
+import { order, table } from "../tables.js";
 
 const EVERY = 5000;
 const PAUSE = 500;

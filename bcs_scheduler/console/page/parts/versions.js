@@ -1,9 +1,9 @@
 // The versions of an application, and what differs between two of them.
 
-import { get, part } from "../../api.js";
-import { age, fill, h, moment } from "../../dom.js";
+import { get, part } from "../api.js";
+import { age, fill, h, moment } from "../dom.js";
 import { diff } from "./diff.js";
-import { select } from "../forms.js";
+import { select } from "./forms.js";
 
 // When a version was stored: names of versions are Unix nanoseconds.
 export const stored = (id) => (/^\d{19}$/.test(id) ? moment(Number(id.slice(0, 13))) : id);

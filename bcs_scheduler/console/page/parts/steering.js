@@ -1,7 +1,7 @@
 // Dialogs that steer a deployment: pause, resume, undo, roll back, scale, replace.
 
-import { get, part } from "../../api.js";
-import { age, counted, h, moment, quoted } from "../../dom.js";
+import { get, part } from "../api.js";
+import { age, counted, h, moment, quoted } from "../dom.js";
 import { dialog } from "./dialog.js";
 import { plan } from "./plans.js";
 import { returns } from "./returns.js";

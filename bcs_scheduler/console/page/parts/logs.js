@@ -1,9 +1,9 @@
 // The output of a taskgroup, followed on request: each look asks the agent.
 
-import { get, part } from "../../api.js";
-import { here, keep } from "../../address.js";
-import { command, fill, h, quoted } from "../../dom.js";
-import { select, tick } from "../forms.js";
+import { get, part } from "../api.js";
+import { here, keep } from "../address.js";
+import { command, fill, h, quoted } from "../dom.js";
+import { select, tick } from "./forms.js";
 
 const TAIL = 200;
 const KEPT = 2000;

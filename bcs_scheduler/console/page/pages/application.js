@@ -1,15 +1,15 @@
 // One application: taskgroups, health, events, the causes of what is missing, and the operations on it.
 
-import { to } from "../../address.js";
-import { get, part } from "../../api.js";
-import { age, badge, command, counted, h, quoted, renew } from "../../dom.js";
-import { rollBack, scale, update as change } from "../../parts/changing/actions.js";
-import { buttonsFor } from "../../parts/changing/taskgroups.js";
-import { endpoints } from "../../parts/application/endpoints.js";
-import { logs } from "../../parts/application/logs.js";
-import { events as history, reading, taskgroups, unread } from "../../parts/rows.js";
-import { stored as storedAt, versions } from "../../parts/application/versions.js";
-import { whatIf } from "../../parts/application/whatif.js";
+import { to } from "../address.js";
+import { get, part } from "../api.js";
+import { age, badge, command, counted, h, quoted, renew } from "../dom.js";
+import { rollBack, scale, update as change } from "../parts/actions.js";
+import { buttonsFor } from "../parts/taskgroups.js";
+import { endpoints } from "../parts/endpoints.js";
+import { logs } from "../parts/logs.js";
+import { events as history, reading, taskgroups, unread } from "../parts/rows.js";
+import { stored as storedAt, versions } from "../parts/versions.js";
+import { whatIf } from "../parts/whatif.js";
 
 const GATHER = 400;
 const TASKGROUPS = 200;

@@ -1,16 +1,16 @@
 // One agent: capacity, what runs there, cordon, uncordon and drain with its progress.
 
-import { get, part } from "../../api.js";
-import { to } from "../../address.js";
-import { age, badge, command, counted, h, quoted, renew } from "../../dom.js";
-import { buttonsFor } from "../../parts/changing/taskgroups.js";
-import { dialog } from "../../parts/changing/dialog.js";
-import { agentPlan } from "../../parts/changing/plans.js";
-import { STATES, stateOf } from "../../parts/map/draw.js";
-import { attribute } from "../../parts/map/layout.js";
-import { capacity, meter } from "../../parts/meter.js";
-import { events, taskgroups } from "../../parts/rows.js";
-import { table } from "../../tables.js";
+import { get, part } from "../api.js";
+import { to } from "../address.js";
+import { age, badge, command, counted, h, quoted, renew } from "../dom.js";
+import { buttonsFor } from "../parts/taskgroups.js";
+import { dialog } from "../parts/dialog.js";
+import { agentPlan } from "../parts/plans.js";
+import { STATES, stateOf } from "../parts/map/draw.js";
+import { attribute } from "../parts/map/layout.js";
+import { capacity, meter } from "../parts/meter.js";
+import { events, taskgroups } from "../parts/rows.js";
+import { table } from "../tables.js";
 
 const GATHER = 300;
 const EVERY = 5000;

@@ -1,6 +1,6 @@
 // The plans that dry runs show: where taskgroups go, which end, and which of other work are evicted, for whom.
 
-import { counted, h } from "../../dom.js";
+import { counted, h } from "../dom.js";
 
 const NAMED = 8;
 

@@ -1,6 +1,6 @@
 // The difference of two documents, line by line.
 
-import { h } from "../../dom.js";
+import { h } from "../dom.js";
 
 const CONTEXT = 3;
 const LARGEST = 4_000_000;

@@ -1,10 +1,10 @@
 // What would give the waiting taskgroups of an application places. The scheduler searches on request: a search takes up
 // to a second of the leader.
 
-import { get, part } from "../../api.js";
-import { here, keep } from "../../address.js";
-import { command, counted, fill, h, quoted } from "../../dom.js";
-import { called, evicted, some } from "../changing/plans.js";
+import { get, part } from "../api.js";
+import { here, keep } from "../address.js";
+import { command, counted, fill, h, quoted } from "../dom.js";
+import { called, evicted, some } from "./plans.js";
 
 const UNITS = { mem: "Mi", disk: "Mi" };
 const WORDS = (names) => names.map(quoted).join(" ");

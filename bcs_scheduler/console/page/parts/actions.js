@@ -1,8 +1,8 @@
 // Dialogs that change an application. The plan of a dry run is shown before the button acts.
 
-import { get, part } from "../../api.js";
-import { h, quoted } from "../../dom.js";
-import { documentOf, label } from "../application/versions.js";
+import { get, part } from "../api.js";
+import { h, quoted } from "../dom.js";
+import { documentOf, label } from "./versions.js";
 import { dialog } from "./dialog.js";
 import { returns } from "./returns.js";
 

@@ -1,7 +1,7 @@
 // The endpoints of services that have taskgroups of an application.
 
-import { badge, h } from "../../dom.js";
-import { table } from "../../tables.js";
+import { badge, h } from "../dom.js";
+import { table } from "../tables.js";
 
 const addresses = ({ member }) => member.ports.map((port) => `${port.name ? `${port.name} ` : ""}${port.address || `${port.hostIP}:${port.hostPort}`}`).join(", ");
 const COLUMNS = [

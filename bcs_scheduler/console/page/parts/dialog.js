@@ -1,7 +1,7 @@
 // A dialog that changes something: the plan of a dry run is shown before the button acts.
 
-import { call } from "../../api.js";
-import { command, fill, h } from "../../dom.js";
+import { call } from "../api.js";
+import { command, fill, h } from "../dom.js";
 import { plan } from "./plans.js";
 
 // `request`: gives method, address and body. `command`: the same as a command of bcs. `planned`: shows the answer of the

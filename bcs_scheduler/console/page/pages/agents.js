@@ -1,14 +1,14 @@
 // The cluster: a map with every agent as a tile, and the same agents as a table.
 
-import { agentName, here, keep, to } from "../../address.js";
-import { badge, command, counted, fill, h, renew } from "../../dom.js";
-import { calm, select, text, tick, words } from "../../parts/forms.js";
-import { allocation, STATES, stateOf, used } from "../../parts/map/draw.js";
-import { attribute, groupings, layout } from "../../parts/map/layout.js";
-import { MapView } from "../../parts/map/view.js";
-import { amount, capacity } from "../../parts/meter.js";
-import { Usage } from "../../parts/usage.js";
-import { order, table } from "../../tables.js";
+import { agentName, here, keep, to } from "../address.js";
+import { badge, command, counted, fill, h, renew } from "../dom.js";
+import { calm, select, text, tick, words } from "../parts/forms.js";
+import { allocation, STATES, stateOf, used } from "../parts/map/draw.js";
+import { attribute, groupings, layout } from "../parts/map/layout.js";
+import { MapView } from "../parts/map/view.js";
+import { amount, capacity } from "../parts/meter.js";
+import { Usage } from "../parts/usage.js";
+import { order, table } from "../tables.js";
 
 const ROWS = 100;
 const FEW = 300;

@@ -1,13 +1,13 @@
 // One deployment: the rolling update as it goes, its budget, revisions, taskgroups and events.
 
-import { get, part } from "../../api.js";
-import { to } from "../../address.js";
-import { age, badge, command, h, quoted, renew } from "../../dom.js";
-import { halted, updating } from "../../parts/deployments.js";
-import { events, reading, taskgroups, unread } from "../../parts/rows.js";
-import { buttonsFor } from "../../parts/changing/taskgroups.js";
-import { table } from "../../tables.js";
-import * as steer from "../../parts/changing/steering.js";
+import { get, part } from "../api.js";
+import { to } from "../address.js";
+import { age, badge, command, h, quoted, renew } from "../dom.js";
+import { halted, updating } from "../parts/deployments.js";
+import { events, reading, taskgroups, unread } from "../parts/rows.js";
+import { buttonsFor } from "../parts/taskgroups.js";
+import { table } from "../tables.js";
+import * as steer from "../parts/steering.js";
 
 const GATHER = 300;
 const MOST = 200;

@@ -1,10 +1,10 @@
 // The list of deployments: the rolling updates in progress first.
 
-import { here, keep, to } from "../../address.js";
-import { age, badge, command, counted, h, renew } from "../../dom.js";
-import { reasonOf, updating } from "../../parts/deployments.js";
-import { calm, text, words } from "../../parts/forms.js";
-import { order, table } from "../../tables.js";
+import { here, keep, to } from "../address.js";
+import { age, badge, command, counted, h, renew } from "../dom.js";
+import { reasonOf, updating } from "../parts/deployments.js";
+import { calm, text, words } from "../parts/forms.js";
+import { order, table } from "../tables.js";
 
 const SHOWN = 500;
 const PAUSE = 500;
