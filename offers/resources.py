@@ -145,16 +145,6 @@ def ports_of(resources: ResourceMap) -> Ranges:
     )
 
 
-def add(resources: ResourceMap, allocation: Allocation) -> ResourceMap:
-    """The resources with an allocation put back."""
-    scalars, ranges = dict(resources.scalars), dict(resources.ranges)
-    for resource_key, amount in allocation.scalars:
-        scalars[resource_key] = scalars.get(resource_key, 0) + amount
-    for resource_key, part in allocation.ranges:
-        ranges[resource_key] = normalise((*ranges.get(resource_key, ()), *part))
-    return _tidy(scalars, ranges)
-
-
 def subtract(resources: ResourceMap, allocation: Allocation) -> ResourceMap:
     """The resources without an allocation. Raises Shortage if the allocation holds anything that is not there."""
     scalars, ranges = dict(resources.scalars), dict(resources.ranges)
@@ -211,15 +201,6 @@ def summed(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
     for name, amount in amounts:
         sums[name] = sums.get(name, 0) + amount
     return sums
-
-
-def fits(resources: ResourceMap, request: ResourceRequest) -> bool:
-    """Returns True if the request, without its extended resources, can be drawn from the resources."""
-    if any(amount_of(resources, name) < wanted for name, wanted in zip(SCALARS, amounts_of(request), strict=True)):
-        return False
-    ports = ports_of(resources)
-    fixed = frozenset(request.fixed_ports)
-    return all(holds(ports, port) for port in fixed) and size(ports) >= request.random_ports + len(fixed)
 
 
 def draw(resources: ResourceMap, request: ResourceRequest) -> tuple[Allocation, tuple[int, ...], ResourceMap]:

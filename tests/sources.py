@@ -27,6 +27,7 @@ READERS = tuple(
         "offers_names",
         "prose",
         "prose_wording",
+        "reached",
         "store_ids",
         "transactions_text",
     )

@@ -172,9 +172,6 @@ class Step(NamedTuple):
     """The agents on which room was freed for the slots: these are placed there, before all others."""
 
 
-IDLE = Step()
-
-
 class Progress(NamedTuple):
     """Progress of an operation: numbers of taskgroups, agents or victims, depending on the kind."""
 

@@ -43,11 +43,6 @@ class Assets:
     page: Asset
     files: dict[str, Asset]
 
-    @property
-    def first_load(self) -> int:
-        """Bytes of page and files, compressed."""
-        return len(self.page.packed) + sum(len(asset.packed) for asset in self.files.values())
-
 
 @cache
 def assets() -> Assets:

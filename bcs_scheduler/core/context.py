@@ -22,7 +22,7 @@ from offers.model import Demand, Occupant
 from offers.planned import PlannedCensus
 from store.base import RecordTooLarge, RecordUnencodable
 from store.reasons import REASONS, EventReason, Level
-from store.records import Record, TaskGroup
+from store.records import Record
 from store.state import State, Watcher
 from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
 from transactions import occupancy, transitions
@@ -327,10 +327,6 @@ class TurnContext:
     def occupants(self, agent_id: str) -> list[Occupant]:
         """Returns the users of an agent: the taskgroups that run there, and planned placements."""
         return [*occupancy.on_agent(self.state, self.agents, agent_id), *self.census.occupants(agent_id)]
-
-    def live_groups(self) -> list[TaskGroup]:
-        """All taskgroups that have not ended."""
-        return [g for g in self.state.taskgroups.values() if not g.ended]
 
 
 def took_over(turn: TurnContext, event: inputs.TermBegan) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import tempfile
 import threading
 from contextlib import suppress
@@ -32,8 +31,6 @@ from bcs_scheduler.local.transport.http import Answer, Handler, HttpServer, Requ
 from bcs_scheduler.tasks import background
 from store import threads
 from store.sqlite.file_lock import FileLock
-
-log = logging.getLogger(__name__)
 
 IDENTITY = "cluster.json"
 LOCK = "lock"

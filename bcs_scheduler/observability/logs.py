@@ -1,8 +1,7 @@
 """Structured logging: one line per decision, with ids; JSON for machines or coloured text for people.
 
-    log = get_logger("runtime")
-    with bound(cause="api-17"):
-        log.info("taskgroup launched", taskgroup=id, agent=agent_id)
+    log = structlog.get_logger(__name__)
+    log.info("taskgroup launched", taskgroup=id, agent=agent_id)
 
 Lines of libraries that use the standard library's logging (kazoo, uvicorn) go the same way, from WARNING on.
 """
@@ -11,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import sys
-from contextlib import AbstractContextManager
 from typing import Any, TextIO
 
 import msgspec
@@ -63,16 +61,6 @@ def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> No
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(name).handlers.clear()
         logging.getLogger(name).propagate = True
-
-
-def get_logger(name: str, **context: Any) -> Any:
-    """A logger whose lines carry `component` = name and the given context."""
-    return structlog.get_logger(component=name, **context)
-
-
-def bound(**context: Any) -> AbstractContextManager[None]:
-    """Adds context to every line logged inside the block by this thread or task."""
-    return structlog.contextvars.bound_contextvars(**context)
 
 
 def _ending(settings: LogSettings, stream: TextIO) -> list[Processor]:

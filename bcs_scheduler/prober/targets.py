@@ -47,11 +47,6 @@ class KnownTarget:
     known: CheckResult
 
 
-def targets(state: StateReader) -> list[KnownTarget]:
-    """Every REMOTE check of every task that runs, of every taskgroup that is Running. May be called by any thread."""
-    return Lookup(state)()
-
-
 class Lookup:
     """The targets of a state that is read repeatedly: targets of unchanged taskgroups are the same objects as before
     and are not derived again."""

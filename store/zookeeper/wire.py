@@ -16,8 +16,6 @@ _CREATE, _DELETE, _GET_DATA, _SET_DATA, _GET_CHILDREN, _CHECK, _MULTI, _MULTI_RE
 _EPHEMERAL = 1
 
 OK = 0
-RUNTIME_INCONSISTENCY = -2
-"""The code of the operations of a failed multi behind the one that failed it."""
 NO_NODE = -101
 BAD_VERSION = -103
 NODE_EXISTS = -110

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 from click.testing import CliRunner
 
 from bcs_scheduler.main import main
 from bcs_scheduler.net.addresses import parse_address
-from bcs_scheduler.observability.logs import PACKAGES, bound, configure_logging, get_logger
+from bcs_scheduler.observability.logs import PACKAGES, configure_logging
 from bcs_scheduler.settings.command_line import read_settings
 from bcs_scheduler.settings.config import OPTIONS, Option, load_settings, unknown_variables
 from bcs_scheduler.settings.sections import ConfigError, LogSettings, Settings
@@ -302,11 +303,11 @@ def restored_logging() -> object:
 def test_json_logs_carry_context_and_those_of_libraries_too() -> None:
     stream = io.StringIO()
     configure_logging(LogSettings(format="json"), stream)
-    with bound(cause="api-1"):
-        get_logger("core").info("taskgroup launched", taskgroup="0.web")
+    with structlog.contextvars.bound_contextvars(cause="api-1"):
+        structlog.get_logger(component="core").info("taskgroup launched", taskgroup="0.web")
         logging.getLogger("kazoo.client").warning("connection %s", "dropped")
         logging.getLogger("kazoo.client").info("not shown")
-    get_logger("core").debug("not shown")
+    structlog.get_logger(component="core").debug("not shown")
     first, second = (json.loads(line) for line in stream.getvalue().splitlines())
     assert first["message"] == "taskgroup launched"
     assert (first["component"], first["taskgroup"], first["cause"]) == ("core", "0.web", "api-1")
@@ -342,6 +343,6 @@ def test_console_logs_do_not_print_local_variables() -> None:
     try:
         raise RuntimeError("broken")
     except RuntimeError:
-        get_logger("core").exception("went wrong")
+        structlog.get_logger(component="core").exception("went wrong")
     assert "RuntimeError: broken" in stream.getvalue()
     assert secret not in stream.getvalue()

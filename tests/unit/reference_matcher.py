@@ -14,9 +14,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from offers.model import AgentOverrides, Demand, Offer, Placement
-from offers.resources import SCALARS, ResourceMap, amount_of, draw, fits, gather
+from offers.model import AgentOverrides, Demand, Offer, Placement, ResourceRequest
+from offers.resources import SCALARS, ResourceMap, amount_of, amounts_of, draw, gather, numbers, ports_of, size
 from offers.rules.constraints import Rule, Rules
+
+
+def fits(resources: ResourceMap, request: ResourceRequest) -> bool:
+    """Returns True if the request, without its extended resources, can be drawn from the resources."""
+    if any(amount_of(resources, name) < wanted for name, wanted in zip(SCALARS, amounts_of(request), strict=True)):
+        return False
+    ports = ports_of(resources)
+    fixed = frozenset(request.fixed_ports)
+    return fixed <= set(numbers(ports)) and size(ports) >= request.random_ports + len(fixed)
 
 
 @dataclass

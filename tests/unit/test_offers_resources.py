@@ -13,11 +13,9 @@ from offers.model import Allocation, Ranges, ResourceKey, ResourceRequest
 from offers.resources import (
     SCALARS,
     ResourceMap,
-    add,
     amount_of,
     amounts_of,
     draw,
-    fits,
     gather,
     holds,
     normalise,
@@ -30,8 +28,21 @@ from offers.resources import (
     without,
 )
 from tests.unit.offers_strategies import RESERVED, needs, offers, ranges
+from tests.unit.reference_matcher import fits
 
 resources = offers(0, 0).map(lambda offer: gather([offer]))
+
+
+def add(resources: ResourceMap, allocation: Allocation) -> ResourceMap:
+    """The resources with an allocation put back."""
+    scalars, ranges = dict(resources.scalars), dict(resources.ranges)
+    for resource_key, amount in allocation.scalars:
+        scalars[resource_key] = scalars.get(resource_key, 0) + amount
+    for resource_key, part in allocation.ranges:
+        ranges[resource_key] = normalise((*ranges.get(resource_key, ()), *part))
+    return ResourceMap(
+        {key: left for key, left in scalars.items() if left}, {key: part for key, part in ranges.items() if part}
+    )
 
 
 def tidy(given_ranges: Ranges) -> bool:

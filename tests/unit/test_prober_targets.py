@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.prober.targets import Lookup, ProbeTarget, targets
+from bcs_scheduler.prober.targets import Lookup, ProbeTarget
 from store.records import Application, BoundPort, CheckResult, Task, TaskGroup, Version
 from store.records.definition import Container, HealthCheck
 from store.state import State
@@ -34,11 +34,13 @@ def state(group: TaskGroup = GROUP, mode: str = "HOST", *checks: HealthCheck) ->
 
 
 def places(found: State) -> list[tuple[str, str, int]]:
-    return [(target.probe_target.type, target.probe_target.host, target.probe_target.port) for target in targets(found)]
+    return [
+        (target.probe_target.type, target.probe_target.host, target.probe_target.port) for target in Lookup(found)()
+    ]
 
 
 def test_targets_have_what_the_checks_say() -> None:
-    http, tcp = targets(state())
+    http, tcp = Lookup(state())()
     assert http.probe_target == ProbeTarget(
         task_id=TASK.id, type="REMOTE_HTTP", host="10.0.0.4", port=31000, delay=10.0, grace_period=300.0, interval=5.0,
         timeout=20.0, started_at=7.0, headers=(("A", "b"),),
@@ -97,7 +99,7 @@ def test_what_has_not_changed_is_not_derived_anew() -> None:
 
 def refusals(address: str, **changes: Any) -> set[str]:
     group = msgspec.structs.replace(GROUP, tasks=(msgspec.structs.replace(TASK, container_ip=address),), **changes)
-    return {target.probe_target.refused for target in targets(state(group, "mynet"))}
+    return {target.probe_target.refused for target in Lookup(state(group, "mynet"))()}
 
 
 @pytest.mark.parametrize(

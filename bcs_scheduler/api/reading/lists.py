@@ -25,13 +25,7 @@ class Named(Protocol):
     def name(self) -> str: ...
 
 
-class Labelled(Named, Protocol):
-    @property
-    def labels(self) -> Mapping[str, str]: ...
-
-
 NamedT = TypeVar("NamedT", bound=Named)
-LabelledT = TypeVar("LabelledT", bound=Labelled)
 
 
 def lists(

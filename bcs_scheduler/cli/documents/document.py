@@ -24,7 +24,6 @@ KINDS = (
     "Command",
 )
 """Kinds in the order in which documents are applied: objects before the objects that refer to them, Commands last."""
-CONFIGURATION = ("configmap", "secret")
 CUSTOM = KINDS.index("service")
 """Position of documents of registered kinds in that order."""
 

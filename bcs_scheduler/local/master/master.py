@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable
 from uuid import uuid4
@@ -19,8 +18,6 @@ from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.local.transport.stream import EventStream
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
-
-log = logging.getLogger(__name__)
 
 VERSION = "1.11.0"
 """The version of Apache Mesos whose behaviour is imitated."""

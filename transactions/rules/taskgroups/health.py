@@ -17,7 +17,6 @@ from store.records.definition import Container
 from store.state import readiness
 
 LOCAL = frozenset({"HTTP", "TCP", "COMMAND"})
-REMOTE = frozenset({"REMOTE_HTTP", "REMOTE_TCP"})
 WORDS_LIMIT = 256
 """Greatest number of characters kept of the message of a check, which is written with its taskgroup whenever it
 changes."""

@@ -4,9 +4,9 @@ Such a taskgroup is launched again under every restart policy, and the new launc
 restart budget nor is it reported or counted as one. A task must never be launched twice.
 
 Two reports show that a launch did not happen. DROPPED: the task never reached an agent. GONE in answer to a question:
-the agent is there and does not have the task. Why GONE is certain depends on the cluster manager:
-bcs_scheduler.mesos.lost_launches. UNREACHABLE and UNKNOWN are not certain: the agent may have started the task and may
-come back with it.
+the agent is there and does not have the task. Why GONE is certain depends on the cluster manager
+(docs/decisions/0020-launches-that-did-not-happen.md). UNREACHABLE and UNKNOWN are not certain: the agent may have
+started the task and may come back with it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@ had."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Any
 
@@ -15,7 +14,7 @@ from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queu
 from bcs_scheduler.api.views.workloads.versions import VersionView, show_definition, show_version
 from bcs_scheduler.wire.times import rfc3339
 from store.ids import object_key, part_key
-from store.records import Application, Deployment, Revision, Strategy, TaskGroup
+from store.records import Application, Deployment, Revision, Strategy
 from store.state.reader import StateReader
 from transactions.rules.deployment_status import Condition, DeploymentSummary, summarize
 
@@ -244,12 +243,6 @@ def show_revision_in_full(deployment: Deployment, revision: Revision) -> Revisio
         definition=show_version(revision.version),
         document=show_definition(revision.raw, revision.instances) if revision.raw else None,
     )
-
-
-def taskgroups_of(state: StateReader, deployment: Deployment) -> Iterable[TaskGroup]:
-    """Taskgroups of all its applications."""
-    for name in deployment.sides:
-        yield from list(state.groups_of(object_key(deployment.namespace, name)).values())
 
 
 def _head(deployment: Deployment, revision: Revision) -> dict[str, Any]:

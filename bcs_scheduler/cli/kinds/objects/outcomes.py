@@ -121,11 +121,6 @@ def show(session: Session, answers: Sequence[Outcome], form: str) -> int:
     return code
 
 
-def show_command(session: Session, command: Json, form: str) -> int:
-    """Prints the results of a stored command. Returns the exit code as `show`."""
-    return show(session, outcomes(command), form)
-
-
 def _write(stream: TextIO, text: str, prefix: str) -> None:
     if not prefix:
         stream.write(text)
