@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from bcs_scheduler.cli.client.client import Client
-    from bcs_scheduler.cli.client.http.credentials import Credentials
+    from bcs_scheduler.cli.client.credentials import Credentials
     from bcs_scheduler.cli.output.tables import Grid
 
 RETRY_LIMIT, WAIT_LIMIT = 30.0, 120.0
@@ -87,7 +87,7 @@ class Session:
 
     @functools.cached_property
     def credentials(self) -> Credentials:
-        from bcs_scheduler.cli.client.http.credentials import read_credentials
+        from bcs_scheduler.cli.client.credentials import read_credentials
 
         self.complete()
         return read_credentials(

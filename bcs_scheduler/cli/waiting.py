@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from bcs_scheduler.cli.client.http.outage import Outage
 from bcs_scheduler.cli.client.lookup import find_taskgroup
+from bcs_scheduler.cli.client.outage import Outage
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.crashes import FAILED, CrashWatch, failure_of
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable

@@ -16,10 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import inf
-from typing import NoReturn, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, Change, TurnContext
-from bcs_scheduler.core.controllers.controller import Controller
 from bcs_scheduler.core.interface.leased import Decline
 from store.records import Transaction
 from transactions.base import Failure, Gate, Step
@@ -37,6 +36,24 @@ RESTS = Failure("resting", "the part rests", "the part rests")
 T = TypeVar("T")
 
 
+class Controller(Protocol):
+    """Brings the cluster to the recorded state, for one kind of object: it reacts to changed records, through the same
+    unit of work."""
+
+    def recover(self) -> None:
+        """Drops the state of the controller and derives it from the records: after an election, and after an unexpected
+        error (core.parts)."""
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """Handles changed records, given as (kind, key); called until nothing changes any more."""
+
+    def tick(self) -> None:
+        """Does work that depends on time, once per turn."""
+
+    def next_timer(self) -> float | None:
+        """Returns the Unix seconds at which the part needs a turn at the latest; None: at no particular time."""
+
+
 class Part:
     """One part. `name`: in logs and metrics."""
 
@@ -50,7 +67,7 @@ class Part:
         busy: Callable[[], bool] = lambda: False,
     ) -> None:
         """`derive`: drops the data and derives it from the records. `notice`, `next_timer`: as in
-        core.controllers.controller; None: the part follows no changes. `busy`: True if the part could continue
+        `Controller`; None: the part follows no changes. `busy`: True if the part could continue
         right now."""
         self.name = name
         self._turn = turn

@@ -30,9 +30,12 @@ from store.records import (
     EventLog,
     FailedOutput,
     Framework,
+    ManagedApplication,
+    ManagedTask,
     Message,
     Namespace,
     OrphanedTask,
+    Placeholder,
     PodGroup,
     PriorityClass,
     Queue,
@@ -98,9 +101,9 @@ class State:
         self.queue_trees: dict[Key, QueueTree] = {}
         self.pod_groups: dict[Key, PodGroup] = {}
         self.priority_classes: dict[Key, PriorityClass] = {}
-        self.managed_applications: dict[Key, Any] = {}
-        self.managed_tasks: dict[Key, Any] = {}
-        self.placeholders: dict[Key, Any] = {}
+        self.managed_applications: dict[Key, ManagedApplication] = {}
+        self.managed_tasks: dict[Key, ManagedTask] = {}
+        self.placeholders: dict[Key, Placeholder] = {}
         self.webhooks: dict[Key, Webhook] = {}
         self.custom_kinds: dict[Key, CustomKind] = {}
         self.custom_objects: dict[Key, CustomObject] = {}

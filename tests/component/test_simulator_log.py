@@ -13,7 +13,7 @@ from bcs_scheduler.decisions.log import DecisionLog, file_name
 from bcs_scheduler.decisions.recorded import RecordedCore
 from bcs_scheduler.simulator import simulation
 from bcs_scheduler.simulator.comparison import summary
-from bcs_scheduler.simulator.scenario.events.reading import with_events
+from bcs_scheduler.simulator.scenario.event_files import with_events
 from bcs_scheduler.simulator.scenario.model import AddAgent, Create, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
 from bcs_scheduler.simulator.simulation import Simulation

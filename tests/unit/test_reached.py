@@ -73,7 +73,7 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
     },
     "application managers of other packages convert amounts": {"offers.dimensions": "Dimensions.at_least"},
     "the parser of httptools calls it": {
-        "bcs_scheduler.cli.client.http.responses": "Response.on_body Response.on_message_complete",
+        "bcs_scheduler.cli.client.responses": "Response.on_body Response.on_message_complete",
         "bcs_scheduler.local.transport.http": "Connection.on_body Connection.on_message_complete",
         "bcs_scheduler.mesos.transport.http": "Answers.on_body Answers.on_message_complete",
     },

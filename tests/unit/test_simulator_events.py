@@ -13,7 +13,7 @@ from bcs_scheduler.core.interface.requests import DeleteApplication, ScaleApplic
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.scenario.amounts import BadInput
 from bcs_scheduler.simulator.scenario.dump import read_dump
-from bcs_scheduler.simulator.scenario.events.reading import with_events
+from bcs_scheduler.simulator.scenario.event_files import with_events
 from bcs_scheduler.simulator.scenario.model import AddAgent, EndTaskGroup, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.scenario.specs import read_agents
 from bcs_scheduler.simulator.simulation import Outcome, Simulation

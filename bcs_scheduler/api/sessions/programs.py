@@ -3,6 +3,10 @@
 Our executor has the context of its tasks, so the agent starts its file once more, which asks it (executor/sessions).
 Tasks of the executor of the cluster manager are containers of their own: the agent starts the program in them, with
 their variables, folder and user.
+
+`bcs cp` runs tar and a line of the shell, whose streams carry a file or folder. A folder is a tar archive. A copy from
+a task begins with one byte, d for a folder or f for a file, and continues as an archive; exit code 3 says that there is
+nothing at the path. A relative path begins in the directory of the task.
 """
 
 from __future__ import annotations
@@ -20,12 +24,40 @@ from bcs_scheduler.agentapi.sandbox import Folder
 from bcs_scheduler.agentapi.sessions import Agent, Piece, Program, Session, SessionError, attach_to, launch
 from bcs_scheduler.agentapi.terminal_sizes import Size
 from bcs_scheduler.api.http.errors import ApiError
-from bcs_scheduler.api.sessions.copies import program_of
-from bcs_scheduler.api.sessions.frames import SessionRequest
+from bcs_scheduler.api.sessions.frames import CopyRequest, SessionRequest
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.net.addresses import HostPort
 from store.records import Task, TaskGroup
 from store.records.definition import Container
+
+FOLDER_IN = """\
+case "$1" in */) d="$1$2";; *) if test -d "$1"; then d="$1/$2"; else d="$1"; fi;; esac
+mkdir -p "$d" && exec tar -xmf - -C "$d"
+"""
+FILE_IN = """\
+case "$1" in */) mkdir -p "$1" && d="$1$2";; *) if test -d "$1"; then d="$1/$2"; else d="$1"; fi;; esac
+t="$d.$$.part"; trap 'rm -f "$t"' EXIT; trap 'exit 1' HUP TERM INT
+cat > "$t" || exit 1
+if test -n "$4" && test "$(($(wc -c < "$t")))" != "$4"; then echo "the transfer was interrupted" >&2; exit 1; fi
+chmod "$3" "$t" && mv -f "$t" "$d"
+"""
+OUT = """\
+if test -d "$1"; then printf d; exec tar -cf - -C "$1" .; fi
+test -e "$1" || { echo "$1: no such file or folder" >&2; exit 3; }
+test -f "$1" || { echo "$1: neither a file nor a folder" >&2; exit 1; }
+printf f; exec tar -chf - -C "$(dirname "$1")" "$(basename "$1")"
+"""
+
+
+def program_of(wanted: CopyRequest) -> list[str]:
+    """The argument vector."""
+    if wanted.action == "fetch":
+        return ["sh", "-c", OUT, "sh", wanted.path]
+    if wanted.action == "putFolder":
+        return ["sh", "-c", FOLDER_IN, "sh", wanted.path, wanted.name]
+    size = "" if wanted.size is None else str(wanted.size)
+    return ["sh", "-c", FILE_IN, "sh", wanted.path, wanted.name, f"{wanted.mode:o}", size]
+
 
 FILE, SOCKET = "bcs-executor.pyz", ".bcs-sessions"
 """Names in the sandbox of our executor. An executor of an earlier version has no socket."""

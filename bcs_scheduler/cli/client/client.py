@@ -1,7 +1,7 @@
 """A typed client of the scheduler's HTTP API, for `bcs`, the demo and tests.
 
 Answers are plain JSON values with the key names of the API. Repetition of requests and errors:
-bcs_scheduler.cli.client.http.transport.
+bcs_scheduler.cli.client.transport.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from bcs_scheduler.cli.client.http.sse import Frame, read_frames
-from bcs_scheduler.cli.client.http.transport import Transport, path_of
+from bcs_scheduler.cli.client.sse import Frame, read_frames
+from bcs_scheduler.cli.client.transport import Transport, path_of
 from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
-from bcs_scheduler.cli.client.http.credentials import REDIRECTS, Credentials, redirected
+from bcs_scheduler.cli.client.credentials import REDIRECTS, Credentials, redirected
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Unreachable, UsageError
 
@@ -145,7 +145,7 @@ def _connect(server: str, credentials: Credentials, path: str, query: Mapping[st
 
 def _away(server: str, url: str, error: BaseException) -> Unreachable:
     """A server that does not answer. A leader that does not, after a redirect, will have a successor."""
-    from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, hint_of, mixed_up
+    from bcs_scheduler.cli.client.reaching import address_of, cause_of, hint_of, mixed_up
 
     address = address_of(url)
     cause = mixed_up(url, error) or ("no answer" if isinstance(error, TimeoutError) else cause_of(error))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from bcs_scheduler.cli.client.http.outage import Outage
+from bcs_scheduler.cli.client.outage import Outage
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, TimedOut, Unreachable
 from store import threads

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NoReturn, Protocol, TypeVar
 
-from bcs_scheduler.cli.client.http.outage import Outage
+from bcs_scheduler.cli.client.outage import Outage
 from bcs_scheduler.cli.errors import Unreachable
 from bcs_scheduler.cli.listing import Shape
 from bcs_scheduler.cli.output.terminal import Line

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.habits.kinds import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES, Describe, Read
-from bcs_scheduler.cli.kinds.lazy import LazyTable
 from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS as DOCUMENT_KINDS
 from bcs_scheduler.cli.output.tables import Column
 from bcs_scheduler.cli.session import Session
@@ -17,6 +17,31 @@ from store.advice import advise
 
 if TYPE_CHECKING:
     from bcs_scheduler.cli.documents.operations import Operations
+
+
+Value = TypeVar("Value")
+
+
+class LazyTable(Mapping[str, Value]):
+    """Values by key. `places`: where the value is, as ``module:attribute``. Keys load no module."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        self._places = places
+
+    def __getitem__(self, key: str) -> Value:
+        module, _, attribute = self._places[key].partition(":")
+        value: Value = getattr(import_module(module), attribute)
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
 
 AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, GROUPS, MANAGED, PRIORITIES, QUEUES, SERVICES = (
     f"bcs_scheduler.cli.kinds.objects.{module}"

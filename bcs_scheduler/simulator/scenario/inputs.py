@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.scenario.amounts import BadInput
 from bcs_scheduler.simulator.scenario.dump import live_dump, read_dump
-from bcs_scheduler.simulator.scenario.events.reading import with_events
+from bcs_scheduler.simulator.scenario.event_files import with_events
 from bcs_scheduler.simulator.scenario.model import Scenario
 from bcs_scheduler.simulator.scenario.policies import SIMPLE, with_policy
 from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load

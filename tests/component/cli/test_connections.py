@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.client.http.connections import FAILURES, Connections, NotConnected
-from bcs_scheduler.cli.client.http.credentials import Credentials
-from bcs_scheduler.cli.client.http.responses import HttpError, TlsExpected
+from bcs_scheduler.cli.client.connections import FAILURES, Connections, NotConnected
+from bcs_scheduler.cli.client.credentials import Credentials
+from bcs_scheduler.cli.client.responses import HttpError, TlsExpected
 from store import threads
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

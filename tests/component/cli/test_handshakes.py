@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from bcs_scheduler.cli.client.http.credentials import Credentials
+from bcs_scheduler.cli.client.credentials import Credentials
 from bcs_scheduler.cli.client.session_line import open_session
 from bcs_scheduler.cli.errors import CliError
 

@@ -17,9 +17,9 @@ import pytest
 import structlog
 import yaml
 
+from bcs_scheduler.cli.client import outage
 from bcs_scheduler.cli.client.client import Client
-from bcs_scheduler.cli.client.http import outage
-from bcs_scheduler.cli.client.http.reaching import NO_SERVER
+from bcs_scheduler.cli.client.reaching import NO_SERVER
 from bcs_scheduler.cli.client.streamed import StreamedList
 from bcs_scheduler.cli.errors import Unreachable
 from bcs_scheduler.cli.main import run

@@ -20,7 +20,7 @@ from websockets.typing import Subprotocol
 
 from bcs_scheduler.cli.client import session_line as lines
 from bcs_scheduler.cli.client import websocket
-from bcs_scheduler.cli.client.http.credentials import Credentials
+from bcs_scheduler.cli.client.credentials import Credentials
 from bcs_scheduler.cli.client.session_line import END, PIECE, STATUS, STDIN, STDOUT, SessionLine, open_session
 from bcs_scheduler.cli.errors import CliError, Unreachable
 from tests.integration.certificates import Authority

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.client.http.reaching import NO_SERVER
+from bcs_scheduler.cli.client.reaching import NO_SERVER
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError
 from bcs_scheduler.cli.output.text import age, duration
 from tests.component.cli.standin import (

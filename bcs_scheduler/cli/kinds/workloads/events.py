@@ -152,7 +152,7 @@ def follow(session: Session, namespace: str | None, filters: Mapping[str, Any]) 
 
     Raises Unreachable or TimedOut if the first connection fails.
     """
-    from bcs_scheduler.cli.client.http.outage import Outage
+    from bcs_scheduler.cli.client.outage import Outage
 
     known, pause, begun = "", FIRST_PAUSE, False
     outage = Outage(session.warn)

@@ -47,7 +47,7 @@ as such schedulers may share the store."""
 
 
 class Drains:
-    """The controller of drains (core.controllers.controller). All its state is derived from the records."""
+    """The controller of drains (core.parts). All its state is derived from the records."""
 
     def __init__(self, turn: TurnContext, offer_manager: OfferManager) -> None:
         self._turn = turn

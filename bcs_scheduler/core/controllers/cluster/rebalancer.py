@@ -16,7 +16,7 @@ from bcs_scheduler.core.placement.rebalancing import GATHER
 
 
 class Rebalancer:
-    """Implements `core.controllers.controller`. Costs nothing while the setting is off."""
+    """Implements `core.parts`. Costs nothing while the setting is off."""
 
     def __init__(self, turn: TurnContext, offer_manager: OfferManager) -> None:
         self._turn = turn

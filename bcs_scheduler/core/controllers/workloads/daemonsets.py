@@ -79,7 +79,7 @@ def _matters(transaction: Transaction) -> bool:
 
 
 class Daemonsets:
-    """The controller of daemonsets (core.controllers.controller). All its state is derived from the records."""
+    """The controller of daemonsets (core.parts). All its state is derived from the records."""
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn

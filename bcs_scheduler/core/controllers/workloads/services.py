@@ -57,7 +57,7 @@ class _Survey(NamedTuple):
 
 
 class Services:
-    """The controller of services (core.controllers.controller). `flush` writes changed endpoints once at the end
+    """The controller of services (core.parts). `flush` writes changed endpoints once at the end
     of each turn. Taskgroups that are going to be ended are written as soon as they are noticed, because the kills may
     leave before the turn is over."""
 

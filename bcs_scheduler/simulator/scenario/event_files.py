@@ -11,11 +11,11 @@ import msgspec
 
 from bcs_scheduler.decisions.format import MAGIC
 from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.events.lines import read_lines
-from bcs_scheduler.simulator.scenario.events.log import read_log
-from bcs_scheduler.simulator.scenario.events.model import start_of
-from bcs_scheduler.simulator.scenario.events.recorded import RecordedEvent, read_recorded
+from bcs_scheduler.simulator.scenario.decision_log import read_log
+from bcs_scheduler.simulator.scenario.event_lines import read_lines
+from bcs_scheduler.simulator.scenario.event_model import start_of
 from bcs_scheduler.simulator.scenario.model import Scenario
+from bcs_scheduler.simulator.scenario.recorded_events import RecordedEvent, read_recorded
 
 
 class _Dump(msgspec.Struct, frozen=True):

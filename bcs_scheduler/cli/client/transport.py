@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from bcs_scheduler.cli.client.http.connections import FAILURES, Answer, Connections
-from bcs_scheduler.cli.client.http.credentials import REDIRECTS, Credentials, redirected
+from bcs_scheduler.cli.client.connections import FAILURES, Answer, Connections
+from bcs_scheduler.cli.client.credentials import REDIRECTS, Credentials, redirected
 from bcs_scheduler.cli.client.types import DEFAULT_SERVER, PREFIX, Accepted, Download, Json
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Problem, TimedOut, Unreachable
 
@@ -106,7 +106,7 @@ class Transport:
         try:
             yield from response.stream()
         except FAILURES as error:
-            from bcs_scheduler.cli.client.http.reaching import cause_of
+            from bcs_scheduler.cli.client.reaching import cause_of
 
             raise CliError(f"the transfer was interrupted: {cause_of(error)}") from None
         finally:
@@ -143,7 +143,7 @@ class Transport:
                 if response.status == 429:
                     repeat, pause = True, max(pause, _seconds(response.header("Retry-After")))
             except Failed as error:
-                from bcs_scheduler.cli.client.http.reaching import address_of, cause_of, hint_of, mixed_up
+                from bcs_scheduler.cli.client.reaching import address_of, cause_of, hint_of, mixed_up
 
                 address = address_of(error.url)
                 cause = cause_of(error.error)

@@ -9,7 +9,7 @@ import msgspec
 
 from bcs_scheduler.core.interface.requests import DeleteApplication, ScaleApplication
 from bcs_scheduler.simulator.scenario.amounts import BadInput, read_duration
-from bcs_scheduler.simulator.scenario.events.model import Replay, Start, seconds_of
+from bcs_scheduler.simulator.scenario.event_model import Replay, Start, seconds_of
 from bcs_scheduler.simulator.scenario.model import (
     Action,
     AddAgent,

@@ -6,7 +6,7 @@ import socket
 import ssl
 from urllib.parse import urlsplit
 
-from bcs_scheduler.cli.client.http.responses import TlsExpected
+from bcs_scheduler.cli.client.responses import TlsExpected
 
 NO_SERVER = "`bcs-scheduler dev` starts a server on this machine; BCS_SERVER or --server names another one"
 PROBE_TIMEOUT = 2.0

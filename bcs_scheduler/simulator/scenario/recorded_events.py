@@ -13,7 +13,7 @@ import msgspec
 
 from bcs_scheduler.core.interface.requests import DeleteApplication, Request, ScaleApplication, SetAgent
 from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.events.model import Replay, Start, seconds_of
+from bcs_scheduler.simulator.scenario.event_model import Replay, Start, seconds_of
 from bcs_scheduler.simulator.scenario.model import Action, AddAgent, Create, EndTaskGroup, LoseAgent, Submit
 from offers.names import name_of
 from store.ids import TaskGroupId, namespace_of, object_key, without_namespace

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from bcs_scheduler.cli.client.http.responses import HttpError, Response
+from bcs_scheduler.cli.client.responses import HttpError, Response
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-    from bcs_scheduler.cli.client.http.credentials import Credentials
+    from bcs_scheduler.cli.client.credentials import Credentials
 
 FAILURES = (HttpError, OSError)
 """The errors that `Connections.request` and the methods of `Answer` raise when a connection fails."""

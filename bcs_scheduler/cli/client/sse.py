@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from bcs_scheduler.cli.client.http.connections import FAILURES, Answer
+from bcs_scheduler.cli.client.connections import FAILURES, Answer
 from bcs_scheduler.cli.errors import Unreachable
 
 

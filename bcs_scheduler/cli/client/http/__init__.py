@@ -1,1 +1,0 @@
-"""Requests, their repetition, credentials, and streams of server-sent events."""
