@@ -298,12 +298,12 @@ def test_the_explanation_names_the_queue_that_is_at_its_limit(gang: int) -> None
 
 
 def test_the_explanation_names_the_queue_that_has_its_share() -> None:
-    """The other queue deserves the rest, and cannot use it: its taskgroups are larger than every agent."""
+    """The other queue deserves the rest, and cannot use it: its gang is larger than its share."""
     lab = Lab(replace(OPTIONS, policy=STRICT))
     put(lab, "batch")
     enter(lab, "reports", "batch")
     create(lab, "reports", 12)
-    create(lab, "default", 2, containers=version(1, 20).containers)
+    create(lab, "default", 12, min_available=12)
     lab.wait(2.0)
     arrive(lab, 12)
     lab.wait(2.0)
@@ -312,4 +312,17 @@ def test_the_explanation_names_the_queue_that_has_its_share() -> None:
     assert placing.queue is not None and placing.queue.name == "batch"
     assert placing.queue.deserved["cpus"] >= placing.queue.allocated["cpus"] > 0
     assert f"allocated: cpus {placing.queue.allocated['cpus']:g}" in placing.message
+    assert explained(lab, "default").queue is None
+
+
+def test_work_that_no_agent_can_hold_keeps_no_room_from_other_queues_and_is_explained_by_the_agents() -> None:
+    lab = Lab(replace(OPTIONS, policy=STRICT))
+    put(lab, "batch")
+    enter(lab, "reports", "batch")
+    create(lab, "reports", 12)
+    create(lab, "default", 2, containers=version(1, 20).containers)
+    lab.wait(2.0)
+    arrive(lab, 12)
+    lab.wait(2.0)
+    assert count(lab, "reports") == 12
     assert explained(lab, "default").queue is None

@@ -49,6 +49,7 @@ SESSIONS: Mapping[str, str] = {
     "proportion: guarantees and capabilities bound the deserved share": (
         f"{REFERENCE} test_policy_properties::test_deserved_shares_sum_to_at_most_the_cluster"
     ),
+    "proportion: work that could never run takes nothing from the shares of others": "E69 E70",
     "proportion: the queue with the lower share is first": f"D06 {REFERENCE}",
     "proportion: the priority of queues is before the share, if the policy says so": (
         "test_core_queues::test_queues_with_a_greater_priority_are_first_if_the_policy_says_so"
@@ -237,12 +238,12 @@ TREE: Mapping[str, str] = {
 BOTH: Mapping[str, str] = {
     # May this taskgroup be ended?
     "not ready: first of all, without budget": (
-        "test_disruptions::test_what_is_not_ready_costs_nothing_also_without_budget "
+        "E52 test_disruptions::test_what_is_not_ready_costs_nothing_also_without_budget "
         "test_core_open_operations::test_what_is_not_ready_gives_way_first_and_spends_no_budget "
         "test_policy_victims::test_tasks_that_are_not_ready_leave_before_all_others"
     ),
     "ready: if the budget has one left": (
-        "test_disruptions::test_a_ready_taskgroup_costs_one_while_the_budget_has_one_left"
+        "E58 test_disruptions::test_a_ready_taskgroup_costs_one_while_the_budget_has_one_left"
     ),
     "an operation that waits protects nothing": (
         "E50 E51 test_disruptions::test_a_launch_that_asks_for_more_than_fits_protects_nothing"

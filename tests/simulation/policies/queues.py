@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
@@ -170,6 +170,18 @@ class SessionQueues(Queues):
         above = any(used[name] > deserved[name] for name in NAMES if ask.amount[name])
         return above and all(used[name] - lost[name] >= least[name] for name in NAMES if lost[name])
 
+    def _could_run(self, ask: Ask) -> bool:
+        """Whether empty agents, and the limit of the queue, could hold the application: else it has no share."""
+        version, settings = version_of(self.world, ask.application), self.world.state.agent_settings
+        least = max(1, version.min_available if version is not None else 1)
+        room = 0
+        for agent in self.world.cluster._agents.values():
+            total, setting = agent.machine.total, settings.get(str(agent.machine.attributes["InnerIP"]))
+            if setting is None or not (setting.disabled or setting.drain):
+                room += min(total[one] // ask.amount[one] for one in NAMES if ask.amount[one])
+        most = self._limit(self.name(ask.application))
+        return room >= least and all(ask.amount[name] * least <= most[name] for name in NAMES)
+
     def _records(self) -> Mapping[str, Queue]:
         return {DEFAULT_QUEUE: Queue(name=DEFAULT_QUEUE), **self.world.state.queues}
 
@@ -198,11 +210,16 @@ class SessionQueues(Queues):
         return found
 
     def _deserved(self) -> dict[str, dict[str, int]]:
-        """Floors of the deserved shares."""
+        """Floors of the deserved shares. Work that could never run takes nothing from the shares of other queues."""
+        full, usable = self._filled(lambda _: True), self._filled(self._could_run)
+        return {queue: {name: max(row[name], usable[queue][name]) for name in NAMES} for queue, row in full.items()}
+
+    def _filled(self, counts: Callable[[Ask], bool]) -> dict[str, dict[str, int]]:
         requested = {name: self._used(name) for name in self._records()}
         with_jobs = {self.name(application) for application in self.world.state.applications}
         for ask in asks(self.world):
-            requested[self.name(ask.application)].update(ask.amount)
+            if counts(ask):
+                requested[self.name(ask.application)].update(ask.amount)
         total, found = self._total(), dict[str, dict[str, int]]()
         queues = [name for name in self._records() if name in with_jobs]
         for name in self._records():

@@ -51,6 +51,9 @@ from transactions.text import are, counted, duration
 
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
+BUDGETS_GROW = 15.0
+"""Seconds after which another session follows one that disruption budgets have kept from evictions: a budget grows with
+the time (`disruptions.WAITED`), without a change of a record."""
 LEAST_SHARE = 0.4
 """Share of the time of a turn that a session has, however much of it is used up before."""
 MOST_USES = 16
@@ -120,6 +123,8 @@ class SessionPass(PlacementPass):
         """Something has changed since the latest session."""
         self._next = 0.0
         """Unix seconds before which no session begins."""
+        self._retry_at: float | None = None
+        """Unix seconds of a session that nothing else causes; None: there is none."""
 
     @property
     def busy(self) -> bool:
@@ -128,7 +133,8 @@ class SessionPass(PlacementPass):
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the next session may begin; None: nothing waits for one."""
-        return self._next if self._waiting else self._leaving.next_timer()
+        timer = self._next if self._waiting else self._leaving.next_timer()
+        return min((one for one in (timer, self._retry_at) if one is not None), default=None)
 
     def decide(self, pace: TimeBudget) -> None:
         """Runs a session if one is due, and matches demands of one taskgroup per agent."""
@@ -136,7 +142,10 @@ class SessionPass(PlacementPass):
         self._snapshots.drain()
         self._drop_promises()
         self.aging.step()
-        if self._pauses.step():
+        retries = self._retry_at is not None and turn.now >= self._retry_at
+        if retries:
+            self._retry_at = None
+        if self._pauses.step() or retries:
             self._waiting = self._waiting or self._has_demands()
         if not self._match_promised(pace):
             return
@@ -282,6 +291,8 @@ class SessionPass(PlacementPass):
         self._kept_back.update(held_back)
         if self._cut:
             return  # demands that still wait are explained with the last portion
+        by_budgets = any(met.code is Obstacle.BUDGET for attempt in self._attempts.values() for met in attempt.met)
+        self._retry_at = self._turn.now + BUDGETS_GROW if by_budgets else None
         held_back, self._kept_back = self._kept_back, {}
         waiting = self._waiting_demands(demands)
         self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)

@@ -1,14 +1,15 @@
 """The plug-in proportion: queues share the cluster by weight, between their guarantees and their capabilities.
 
-The deserved share of a queue is computed per dimension (`waterfilling`). A queue that has its deserved share in every
-dimension is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved share in any
-dimension that it requests. Capabilities, and guarantees of other queues, are hard limits. `reclaim` takes no task that
-brings its queue below the guarantee in any dimension.
+The deserved share of a queue is computed per dimension (`waterfilling`). Requests of jobs that could never run take
+nothing from the shares of other queues; the own queue cannot use its share for them. A queue that has its deserved
+share in every dimension is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved
+share in any dimension that it requests. Capabilities, and guarantees of other queues, are hard limits. `reclaim` takes
+no task that brings its queue below the guarantee in any dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -87,21 +88,11 @@ class Shares:
         cuts = [min(Fraction(1), Fraction(total, promised[d] or 1)) for d, total in enumerate(totals)]
         self._least = {name: [int(row[d] * cut) for d, cut in enumerate(cuts)] for name, row in guarantees.items()}
         """The guarantees, cut in proportion where their sum exceeds the cluster."""
-        self.deserved: dict[str, list[Fraction]] = {queue.name: [] for queue in queues}
-        for d, total in enumerate(totals):
-            found = fill(
-                total,
-                [
-                    Share(
-                        guarantees[queue.name][d],
-                        min(queue.requested[d], self.limits[queue.name][d]),
-                        queue.queue.weight,
-                    )
-                    for queue in queues
-                ],
-            )
-            for queue, deserved in zip(queues, found, strict=True):
-                self.deserved[queue.name].append(deserved)
+        self.deserved = self._filled(queues, guarantees, {queue.name: queue.requested for queue in queues})
+        usable = self.usable(session)
+        if usable is not None:
+            for name, row in self._filled(queues, guarantees, usable).items():
+                self.deserved[name] = list(map(max, self.deserved[name], row))
         ratios = ExactRatios([one.numerator for row in self.deserved.values() for one in row])
         self._shift, self._one = ratios.shift, ratios.one
         self._parts = {
@@ -112,6 +103,48 @@ class Shares:
         self._ceilings = {
             name: [-(-one.numerator // one.denominator) for one in row] for name, row in self.deserved.items()
         }
+
+    def _filled(
+        self, queues: Sequence[QueueState], guarantees: Mapping[str, Sequence[int]], requested: Mapping[str, list[int]]
+    ) -> dict[str, list[Fraction]]:
+        """The deserved shares with these requests."""
+        found: dict[str, list[Fraction]] = {queue.name: [] for queue in queues}
+        for d, total in enumerate(self._totals):
+            shares = [
+                Share(
+                    guarantees[queue.name][d],
+                    min(requested[queue.name][d], self.limits[queue.name][d]),
+                    queue.queue.weight,
+                )
+                for queue in queues
+            ]
+            for queue, deserved in zip(queues, fill(total, shares), strict=True):
+                found[queue.name].append(deserved)
+        return found
+
+    def usable(self, session: Session) -> dict[str, list[int]] | None:
+        """The requests of the queues, without those of jobs whose minimum neither the agents nor the limit of the queue
+        could hold if nothing else ran; None if there are no such jobs."""
+        found = {name: queue.requested.copy() for name, queue in session.queues.items()}
+        figures, changed = session.snapshot.figures, False
+        waiting = [
+            (job.queue.name, job.job.template, job.min_available, figures[job.name].requested)
+            for job in session.jobs.values()
+            if job.pending
+        ]
+        waiting += [(group.queue, group.template, group.min_available, group.requested) for group in session.aside]
+        capacities: dict[int, int] = {}
+        for queue, template, least, amounts in waiting:
+            if template is None:
+                continue
+            need, limit = self._needs.of(template), self.limits[queue]
+            if need.number not in capacities:
+                capacities[need.number] = session.candidates(need).capacity(ever=True)
+            if capacities[need.number] < least or any(amount * least > limit[d] for d, amount in need.row):
+                changed = True
+                for d, amount in enumerate(amounts):
+                    found[queue][d] -= amount
+        return found if changed else None
 
     def share(self, queue: QueueState) -> int:
         """The greatest ratio of allocated to deserved amount in any dimension, exact."""
