@@ -243,6 +243,20 @@ def test_one_agent_is_reserved_at_a_time_for_the_oldest(policy: str) -> None:
     assert work.cluster.groups("first") and work.cluster.groups("second")
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_held_room_that_has_come_back_is_not_waited_for(policy: str) -> None:
+    """The room of a run that has ended is held, so no offer of it is seen: it is not about to leave any more."""
+    cluster = BusyCluster(options_of(policy), {"a": 4000})
+    cluster.create("ends", 3000, lasts=AGING + 20)
+    cluster.create("lasts", 1000)
+    cluster.seconds(3)
+    cluster.create("large", 3000)
+    while cluster.groups("ends"):
+        cluster.second()
+    cluster.seconds(2)
+    assert cluster.groups("large")
+
+
 def test_an_agent_on_which_nothing_ends_is_given_up() -> None:
     cluster = BusyCluster(options_of("simple"), {"a": 4000, "b": 4000})
     cluster.create("lasting", 3000)

@@ -119,8 +119,24 @@ class LeavingRooms:
             self._first = min(self._first, until)
 
     def _note_whole(self, role: str, agent: Agent) -> None:
-        foreign = dict(agent.foreign)
-        self._whole[agent.name, role] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
+        foreign, site = dict(agent.foreign), (agent.name, role)
+        kept = self._kept(self._pool.row(*site))
+        self._whole[site] = {
+            # Held room seems to be in the hands of others. More of it may be held now than the session has seen.
+            line: amount - max(foreign.get(line, 0) - kept.get(line, 0), 0)
+            for line, amount in agent.total
+        }
+
+    def _kept(self, row: LeasedRow | None) -> Mapping[str, int]:
+        """The offered amounts that are held for work that waits: nobody uses them, and they have come back. Other holds
+        are those of taskgroups, which count as used."""
+        if row is None or not row.held:
+            return {}
+        found = Counter(row.promised())
+        for name, request in row.held.items():
+            if name in self._state.taskgroups:
+                found.subtract(dict(request_of(request, ())))
+        return {name: amount for name, amount in found.items() if amount > 0}
 
     def offered(self, sites: Iterable[Site], now: float) -> None:
         """There are new offers of these agents in these roles. `now`: Unix seconds."""
@@ -176,7 +192,7 @@ class LeavingRooms:
             if row is None:
                 continue
             lacking = Counter(self._whole[agent, role])
-            for known in (_offered(row), used.get(agent, {}), taken[agent]):
+            for known in (_offered(row), self._kept(row), used.get(agent, {}), taken[agent]):
                 lacking.subtract(known)
             for one in leaving:
                 part = {name: min(amount, lacking[name]) for name, amount in one.task.template.request}
