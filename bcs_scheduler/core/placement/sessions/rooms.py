@@ -86,6 +86,8 @@ class LeavingRooms:
         self._whole: dict[Site, dict[str, int]] = {}
         """The amounts of agents in roles, by dimension: free room, our taskgroups, and room that was to come, as the
         latest session that promised room there found them."""
+        self._kept_before: dict[Site, dict[str, int]] = {}
+        """The offered amounts that were held for work that waits at the same moment, and that are not among those."""
 
     def __len__(self) -> int:
         return len(self._leaving)
@@ -120,15 +122,18 @@ class LeavingRooms:
 
     def _note_whole(self, role: str, agent: Agent) -> None:
         foreign, site = dict(agent.foreign), (agent.name, role)
+        self._whole[site] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
         kept = self._kept(self._pool.row(*site))
-        self._whole[site] = {
-            # Held room seems to be in the hands of others. More of it may be held now than the session has seen.
-            line: amount - max(foreign.get(line, 0) - kept.get(line, 0), 0)
-            for line, amount in agent.total
-        }
+        # Held room seems to be in the hands of others. More may be held now than the session has seen.
+        self._kept_before[site] = {line: min(amount, foreign.get(line, 0)) for line, amount in kept.items()}
+
+    def _kept_since(self, site: Site, row: LeasedRow) -> Mapping[str, int]:
+        """The amounts that have come back since `_whole` was noted, and are held for work that waits."""
+        before = self._kept_before.get(site, {})
+        return {line: max(amount - before.get(line, 0), 0) for line, amount in self._kept(row).items()}
 
     def _kept(self, row: LeasedRow | None) -> Mapping[str, int]:
-        """The offered amounts that are held for work that waits: nobody uses them, and they have come back. Other holds
+        """The offered amounts that are held for work that waits: they are unused, and have come back. Other holds
         are those of taskgroups, which count as used."""
         if row is None or not row.held:
             return {}
@@ -158,6 +163,7 @@ class LeavingRooms:
             self._on[site].discard(identity)
             if not self._on[site]:
                 del self._on[site], self._whole[site]
+                self._kept_before.pop(site, None)
         self._first = min((one.until for one in self._leaving.values()), default=inf)
         return bool(over)
 
@@ -170,6 +176,7 @@ class LeavingRooms:
         self._leaving.clear()
         self._on.clear()
         self._whole.clear()
+        self._kept_before.clear()
         self._first = inf
 
     def tasks(self, role: str, planned: Iterable[Planned], used: Used) -> dict[str, list[Task]]:
@@ -192,7 +199,7 @@ class LeavingRooms:
             if row is None:
                 continue
             lacking = Counter(self._whole[agent, role])
-            for known in (_offered(row), self._kept(row), used.get(agent, {}), taken[agent]):
+            for known in (_offered(row), self._kept_since((agent, role), row), used.get(agent, {}), taken[agent]):
                 lacking.subtract(known)
             for one in leaving:
                 part = {name: min(amount, lacking[name]) for name, amount in one.task.template.request}
