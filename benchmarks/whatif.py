@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core.interface import cluster_manager, effects, leased, plans, requests
+from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from benchmarks.load import Result
@@ -97,7 +97,7 @@ def _asked(core: Core, began_at: float, namespace: str, name: str, kinds: set[st
     gc.disable()
     try:
         began, now = time.process_time(), began_at
-        inputs: list[requests.Request] = [plans.AskWhatIf(token=999, namespace=namespace, name=name)]
+        inputs: list[requests.Request] = [requests.AskWhatIf(token=999, namespace=namespace, name=name)]
         while True:
             units = core.turn(inputs, now)
             inputs = []

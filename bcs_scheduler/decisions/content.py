@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core.interface import effects, inputs, leased, plans, requests
+from bcs_scheduler.core.interface import effects, inputs, leased, requests
 from bcs_scheduler.decisions.redaction import Replace, mark, redacted
 from offers.model import Offer
 from store.encoding.codec import Stored, encode
@@ -51,7 +51,7 @@ def written(event: inputs.Input, replace: Replace) -> tuple[str, bytes]:
     """Returns the class and the fields of an input."""
     if isinstance(event, leased.OffersArrived):
         return _OFFERS, msgspec.msgpack.encode(_Offers(event.cause, tuple(map(_opened, event.offers))))
-    if isinstance(event, plans.PlanRequests):
+    if isinstance(event, requests.PlanRequests):
         parts = tuple(written(one, replace) for one in event.requests)
         return _PLAN, msgspec.msgpack.encode(_Plan(event.cause, event.token, parts))
     tree = msgspec.to_builtins(event, builtin_types=(bytes,))
@@ -75,7 +75,7 @@ def read(name: str, data: bytes) -> inputs.Input:
         plan = msgspec.msgpack.decode(data, type=_Plan)
         parts = [read(*part) for part in plan.requests]
         asked = tuple(part for part in parts if isinstance(part, requests.Request))
-        return plans.PlanRequests(cause=plan.cause, token=plan.token, requests=asked)
+        return requests.PlanRequests(cause=plan.cause, token=plan.token, requests=asked)
     cls = {known.__name__: known for known in _all(inputs.Input)}.get(name)
     if cls is None:
         raise ValueError(f"this version of the program has no input {name}")

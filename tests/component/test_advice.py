@@ -14,7 +14,7 @@ import pytest
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.cli.waiting import _transaction_state
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.interface.policies import PutPriorityClass
+from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.rollout.update_records import MOST_RETIRING
 from bcs_scheduler.core.scheduler import Core

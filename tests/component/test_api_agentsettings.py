@@ -10,8 +10,7 @@ import pytest
 from bcs_scheduler.api.routes.agent_settings import UNLISTED
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
-from bcs_scheduler.core.interface.plans import Rebalance
-from bcs_scheduler.core.interface.requests import CreateApplication, SetAgent
+from bcs_scheduler.core.interface.requests import CreateApplication, Rebalance, SetAgent
 from offers.agents import ListedAgent
 from store.records import AgentSetting, Drain, Version
 from store.records.definition import Container

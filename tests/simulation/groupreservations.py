@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from bcs_scheduler.core.interface.policies import PutPodGroup
+from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.applications.tables import UNDECIDED
 from store.records import GROUP_ANNOTATION, Application, ManagedApplication, Placeholder, PodGroup, TaskGroup

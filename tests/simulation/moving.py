@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from bcs_scheduler.core.interface import effects, requests
-from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.options import CoreOptions
 from store.base import Change
 from store.records import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from bcs_scheduler.core.interface.policies import PutPodGroup
+from bcs_scheduler.core.interface.requests import PutPodGroup
 from store.records import GROUP_ANNOTATION, PodGroup
 from tests.simulation.driver import Term
 from tests.simulation.operators import NAMESPACES

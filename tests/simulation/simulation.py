@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.options import CoreOptions
 from tests.simulation import groupreservations, managers, moving, podgroups, reservations
 from tests.simulation.convergence import Convergence

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.asks import task_name
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
@@ -115,13 +115,13 @@ class TreeOperators(QueueOperators):
         present = self._present()
         if world.chance(0.25):
             state: Literal["Stopped", "Draining", "Active"] = world.pick(("Stopped", "Draining", "Active", "Active"))
-            return policies.SetQueueState(queue=world.pick(HALTED), state=state, **common)
+            return requests.SetQueueState(queue=world.pick(HALTED), state=state, **common)
         if world.chance(0.2):
             kept = [str(tree.number) for tree in self._revisions()]
             revision = int(world.pick(sorted(kept))) if kept and world.chance(0.7) else None
-            return policies.RollbackQueueTree(revision=revision, **common)
+            return requests.RollbackQueueTree(revision=revision, **common)
         expected = present.number if present is not None and world.chance(0.5) else None
-        return policies.PutQueueTree(document=json.dumps(self._document()), expected=expected, **common)
+        return requests.PutQueueTree(document=json.dumps(self._document()), expected=expected, **common)
 
     def _document(self) -> dict[str, Any]:
         world = self.world
@@ -173,9 +173,9 @@ class TreeOperators(QueueOperators):
         if present is None:
             return None
         if present.halts:
-            return policies.SetQueueState(queue=present.halts[0].queue, state="Active", **common)
+            return requests.SetQueueState(queue=present.halts[0].queue, state="Active", **common)
         if present.document != calm(self._partition):
-            return policies.PutQueueTree(document=calm(self._partition), **common)
+            return requests.PutQueueTree(document=calm(self._partition), **common)
         return None
 
 
@@ -187,7 +187,7 @@ class GuaranteeOperators(TreeOperators):
         queues = [self._queue(name) for name in NAMESPACES]
         document = {"queues": [{"name": "work", "queues": queues}], "placementrules": RULES[:1]}
         common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}", "author": "ops"}
-        return policies.PutQueueTree(document=json.dumps(document), **common)
+        return requests.PutQueueTree(document=json.dumps(document), **common)
 
     def _queue(self, name: str) -> dict[str, Any]:
         least = self.world.pick((0.5, 1, 1, 2))

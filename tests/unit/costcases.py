@@ -12,16 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import QUIET
-from bcs_scheduler.core.interface import (
-    cluster_manager,
-    inputs,
-    leased,
-    managed,
-    plans,
-    policies,
-    requests,
-    unknown,
-)
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, managed, requests, unknown
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
@@ -343,16 +334,16 @@ def plan_of_an_application(world: World, name: str) -> Batch:
     return one(requests.CreateApplication(version=version(SPACE, name, 1), dry_run=True))
 
 
-@case(plans.PlanRequests)
+@case(requests.PlanRequests)
 def plan_of_two_applications(world: World, name: str) -> Batch:
     asked = [requests.CreateApplication(version=version(SPACE, f"{name}-{n}", 1), dry_run=True) for n in range(2)]
-    return one(plans.PlanRequests(requests=tuple(asked)))
+    return one(requests.PlanRequests(requests=tuple(asked)))
 
 
-@case(plans.AskWhatIf)
+@case(requests.AskWhatIf)
 def what_if_of_an_application_without_open_taskgroups(world: World, name: str) -> Batch:
     running(world, name)
-    return one(plans.AskWhatIf(namespace=SPACE, name=name))
+    return one(requests.AskWhatIf(namespace=SPACE, name=name))
 
 
 @case(requests.UpdateApplication)
@@ -455,10 +446,10 @@ def drain_agent(world: World, name: str) -> Batch:
     return one(requests.DrainAgent(agent="10.0.0.5"))
 
 
-@case(plans.PlanAgents)
+@case(requests.PlanAgents)
 def plan_agents(world: World, name: str) -> Batch:
     """Its taskgroups are the same few everywhere."""
-    return one(plans.PlanAgents(agents=("10.0.0.5",), drain=True))
+    return one(requests.PlanAgents(agents=("10.0.0.5",), drain=True))
 
 
 @case(requests.ResumeReplacements)
@@ -657,20 +648,20 @@ def put_queue(world: World, name: str) -> Batch:
     return one(requests.PutQueue(queue=Queue(name=name)))
 
 
-@case(policies.PutPriorityClass)
+@case(requests.PutPriorityClass)
 def put_priority_class(world: World, name: str) -> Batch:
-    return one(policies.PutPriorityClass(priority_class=PriorityClass(name=name)))
+    return one(requests.PutPriorityClass(priority_class=PriorityClass(name=name)))
 
 
-@case(policies.DeletePriorityClass)
+@case(requests.DeletePriorityClass)
 def delete_priority_class(world: World, name: str) -> Batch:
     ask(world, put_priority_class(world, name)[0])  # type: ignore[arg-type]
-    return one(policies.DeletePriorityClass(name=name))
+    return one(requests.DeletePriorityClass(name=name))
 
 
-@case(policies.PutPodGroup)
+@case(requests.PutPodGroup)
 def put_pod_group(world: World, name: str) -> Batch:
-    return one(policies.PutPodGroup(pod_group=PodGroup(namespace=SPACE, name=name, min_member=2)))
+    return one(requests.PutPodGroup(pod_group=PodGroup(namespace=SPACE, name=name, min_member=2)))
 
 
 @case(requests.CreateApplication)
@@ -680,10 +671,10 @@ def create_application_in_a_group(world: World, name: str) -> Batch:
     return one(requests.CreateApplication(version=grouped))
 
 
-@case(policies.DeletePodGroup)
+@case(requests.DeletePodGroup)
 def delete_pod_group(world: World, name: str) -> Batch:
     ask(world, put_pod_group(world, name)[0])  # type: ignore[arg-type]
-    return one(policies.DeletePodGroup(namespace=SPACE, name=name))
+    return one(requests.DeletePodGroup(namespace=SPACE, name=name))
 
 
 @case(requests.DeleteQueue)

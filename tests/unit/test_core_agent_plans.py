@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import effects, requests
-from bcs_scheduler.core.interface.plans import PlanAgents
+from bcs_scheduler.core.interface.requests import PlanAgents
 from bcs_scheduler.core.requests import agent_plans
 from store.records import Namespace, Quota, Strategy
 from store.records.definition import Amounts, Constraint, Container

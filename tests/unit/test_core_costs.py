@@ -19,16 +19,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.controllers.cluster import reconciler
-from bcs_scheduler.core.interface import (
-    cluster_manager,
-    inputs,
-    leased,
-    managed,
-    plans,
-    policies,
-    requests,
-    unknown,
-)
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, managed, requests, unknown
 from bcs_scheduler.core.options import CoreOptions
 from benchmarks.synthetic import PER_AGENT, SPACE, START, World
 from store.records import Service, ServicePort
@@ -53,11 +44,11 @@ ROUNDS = 4
 """How often a turn is measured anew while the ratio is above its bound: processes beside this one push its memory out
 of the caches, which costs the large core more. The least times count."""
 UNSEEN = {
-    inputs.Input, requests.Request, requests.Creation, requests.Put, policies.ChangeTree, cluster_manager.Superseded,
+    inputs.Input, requests.Request, requests.Creation, requests.Put, requests.ChangeTree, cluster_manager.Superseded,
     # A change of the tree of queues is about all applications that the tree has.
-    policies.PutQueueTree, policies.RollbackQueueTree, policies.SetQueueState,
+    requests.PutQueueTree, requests.RollbackQueueTree, requests.SetQueueState,
     # A rebalancing is about all agents; its plan is made in slices.
-    plans.Rebalance,
+    requests.Rebalance,
 }  # fmt: skip
 """Bases, and what is for the term only."""
 Worlds = tuple[World, World]
@@ -75,7 +66,7 @@ def worlds() -> Iterator[Worlds]:
 def test_every_kind_of_event_and_command_has_a_case() -> None:
     kinds = {
         kind
-        for module in (inputs, cluster_manager, leased, plans, requests, policies, managed, unknown)
+        for module in (inputs, cluster_manager, leased, requests, requests, requests, managed, unknown)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, inputs.Input)
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.interface import plans, policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from offers.policy.session.configuration.document import default_policy
@@ -31,7 +31,7 @@ POLICIES = {"session": SESSION, "hierarchical": HIERARCHICAL, "partitions": PART
 def limit(lab: Cluster, policy: str, most: float) -> None:
     """Sets the most that the queue of the application may have, in cores."""
     if policy == "hierarchical":
-        assert lab.ask(policies.PutQueueTree(document=tree(most), token=1)).error == ""
+        assert lab.ask(requests.PutQueueTree(document=tree(most), token=1)).error == ""
         return
     queue = Queue(name="default", capability=Limits(cpus=int(most * 1000)))
     assert lab.ask(requests.PutQueue(queue=queue)).error == ""
@@ -114,7 +114,7 @@ def test_with_simple_the_matcher_alone_decides() -> None:
 def test_a_plan_counts_a_moved_taskgroup_once_in_its_queue(policy: str) -> None:
     lab = loaded(policy)
     limit(lab, policy, 0.2)
-    reply = lab.ask(plans.PlanAgents(agents=("a0",), drain=True, dry_run=True))
+    reply = lab.ask(requests.PlanAgents(agents=("a0",), drain=True, dry_run=True))
     assert reply.data is not None
     plan = reply.data["agents"]["a0"]
     assert [move["agent"] for move in plan["move"]] == ["a1", "a1"] and plan["stay"] == []

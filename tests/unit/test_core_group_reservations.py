@@ -11,7 +11,7 @@ import pytest
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.api.views.objects.groups import show_pod_group
 from bcs_scheduler.core.interface import effects, inputs, requests
-from bcs_scheduler.core.interface.policies import PutPodGroup
+from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from offers.policy.session.configuration.document import default_policy

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
-from bcs_scheduler.core.interface.policies import DeletePodGroup, PutPodGroup, PutPriorityClass
+from bcs_scheduler.core.interface.requests import DeletePodGroup, PutPodGroup, PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import default_policy

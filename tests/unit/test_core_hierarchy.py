@@ -16,7 +16,7 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent, StatusUpdate
-from bcs_scheduler.core.interface.policies import PutPriorityClass
+from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, trees
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass

@@ -8,7 +8,7 @@ import pytest
 
 from bcs_scheduler.core.controllers.rooms.interrupted_launches import PROMISE_SECONDS
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.interface.policies import PutQueueTree
+from bcs_scheduler.core.interface.requests import PutQueueTree
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import default_policy
 from store.records import Queue, TaskGroup

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.core.interface import effects, inputs, plans, policies, requests
+from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
@@ -59,7 +59,7 @@ OPTIONS = CoreOptions(strict=True, validate=True, partitions=(NIGHT, OTHERS))
 
 
 def put(lab: SeeingLab, text: str, partition: str = "", **fields: Any) -> effects.Reply:
-    return lab.ask(policies.PutQueueTree(document=text, partition=partition, token=1, **fields))
+    return lab.ask(requests.PutQueueTree(document=text, partition=partition, token=1, **fields))
 
 
 def revisions(lab: SeeingLab) -> dict[str, str]:
@@ -105,10 +105,10 @@ def test_changes_and_roll_backs_concern_one_tree() -> None:
     assert put(lab, document(3.0), expected=1).data == {"revision": 2, "partition": "default"}
     refused = put(lab, document(4.0), "night", expected=2)
     assert refused.error == "conflict" and "revision is 3" in refused.message
-    back = policies.RollbackQueueTree(revision=1, partition="night", token=1)
+    back = requests.RollbackQueueTree(revision=1, partition="night", token=1)
     assert lab.ask(back).data == {"revision": 4, "partition": "night"}
     assert revisions(lab)["night/4"] == SMALL and revisions(lab)["2"] == document(3.0)
-    missing = lab.ask(policies.RollbackQueueTree(revision=4, token=1))
+    missing = lab.ask(requests.RollbackQueueTree(revision=4, token=1))
     assert missing.error == "not_found" and "kept beside the present: 1" in missing.message
 
 
@@ -122,7 +122,7 @@ def test_each_tree_keeps_its_newest_revisions() -> None:
 
 def test_halted_queues_belong_to_one_tree() -> None:
     lab = SeeingLab(OPTIONS)
-    stop = policies.SetQueueState(queue="root.default", state="Stopped", partition="night", token=1)
+    stop = requests.SetQueueState(queue="root.default", state="Stopped", partition="night", token=1)
     assert lab.ask(stop).data == {"queue": "root.default", "state": "Stopped", "partition": "night"}
     for namespace, role in (("a", "batch"), ("b", "*")):
         create(lab, namespace, 1, role)
@@ -161,7 +161,7 @@ def test_an_explanation_names_the_partition_and_the_limit_of_its_tree() -> None:
     assert placing is not None and placing.partition is not None and placing.queue is not None
     assert (placing.partition.name, placing.queue.name) == ("night", "root.default")
     assert "0.2" in placing.message
-    reply = lab.ask(plans.AskWhatIf(namespace="a", name="web"))
+    reply = lab.ask(requests.AskWhatIf(namespace="a", name="web"))
     assert reply.data is not None and reply.data["partition"]["name"] == "night"
 
 
@@ -169,7 +169,7 @@ def test_other_work_in_a_queue_of_the_same_name_does_not_count_for_a_limit() -> 
     """A what-if raises the limit by the work of the own role only."""
 
     def raised(lab: SeeingLab) -> list[dict[str, Any]]:
-        reply = lab.ask(plans.AskWhatIf(namespace="a", name="web"))
+        reply = lab.ask(requests.AskWhatIf(namespace="a", name="web"))
         assert reply.data is not None
         return [change for found in reply.data["solutions"] for change in found["changes"]]
 

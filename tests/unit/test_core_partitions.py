@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.core.interface import effects, leased, plans, policies, requests
+from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.core.placement.partitions import Partitions
@@ -96,13 +96,13 @@ def test_trials_name_the_partition() -> None:
     named = {"policy": "hierarchical", "roles": ["batch"], "name": "default"}
     reply = lab.ask(create_it)
     assert reply.data is not None and reply.data["partition"] == named
-    reply = lab.ask(plans.PlanRequests(requests=(create_it,)))
+    reply = lab.ask(requests.PlanRequests(requests=(create_it,)))
     assert reply.data is not None and reply.data["requests"][0]["partition"] == named
     create(lab, "night", 4, "batch")
-    reply = lab.ask(plans.AskWhatIf(namespace="night", name="web"))
+    reply = lab.ask(requests.AskWhatIf(namespace="night", name="web"))
     assert reply.data is not None and reply.data["partition"] == named
     arrive(lab, 1, "web")
-    reply = lab.ask(policies.PutQueueTree(document=TREE.replace("0.2", "0.3"), token=1, dry_run=True))
+    reply = lab.ask(requests.PutQueueTree(document=TREE.replace("0.2", "0.3"), token=1, dry_run=True))
     assert reply.data is not None and reply.data["trial"]["partition"] == named
     lab = Lab(CoreOptions(strict=True))
     lab.offer("any")
@@ -117,7 +117,7 @@ def test_the_tree_of_one_partition_changes_and_leaves_the_others_alone() -> None
     arrive(lab, 4, "batch")
     lab.wait(2.0)
     assert count(lab, "night") == 2
-    assert lab.ask(policies.PutQueueTree(document='{"queues": [{"name": "default"}]}', token=1)).error == ""
+    assert lab.ask(requests.PutQueueTree(document='{"queues": [{"name": "default"}]}', token=1)).error == ""
     lab.wait(2.0)
     assert count(lab, "night") == 4
     tree = lab.core.turn_context.queues.tree("default")
@@ -153,7 +153,7 @@ def member(lab: Lab, name: str, role: str) -> effects.Reply:
 
 def paired(lab: Lab) -> Lab:
     group = PodGroup(namespace="pair", name="both", min_member=2)
-    assert lab.ask(policies.PutPodGroup(pod_group=group, create=True)).error == ""
+    assert lab.ask(requests.PutPodGroup(pod_group=group, create=True)).error == ""
     return lab
 
 
@@ -220,5 +220,5 @@ def test_a_new_leader_places_what_waits(role: str) -> None:
 
 def test_replies_name_a_missing_tree() -> None:
     lab = Lab(CoreOptions(strict=True, partitions=(SESSION, SIMPLE)))
-    reply: effects.Reply = lab.ask(policies.PutQueueTree(document=TREE, token=1))
+    reply: effects.Reply = lab.ask(requests.PutQueueTree(document=TREE, token=1))
     assert reply.error == "conflict"

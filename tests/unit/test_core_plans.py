@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import effects, leased, requests
-from bcs_scheduler.core.interface.plans import PlanRequests
+from bcs_scheduler.core.interface.requests import PlanRequests
 from bcs_scheduler.core.requests import planned_documents
 from bcs_scheduler.decisions import content
 from store.ids import object_key

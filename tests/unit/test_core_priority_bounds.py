@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.interface import effects, managed, plans, policies, requests
+from bcs_scheduler.core.interface import effects, managed, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of
 from store.records import (
@@ -31,7 +31,7 @@ ONLINE = PriorityClass(name="online", value=100)
 def bounded(**settings: Any) -> Lab:
     """A cluster with the class `online`, in which no namespace has a greatest priority but `default`, if given."""
     lab = Lab(max_priority=0)
-    assert not lab.ask(policies.PutPriorityClass(priority_class=ONLINE)).error
+    assert not lab.ask(requests.PutPriorityClass(priority_class=ONLINE)).error
     if settings:
         give(lab, **settings)
     lab.offer()
@@ -83,7 +83,7 @@ def test_new_work_beyond_the_greatest_priority_is_refused_and_leaves_nothing(kin
     reply = lab.ask(request)
     assert reply.error == "invalid" and "the greatest priority of namespace default is 0" in reply.message
     assert lab.ask(msgspec.structs.replace(request, dry_run=True)).error == "invalid"
-    (planned,) = lab.ask(plans.PlanRequests(requests=(request,))).data["requests"]
+    (planned,) = lab.ask(requests.PlanRequests(requests=(request,))).data["requests"]
     assert planned["error"] == "invalid"
     assert lab.core.state.records() == before
 
@@ -154,10 +154,10 @@ def test_the_bound_holds_under_every_policy_and_in_every_queue(policy: str, queu
 
 def test_the_default_class_is_for_every_namespace_and_critical_classes_for_those_that_name_them() -> None:
     lab = bounded()
-    lab.ask(policies.PutPriorityClass(priority_class=PriorityClass(name="usual", value=3, global_default=True)))
+    lab.ask(requests.PutPriorityClass(priority_class=PriorityClass(name="usual", value=3, global_default=True)))
     assert not tried(lab, requests.CreateApplication(version=version(1)))
     critical = "system-node-critical"
-    lab.ask(policies.PutPriorityClass(priority_class=PriorityClass(name=critical, value=-1)))
+    lab.ask(requests.PutPriorityClass(priority_class=PriorityClass(name=critical, value=-1)))
     assert lab.ask(requests.CreateApplication(version=classed(critical))).error == "invalid"
     give(lab, priority_classes=(critical,))
     assert not lab.ask(requests.CreateApplication(version=classed(critical))).error
@@ -199,10 +199,10 @@ def test_an_older_version_gives_back_no_priority() -> None:
 def test_an_older_version_gives_back_no_priority_of_a_class_that_is_the_default_no_more() -> None:
     lab = bounded()
     usual = PriorityClass(name="usual", value=30, global_default=True)
-    lab.ask(policies.PutPriorityClass(priority_class=usual))
+    lab.ask(requests.PutPriorityClass(priority_class=usual))
     assert not lab.ask(requests.CreateApplication(version=version(1))).error
     lab.run()
-    lab.ask(policies.PutPriorityClass(priority_class=msgspec.structs.replace(usual, global_default=False)))
+    lab.ask(requests.PutPriorityClass(priority_class=msgspec.structs.replace(usual, global_default=False)))
     lab.offer()
     (warning,) = lab.scale(2).data["warnings"]
     assert "application default/web: priority 30 (class usual) is kept" in warning
@@ -250,10 +250,10 @@ def test_a_queued_request_is_judged_when_it_comes_and_when_it_begins() -> None:
 def test_a_group_gives_its_members_no_class_that_the_namespace_may_not_use() -> None:
     lab = bounded()
     group = PodGroup(namespace="default", name="gang", min_member=1, priority_class="online")
-    refused = lab.ask(policies.PutPodGroup(pod_group=group))
+    refused = lab.ask(requests.PutPodGroup(pod_group=group))
     assert refused.error == "invalid" and refused.problems[0].path == "$.spec.priorityClassName"
     give(lab, priority_classes=("online",))
-    assert not lab.ask(policies.PutPodGroup(pod_group=group)).error
+    assert not lab.ask(requests.PutPodGroup(pod_group=group)).error
     member = version(1, annotations={GROUP_ANNOTATION: "gang"})
     assert not tried(lab, requests.CreateApplication(version=member))
     give(lab)
@@ -266,24 +266,24 @@ USUAL = PriorityClass(name="usual", value=3, global_default=True)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_group_and_documents_may_name_the_default_class(kind: str) -> None:
     lab = bounded()
-    lab.ask(policies.PutPriorityClass(priority_class=USUAL))
+    lab.ask(requests.PutPriorityClass(priority_class=USUAL))
     group = PodGroup(namespace="default", name="gang", min_member=1, priority_class="usual")
-    assert not lab.ask(policies.PutPodGroup(pod_group=group)).error
+    assert not lab.ask(requests.PutPodGroup(pod_group=group)).error
     member = version(1, annotations={GROUP_ANNOTATION: "gang"})
     for wanted in (member, classed("usual")):
         reply = lab.ask(msgspec.structs.replace(creations(wanted)[kind], dry_run=True))
         assert not reply.error, reply.message
     forged = version(1, priority=4, priority_class="usual", priority_from="document")
     assert lab.ask(creations(forged)[kind]).error == "invalid"
-    lab.ask(policies.PutPriorityClass(priority_class=msgspec.structs.replace(USUAL, global_default=False)))
+    lab.ask(requests.PutPriorityClass(priority_class=msgspec.structs.replace(USUAL, global_default=False)))
     assert "priority class usual has priority 3" in lab.ask(creations(classed("usual"))[kind]).message
 
 
 def test_the_refusal_of_a_member_names_the_class_of_its_group_and_not_the_default_class() -> None:
     lab = bounded(priority_classes=("online",))
-    lab.ask(policies.PutPriorityClass(priority_class=USUAL))
+    lab.ask(requests.PutPriorityClass(priority_class=USUAL))
     group = PodGroup(namespace="default", name="gang", min_member=1, priority_class="online")
-    assert not lab.ask(policies.PutPodGroup(pod_group=group)).error
+    assert not lab.ask(requests.PutPodGroup(pod_group=group)).error
     give(lab)
     member = requests.CreateApplication(version=version(1, annotations={GROUP_ANNOTATION: "gang"}))
     reply = lab.ask(member)
@@ -291,7 +291,7 @@ def test_the_refusal_of_a_member_names_the_class_of_its_group_and_not_the_defaul
         "priority class online of pod group gang has priority 100; the greatest priority of"
     )
     assert [problem.path for problem in reply.problems] == [f'$.metadata.annotations["{GROUP_ANNOTATION}"]']
-    lab.ask(policies.DeletePriorityClass(name="online"))
+    lab.ask(requests.DeletePriorityClass(name="online"))
     reply = lab.ask(member)
     assert reply.error == "invalid" and reply.message == "priority class online of pod group gang does not exist"
 
@@ -299,9 +299,9 @@ def test_the_refusal_of_a_member_names_the_class_of_its_group_and_not_the_defaul
 def test_the_refusal_of_a_critical_class_names_its_cause() -> None:
     lab = bounded()
     critical = "system-node-critical"
-    lab.ask(policies.PutPriorityClass(priority_class=PriorityClass(name=critical, value=-1)))
+    lab.ask(requests.PutPriorityClass(priority_class=PriorityClass(name=critical, value=-1)))
     group = PodGroup(namespace="default", name="gang", min_member=1, priority_class=critical)
-    for request in (requests.CreateApplication(version=classed(critical)), policies.PutPodGroup(pod_group=group)):
+    for request in (requests.CreateApplication(version=classed(critical)), requests.PutPodGroup(pod_group=group)):
         reply = lab.ask(request)
         assert "is only for namespaces that name it; namespace default does not" in reply.message
         assert f"bcs set namespace default --priority-class {critical}" in reply.message

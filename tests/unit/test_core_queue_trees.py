@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.interface import effects, policies, requests
+from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees
@@ -67,7 +67,7 @@ def create(lab: Lab, namespace: str, instances: int, name: str = "web", user: st
 
 
 def put(lab: Lab, document: str, **fields: Any) -> effects.Reply:
-    lab.turn(policies.PutQueueTree(token=77, document=document, author="ann", **fields))
+    lab.turn(requests.PutQueueTree(token=77, document=document, author="ann", **fields))
     replies = lab.sent(effects.Reply)
     if not replies:  # a dry run waits for offers
         lab.wait(4.0)
@@ -154,12 +154,12 @@ def test_a_roll_back_is_a_new_revision() -> None:
     lab = Lab(options())
     put(lab, without("two"))
     put(lab, changed("one", resources=None))
-    assert lab.ask(policies.RollbackQueueTree(revision=1)).data == {"revision": 4}
+    assert lab.ask(requests.RollbackQueueTree(revision=1)).data == {"revision": 4}
     newest = lab.core.state.queue_trees["4"]
     assert json.loads(newest.document) == TREE and newest.why == "rolled back to revision 1"
     assert "root.two" in trees(lab).of("*").tree.queues
-    assert lab.ask(policies.RollbackQueueTree(revision=4)).error == "conflict"
-    assert lab.ask(policies.RollbackQueueTree(revision=9)).error == "not_found"
+    assert lab.ask(requests.RollbackQueueTree(revision=4)).error == "conflict"
+    assert lab.ask(requests.RollbackQueueTree(revision=9)).error == "not_found"
 
 
 def test_the_number_of_revisions_is_bounded() -> None:
@@ -263,12 +263,12 @@ def test_a_stopped_queue_places_nothing_until_it_is_started() -> None:
     lab = Lab(options())
     create(lab, "two", 2)
     lab.wait(1.0)
-    assert not lab.ask(policies.SetQueueState(queue="root.two", state="Stopped", author="ann")).error
+    assert not lab.ask(requests.SetQueueState(queue="root.two", state="Stopped", author="ann")).error
     create(lab, "one", 1)
     arrive(lab, *agents(4))
     assert not groups(lab, "two")
     assert len(groups(lab, "one")) == 1
-    assert not lab.ask(policies.SetQueueState(queue="root.two", state="Active")).error
+    assert not lab.ask(requests.SetQueueState(queue="root.two", state="Active")).error
     lab.wait(1.0)
     assert len(groups(lab, "two")) == 2
 
@@ -279,7 +279,7 @@ def test_a_draining_queue_serves_those_that_it_has() -> None:
     arrive(lab, "agent-1")
     assert len(groups(lab, "two")) == 1
     lab.wait(1.0)
-    lab.ask(policies.SetQueueState(queue="root.two", state="Draining"))
+    lab.ask(requests.SetQueueState(queue="root.two", state="Draining"))
     create(lab, "two", 1, "late")
     arrive(lab, *agents(5)[2:])
     assert len(groups(lab, "two")) == 2
@@ -293,7 +293,7 @@ def test_an_application_that_is_created_anew_is_another_one_for_a_draining_queue
     create(lab, "two", 1)
     arrive(lab, "agent-1")
     run(lab)
-    assert not lab.ask(policies.SetQueueState(queue="root.two", state="Draining")).error
+    assert not lab.ask(requests.SetQueueState(queue="root.two", state="Draining")).error
     lab.wait(1.0)
     lab.turn(requests.DeleteApplication(namespace="two", name="web"))
     (group,) = groups(lab, "two")
@@ -302,7 +302,7 @@ def test_an_application_that_is_created_anew_is_another_one_for_a_draining_queue
     create(lab, "two", 1)
     arrive(lab, "agent-1")
     assert groups(lab, "two") == []
-    lab.ask(policies.SetQueueState(queue="root.two", state="Active"))
+    lab.ask(requests.SetQueueState(queue="root.two", state="Active"))
     arrive(lab, "agent-1")
     assert len(groups(lab, "two")) == 1
 
@@ -312,17 +312,17 @@ def test_only_configured_queues_are_halted() -> None:
     create(lab, "elsewhere", 1, user="bea")
     arrive(lab, "agent-1")
     assert trees(lab).of("*").tree.applications["elsewhere/web"].queue == "root.teams.bea"
-    created = lab.ask(policies.SetQueueState(queue="root.teams.bea", state="Stopped"))
+    created = lab.ask(requests.SetQueueState(queue="root.teams.bea", state="Stopped"))
     assert created.error == "not_found" and "placement rule has created it" in created.message
-    assert lab.ask(policies.SetQueueState(queue="root.none", state="Stopped")).error == "not_found"
-    assert lab.ask(policies.SetQueueState(queue="root", state="Draining")).error == "invalid"
+    assert lab.ask(requests.SetQueueState(queue="root.none", state="Stopped")).error == "not_found"
+    assert lab.ask(requests.SetQueueState(queue="root", state="Draining")).error == "invalid"
 
 
 def test_a_halt_outlives_revisions_and_roll_backs() -> None:
     lab = Lab(options())
-    lab.ask(policies.SetQueueState(queue="root.two", state="Stopped"))
+    lab.ask(requests.SetQueueState(queue="root.two", state="Stopped"))
     put(lab, changed("one", resources=None))
-    lab.ask(policies.RollbackQueueTree())
+    lab.ask(requests.RollbackQueueTree())
     assert trees(lab).of("*").tree.queues["root.two"].state == "Stopped"
     put(lab, without("two"))
     put(lab, json.dumps(TREE))
@@ -377,7 +377,7 @@ def test_applications_without_a_creator_belong_to_nobody() -> None:
 def test_a_new_leader_has_the_stored_tree_and_warns_of_another_file() -> None:
     lab = Lab(options())
     put(lab, changed("two", maxapplications=7))
-    lab.ask(policies.SetQueueState(queue="root.one", state="Draining"))
+    lab.ask(requests.SetQueueState(queue="root.one", state="Draining"))
     lab.turn()
     new = takeover(lab, options())
     tree = trees(new).of("*").tree
@@ -395,7 +395,7 @@ def test_created_queues_and_those_that_drain_come_back_with_their_applications()
     arrive(lab, *agents(2))
     run(lab)
     lab.wait(1.0)
-    lab.ask(policies.SetQueueState(queue="root.two", state="Stopped"))
+    lab.ask(requests.SetQueueState(queue="root.two", state="Stopped"))
     new = takeover(lab, options())
     new.wait(1.0)
     tree = trees(new).of("*").tree
@@ -419,9 +419,9 @@ def test_a_revision_that_cannot_be_read_gives_way_to_the_one_before() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        policies.PutQueueTree(document="{}"),
-        policies.RollbackQueueTree(),
-        policies.SetQueueState(queue="root", state="Stopped"),
+        requests.PutQueueTree(document="{}"),
+        requests.RollbackQueueTree(),
+        requests.SetQueueState(queue="root", state="Stopped"),
     ],
 )
 def test_other_policies_have_no_tree(command: requests.Request) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.interface import effects, policies, requests
+from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.quotas import over
 from store.records import (
     Application,
@@ -76,7 +76,7 @@ def stored(kind: str, name: str = "a", size: int = 0) -> requests.Request:
             return requests.PutService(service=Service(namespace="default", name=name, raw=text))
         case "podgroup":
             group = PodGroup(namespace="default", name=name, min_member=1, annotations={"k": text})
-            return policies.PutPodGroup(pod_group=group)
+            return requests.PutPodGroup(pod_group=group)
     record = CustomObject(type="Shelf", namespace="default", name=name, raw=text)
     return requests.PutCustomObject(custom_object=record)
 

@@ -12,7 +12,7 @@ import pytest
 
 from bcs_scheduler.core.controllers.cluster.rebalancer import Rebalancer
 from bcs_scheduler.core.interface import effects, leased, requests
-from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.rebalancing import GATHER

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.interface.policies import PutPodGroup
+from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.aging import GAIN, REST, Why
 from offers.matching.explain import PROMISED

@@ -13,7 +13,7 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
-from bcs_scheduler.core.interface.policies import PutPriorityClass
+from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS
 from offers.leased.pool import PROMISED_SECONDS

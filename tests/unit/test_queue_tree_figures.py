@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.core.interface import policies
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.observability.metrics import Metrics
 from tests.unit.lab import Lab
 from tests.unit.metrics_support import leading, samples
@@ -17,7 +17,7 @@ def test_the_series_of_the_tree() -> None:
     create(lab, "elsewhere", 1, user="bea")
     arrive(lab, *agents(6))
     put(lab, changed("two", resources={"guaranteed": {"cpus": 2}}))
-    lab.ask(policies.SetQueueState(queue="root.two", state="Draining"))
+    lab.ask(requests.SetQueueState(queue="root.two", state="Draining"))
     lab.wait(6.0)
     metrics = Metrics()
     metrics.lead(leading(lab.core))

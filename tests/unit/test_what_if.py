@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bcs_scheduler.api.views.whatif import show_what_if
-from bcs_scheduler.core.interface import plans, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.whatif.levers import applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, search
 from offers.leased.pool import OfferPool
@@ -24,7 +24,7 @@ from tests.unit.reference_matcher import LiveCensus
 from transactions.base import Slot
 
 T = TypeVar("T")
-ASK = plans.AskWhatIf(namespace="default", name="web")
+ASK = requests.AskWhatIf(namespace="default", name="web")
 
 
 def ask(lab: Lab) -> dict[str, Any]:

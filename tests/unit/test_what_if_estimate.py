@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcs_scheduler.api.views.whatif import show_what_if
-from bcs_scheduler.core.interface import plans, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.run_times import OF_APPLICATION, OF_KIND, RunTimes, remaining
 from offers.policy.session.configuration.document import DEFAULT, policy_of
@@ -55,7 +55,7 @@ def runs(lab: Lab, name: str, *seconds: float) -> None:
 
 def when(lab: Lab, name: str = "web", changes: bool = False) -> Any:
     before = sorted(msgspec.json.encode(record) for record in lab.records())
-    reply = lab.ask(plans.AskWhatIf(namespace="default", name=name, changes=changes))
+    reply = lab.ask(requests.AskWhatIf(namespace="default", name=name, changes=changes))
     assert not reply.error, reply.message
     assert sorted(msgspec.json.encode(record) for record in lab.records()) == before
     assert isinstance(reply.data, dict)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.views.whatif import show_what_if
-from bcs_scheduler.core.interface import plans, policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.configuration.document import canonical
@@ -60,7 +60,7 @@ def ask(lab: Lab, name: str = "web") -> dict[str, Any]:
         return sorted(msgspec.json.encode(record) for record in lab.records()), lab.core.offers()
 
     before = seen()
-    reply = lab.ask(plans.AskWhatIf(namespace="default", name=name))
+    reply = lab.ask(requests.AskWhatIf(namespace="default", name=name))
     assert not reply.error, reply.message
     assert seen() == before
     assert isinstance(reply.data, dict)
@@ -268,7 +268,7 @@ def test_limits_of_a_tree_are_raised_up_to_root() -> None:
         changed = msgspec.json.decode(msgspec.json.encode(tree))
         _set_max(changed, "team", to["root.team"])
         _set_max(changed, "default", to["root.team.default"] - part)
-        reply = lab.ask(policies.PutQueueTree(document=canonical(changed)))
+        reply = lab.ask(requests.PutQueueTree(document=canonical(changed)))
         assert not reply.error, reply.message
         lab.offer(cpus=4000)
         lab.wait(1.0)

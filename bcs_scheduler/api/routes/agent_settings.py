@@ -31,8 +31,7 @@ from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, show_setting
 from bcs_scheduler.api.views.drains import AgentPlan, DrainView, show_drain
 from bcs_scheduler.core.interface.effects import Problem, Reason
-from bcs_scheduler.core.interface.plans import PlanAgents
-from bcs_scheduler.core.interface.requests import DeleteAgentSetting, DrainAgent, Request, SetAgent
+from bcs_scheduler.core.interface.requests import DeleteAgentSetting, DrainAgent, PlanAgents, Request, SetAgent
 from bcs_scheduler.wire.problems import Problems, element, member
 from bcs_scheduler.wire.quantities import thousandths
 from offers.agents import ListedAgent, Names

@@ -7,7 +7,7 @@ import msgspec
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.operation import Answer, Call, Param, Table
 from bcs_scheduler.core.interface.effects import Reason
-from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.interface.requests import Rebalance
 
 table = Table("cluster")
 GOAL = Param(

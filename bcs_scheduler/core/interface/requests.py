@@ -1,4 +1,5 @@
-"""Requests of the API about applications, and about the objects that own or use applications or belong to them.
+"""Requests of the API about applications, about the objects that own or use applications or belong to them, about the
+objects of placement policies, and for plans.
 
 Each is answered by exactly one Reply, like every Request. Records in requests come from documents: names, labels and
 definitions are filled in; times and all fields that the scheduler sets later are not. `create` says whether the object
@@ -12,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from bcs_scheduler.core.interface.inputs import Input
+from offers.rebalancing import Goal
 from store.ids import object_key
 from store.records import (
     CommandType,
@@ -21,6 +23,8 @@ from store.records import (
     Daemonset,
     Deployment,
     Namespace,
+    PodGroup,
+    PriorityClass,
     Queue,
     Secret,
     Service,
@@ -410,3 +414,95 @@ class DrainAgent(Request, frozen=True, kw_only=True):
 
 class ResumeReplacements(Request, frozen=True, kw_only=True):
     """Ends the halt after a large loss: lost taskgroups are replaced. Refused if there is no halt."""
+
+
+class PutPriorityClass(Put, frozen=True, kw_only=True):
+    """Creates or replaces a priority class. Value and preemption policy of an existing class cannot change."""
+
+    priority_class: PriorityClass
+
+
+class DeletePriorityClass(Request, frozen=True, kw_only=True):
+    """Removes a priority class; versions keep the number."""
+
+    name: str
+
+
+class PutPodGroup(Put, frozen=True, kw_only=True):
+    """Creates or replaces a group of applications."""
+
+    pod_group: PodGroup
+
+
+class DeletePodGroup(Request, frozen=True, kw_only=True):
+    """Removes a group. Refused while applications name the group."""
+
+    namespace: str
+    name: str
+
+
+class ChangeTree(Request, frozen=True, kw_only=True):
+    """A change of a tree of queues. `author`: name of the caller. `expected`: number of the revision that must count at
+    present; None = any. `partition`: name of the partition of roles with the tree; empty = the only one, or
+    `default`."""
+
+    author: str = ""
+    partition: str = ""
+    expected: int | None = None
+
+
+class PutQueueTree(ChangeTree, frozen=True, kw_only=True):
+    """Makes a document the next revision. `document`: JSON in the shape of YuniKorn's queue configuration."""
+
+    document: str
+    why: str = "applied"
+    """Origin of the revision, for users."""
+
+
+class RollbackQueueTree(ChangeTree, frozen=True, kw_only=True):
+    """Makes the document of a kept revision the next revision; None = that of the one before the present one."""
+
+    revision: int | None = None
+
+
+class SetQueueState(ChangeTree, frozen=True, kw_only=True):
+    """Stops, drains or starts a queue, by its full name."""
+
+    queue: str
+    state: Literal["Stopped", "Draining", "Active"]
+
+
+class PlanAgents(Request, frozen=True, kw_only=True):
+    """The effect of a cordon (or a drain) of several agents together. Always a dry run. `agents`: keys of their
+    settings. `drain`: their taskgroups are moved, too."""
+
+    agents: tuple[str, ...]
+    drain: bool = False
+    dry_run: bool = True
+
+
+class Rebalance(Request, frozen=True, kw_only=True):
+    """Moves taskgroups toward fewer agents (pack) or more even agents (spread). `moves`: their greatest number.
+    `gain`: least gain of a move (difference of squared shares)."""
+
+    goal: Goal = "spread"
+    moves: int = 10
+    gain: float = 0.01
+
+
+class AskWhatIf(Request, frozen=True, kw_only=True):
+    """Asks which changes would give the open taskgroups of an application places. Refused (not_found) if the
+    application does not exist."""
+
+    namespace: str
+    name: str
+    changes: bool = True
+    """False: only the estimate of the time until room is free is wanted."""
+
+
+class PlanRequests(Request, frozen=True, kw_only=True):
+    """The effect of several requests together, in their order: later ones see the records and the room that earlier
+    ones take. Always a dry run. A request that is refused does not end the plan."""
+
+    requests: tuple[Request, ...]
+    dry_run: bool = True

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.placement.placer import TrialPlan
 from offers import rebalancing
 from offers.model import Demand

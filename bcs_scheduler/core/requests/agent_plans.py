@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import stand_ins
-from bcs_scheduler.core.interface.plans import PlanAgents
+from bcs_scheduler.core.interface.requests import PlanAgents
 from bcs_scheduler.core.placement.placer import Mode, WhatIf
 from bcs_scheduler.core.placement.portions import avoiding
 from bcs_scheduler.core.placement.rebalancing import take_out

@@ -14,7 +14,7 @@ from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
-from bcs_scheduler.core.interface import plans, policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.requests import agent_plans, planned_documents
@@ -44,23 +44,23 @@ PLACING = (
     requests.UpdateDaemonset,
     requests.RollbackDaemonset,
     requests.RestartDaemonset,
-    policies.PutQueueTree,
-    policies.RollbackQueueTree,
-    policies.SetQueueState,
-    plans.PlanAgents,
-    plans.PlanRequests,
+    requests.PutQueueTree,
+    requests.RollbackQueueTree,
+    requests.SetQueueState,
+    requests.PlanAgents,
+    requests.PlanRequests,
 )
 """Requests whose dry runs need offers."""
 
 
 def needs_offers(command: requests.Request) -> bool:
     """True if the answer depends on the offers that are held."""
-    return isinstance(command, plans.Rebalance) or (command.dry_run and isinstance(command, PLACING))
+    return isinstance(command, requests.Rebalance) or (command.dry_run and isinstance(command, PLACING))
 
 
 def wait_for_offers(turn: TurnContext, offers: OfferManager, command: requests.Request) -> float:
     """Unix seconds until which a request waits for offers, which are requested; 0.0: the request does not wait."""
-    if isinstance(command, plans.Rebalance) and offers.gather():
+    if isinstance(command, requests.Rebalance) and offers.gather():
         return turn.now + rebalancing.GATHER
     if needs_offers(command) and turn.connected and not turn.pool:
         offers.revive()
@@ -71,18 +71,18 @@ def wait_for_offers(turn: TurnContext, offers: OfferManager, command: requests.R
 def waits_for_offers(turn: TurnContext, command: requests.Request, until: float) -> bool:
     """True while a request waits on. `until`: Unix seconds, from `wait_for_offers`. A rebalancing waits for the offers
     of all agents, a plan for the first one."""
-    return turn.now < until and turn.connected and (isinstance(command, plans.Rebalance) or not turn.pool)
+    return turn.now < until and turn.connected and (isinstance(command, requests.Rebalance) or not turn.pool)
 
 
 def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request) -> Data:
     """Returns the data of the reply: the operation, the planned placements, the taskgroups that would be ended, and the
     slots without a place. For an update or a reschedule, whose old taskgroups must end first, the places are planned on
     the present free resources."""
-    if isinstance(command, plans.PlanAgents):
+    if isinstance(command, requests.PlanAgents):
         return agent_plans.plan(turn, command)
-    if isinstance(command, plans.PlanRequests):
+    if isinstance(command, requests.PlanRequests):
         return planned_documents.plan(turn, commands.run, command)
-    if isinstance(command, plans.Rebalance):
+    if isinstance(command, requests.Rebalance):
         return rebalancing.run(turn, command)
     turn.cut()
     begin = turn.uow.savepoint()

@@ -15,7 +15,7 @@ from bcs_scheduler.core import new_versions, priority_bounds
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.interface import plans, requests, unknown
+from bcs_scheduler.core.interface import requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.whatif import request as what_if
 from bcs_scheduler.core.requests import queue
@@ -95,7 +95,7 @@ class RequestHandler:
             requests.ReportHealth: health.reported,
             requests.ResumeReplacements: resume,
             unknown.DecideUnknown: decide,
-            plans.Rebalance: partial(rebalancing.run, turn),
+            requests.Rebalance: partial(rebalancing.run, turn),
             **self.agents.handlers,
             **trees.TreeRequests(turn, offer_manager.placing).handlers,
         }

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.simulator.scenario.model import START, Machine
@@ -185,7 +185,7 @@ class FairWorld:
             self.world.ask(requests.PutQueue(queue=self._queue(chance.choice(SPACES))))
             return
         self.document = self._tree()
-        self.world.ask(policies.PutQueueTree(document=json.dumps(self.document), author="ops"))
+        self.world.ask(requests.PutQueueTree(document=json.dumps(self.document), author="ops"))
 
     def _queue(self, name: str) -> Queue:
         chance, most = self.chance, self._agents * self._size

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgspec
 
-from bcs_scheduler.core.interface import cluster_manager, effects, inputs, policies, requests
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.interface.cluster_manager import Traits
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
@@ -82,7 +82,7 @@ class QuietWorld:
         self.cluster.start()
         self.pass_time(5.0)
         critical = PriorityClass(name=CRITICAL, value=10)
-        self.ask(policies.PutPriorityClass(priority_class=critical))
+        self.ask(requests.PutPriorityClass(priority_class=critical))
 
     @property
     def now(self) -> float:

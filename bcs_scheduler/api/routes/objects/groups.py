@@ -10,7 +10,7 @@ from bcs_scheduler.api.reading.lists import find, lists, namespace_of
 from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.groups import PodGroupView, show_pod_group
 from bcs_scheduler.core.interface.effects import Reason
-from bcs_scheduler.core.interface.policies import DeletePodGroup, PutPodGroup
+from bcs_scheduler.core.interface.requests import DeletePodGroup, PutPodGroup
 from bcs_scheduler.wire.documents.groups import PodGroupDocument
 
 table = Table("pod groups")

@@ -10,7 +10,7 @@ from bcs_scheduler.api.http.operation import CONTINUE, LABEL_SELECTOR, LIMIT, An
 from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.priorities import PriorityClassView, show_priority_class
 from bcs_scheduler.core.interface.effects import Reason
-from bcs_scheduler.core.interface.policies import DeletePriorityClass, PutPriorityClass
+from bcs_scheduler.core.interface.requests import DeletePriorityClass, PutPriorityClass
 from bcs_scheduler.wire.documents.priorities import PriorityClassDocument
 
 table = Table("priority classes")

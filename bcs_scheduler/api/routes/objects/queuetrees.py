@@ -24,7 +24,7 @@ from bcs_scheduler.api.views.objects.queuetrees import (
 )
 from bcs_scheduler.api.views.queues import cluster_total
 from bcs_scheduler.core.interface.effects import Reason
-from bcs_scheduler.core.interface.policies import PutQueueTree, RollbackQueueTree, SetQueueState
+from bcs_scheduler.core.interface.requests import PutQueueTree, RollbackQueueTree, SetQueueState
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from offers.policy.hierarchy.configuration.yunikorn import document_name

@@ -21,8 +21,8 @@ from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.api.views.whatif import WhatIf, show_what_if
 from bcs_scheduler.api.views.workloads.applications import ApplicationView, show_application
 from bcs_scheduler.core.interface.effects import Problem, Reason
-from bcs_scheduler.core.interface.plans import AskWhatIf
 from bcs_scheduler.core.interface.requests import (
+    AskWhatIf,
     CreateApplication,
     DeleteApplication,
     RollbackApplication,

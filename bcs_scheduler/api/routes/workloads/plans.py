@@ -21,8 +21,7 @@ from bcs_scheduler.api.routes.objects import webhooks as admission
 from bcs_scheduler.api.routes.workloads import applications, daemonsets, deployments, processes
 from bcs_scheduler.api.views.explain import PartitionView
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
-from bcs_scheduler.core.interface.plans import PlanRequests
-from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.interface.requests import PlanRequests, Request
 from bcs_scheduler.leadership.gateway import Gateway
 from bcs_scheduler.wire.problems import FieldWarning, Problems
 from store.ids import custom_key, object_key

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
-from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.rebalancing import GATHER
 

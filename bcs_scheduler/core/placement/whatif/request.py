@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface import plans, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.whatif import estimate, evictions, limits
 from bcs_scheduler.core.placement.whatif.evictions import DRAIN, PREEMPT, Drained, Ended, freed
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
@@ -36,7 +36,7 @@ SOLUTIONS = 10
 """Sets of changes that are reported, the cheapest ones."""
 
 
-def what_if(turn: TurnContext, command: plans.AskWhatIf) -> Data:
+def what_if(turn: TurnContext, command: requests.AskWhatIf) -> Data:
     """Returns the open taskgroups, and later the sets of changes that would give all of them places. Raises Refused
     (not_found)."""
     key = object_key(command.namespace, command.name)
@@ -223,4 +223,4 @@ def _requested(turn: TurnContext, demand: Demand[Slot], name: str) -> int:
     return sum(int(getattr(container.requests, name)) for container in version.containers)
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]] = {plans.AskWhatIf: what_if}
+HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]] = {requests.AskWhatIf: what_if}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.concurrency import revised
 from store.ids import object_key
 from store.reasons import EventReason
@@ -18,7 +18,7 @@ NAMED = 3
 """Number of applications that a message names, the first ones."""
 
 
-def put_pod_group(turn: TurnContext, command: policies.PutPodGroup) -> dict[str, Any]:
+def put_pod_group(turn: TurnContext, command: requests.PutPodGroup) -> dict[str, Any]:
     """Stores a group. Work that waits is judged by the new minimum at once, running work stays. Raises Refused (exists,
     not_found, conflict; invalid for a priority class that does not exist, and for another queue than that of the
     namespace)."""
@@ -46,7 +46,7 @@ def put_pod_group(turn: TurnContext, command: policies.PutPodGroup) -> dict[str,
     return answer
 
 
-def delete_pod_group(turn: TurnContext, command: policies.DeletePodGroup) -> dict[str, Any]:
+def delete_pod_group(turn: TurnContext, command: requests.DeletePodGroup) -> dict[str, Any]:
     """Removes a group. Raises Refused (not_found; conflict while applications name the group)."""
     key = object_key(command.namespace, command.name)
     record = turn.state.pod_groups.get(key)
@@ -68,6 +68,6 @@ def _settings(record: PodGroup) -> str:
 
 
 HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
-    policies.PutPodGroup: put_pod_group,
-    policies.DeletePodGroup: delete_pod_group,
+    requests.PutPodGroup: put_pod_group,
+    requests.DeletePodGroup: delete_pod_group,
 }

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.concurrency import revised
 from store.advice import advise
 from store.reasons import EventReason
@@ -15,7 +15,7 @@ from store.records import PriorityClass
 from transactions.base import Refused
 
 
-def put_priority_class(turn: TurnContext, command: policies.PutPriorityClass) -> dict[str, Any]:
+def put_priority_class(turn: TurnContext, command: requests.PutPriorityClass) -> dict[str, Any]:
     """Stores a priority class. Raises Refused (exists, not_found, conflict; invalid for a changed value or preemption
     policy, and for a second default class)."""
     wanted = command.priority_class
@@ -51,7 +51,7 @@ def _refuse_changes(before: PriorityClass, wanted: PriorityClass) -> None:
         raise Refused("invalid", words, problems=tuple(problems))
 
 
-def delete_priority_class(turn: TurnContext, command: policies.DeletePriorityClass) -> dict[str, Any]:
+def delete_priority_class(turn: TurnContext, command: requests.DeletePriorityClass) -> dict[str, Any]:
     """Removes a priority class. Work that uses the class keeps its priority. Raises Refused (not_found)."""
     record = turn.state.priority_classes.get(command.name)
     if record is None:
@@ -67,6 +67,6 @@ def _settings(record: PriorityClass) -> str:
 
 
 HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
-    policies.PutPriorityClass: put_priority_class,
-    policies.DeletePriorityClass: delete_priority_class,
+    requests.PutPriorityClass: put_priority_class,
+    requests.DeletePriorityClass: delete_priority_class,
 }

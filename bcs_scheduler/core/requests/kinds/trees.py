@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
@@ -51,15 +51,15 @@ class TreeRequests:
     def __init__(self, turn: TurnContext, placing: PlacementPass) -> None:
         self._turn, self._placing = turn, placing
         self.handlers: Mapping[type[requests.Request], Callable[[Any], Data]] = {
-            policies.PutQueueTree: self._put,
-            policies.RollbackQueueTree: self._roll_back,
-            policies.SetQueueState: self._set_state,
+            requests.PutQueueTree: self._put,
+            requests.RollbackQueueTree: self._roll_back,
+            requests.SetQueueState: self._set_state,
         }
 
-    def _put(self, command: policies.PutQueueTree) -> Data:
+    def _put(self, command: requests.PutQueueTree) -> Data:
         return self._store(self._expect(command), command, command.document, command.why)
 
-    def _roll_back(self, command: policies.RollbackQueueTree) -> Data:
+    def _roll_back(self, command: requests.RollbackQueueTree) -> Data:
         placing = self._expect(command)
         revisions = {tree.number: tree for tree in revisions_of(self._turn.state, placing.trees.name)}
         present = max(revisions, default=0)
@@ -75,7 +75,7 @@ class TreeRequests:
             )
         return self._store(placing, command, found.document, f"rolled back to revision {wanted}")
 
-    def _set_state(self, command: policies.SetQueueState) -> Data:
+    def _set_state(self, command: requests.SetQueueState) -> Data:
         placing = self._expect(command)
         trees, name = placing.trees, command.queue.lower()
         if name not in dict(full_names(trees.partition.root)):
@@ -106,7 +106,7 @@ class TreeRequests:
 
     # --- parts ------------------------------------------------------------------------------------------------
 
-    def _expect(self, command: policies.ChangeTree) -> HierarchyPass:
+    def _expect(self, command: requests.ChangeTree) -> HierarchyPass:
         """The pass with the tree. Raises Refused (conflict with another policy, or if another revision counts; as
         `chosen_tree`)."""
         found = tree_passes(self._placing)
@@ -120,7 +120,7 @@ class TreeRequests:
             raise Refused("conflict", f"{words}; read the queues again, or leave out the revision", "$.revision")
         return placing
 
-    def _store(self, placing: HierarchyPass, command: policies.ChangeTree, document: str, why: str) -> Data:
+    def _store(self, placing: HierarchyPass, command: requests.ChangeTree, document: str, why: str) -> Data:
         present = placing.trees.present()
         try:
             partition = read_tree(document)
