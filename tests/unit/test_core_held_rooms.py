@@ -124,6 +124,29 @@ def test_offers_with_held_room_go_back_after_a_bounded_time_and_the_hold_stays()
     assert sorted(group.agent_id for group in live(lab)) == ["a", "b"]
 
 
+def test_nothing_is_ended_for_work_that_comes_before_held_room_is_offered_again() -> None:
+    """The work may be due the room that is held, and agents without an offer seem to be full."""
+    lab = Holder()
+    lab.gang(2, 2)
+    lab.room("a")
+    turn = lab.core.turn_context
+    (offer,) = lab.core.offers()
+    lab.wait(2.0)
+    assert not turn.awaits_offers
+    for _ in range(2 * int(HOLD_SECONDS) + 2):
+        if offer.id in lab.declined:
+            break
+        lab.wait(0.5)
+    assert offer.id in lab.declined
+    wanted = msgspec.structs.replace(version(1), application="other")
+    lab.ask(requests.CreateApplication(version=wanted))
+    (demand,) = (one for one in turn.engine.demands.values() if one.application == "default/other")
+    assert turn.unshown([demand]) == {"default/other"}
+    lab.room("a")
+    lab.wait(0.2)
+    assert not turn.awaits_offers
+
+
 def test_room_that_no_offer_has_any_more_is_replaced() -> None:
     lab = Holder()
     lab.gang(2, 2)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bcs_scheduler.core.context import RETRY, TurnContext
+from bcs_scheduler.core.context import ANSWER_SECONDS, RETRY, TurnContext
 from bcs_scheduler.core.controllers.rooms.ending import lose, report
 from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.leased import Decline
@@ -130,7 +130,8 @@ class HeldRooms:
     # --- offers -----------------------------------------------------------------------------------------------
 
     def _give_back(self) -> None:
-        """Gives back the offers whose room was held for long. They return at once if no other scheduler is due."""
+        """Gives back the offers whose room was held for long. They return at once if no other scheduler is due; until
+        then nothing is ended for work that comes, which may be due the held room."""
         turn = self._turn
         for site in self._holds.sites:
             row = turn.pool.row(*site)
@@ -138,4 +139,5 @@ class HeldRooms:
                 continue
             if any(offer.received_at + HOLD_SECONDS <= turn.now for offer in row.offers.values()):
                 taken = tuple(offer.id for offer in turn.pool.take(*site))
+                turn.offers_until = max(turn.offers_until, turn.now + ANSWER_SECONDS)
                 turn.emit(Decline(offer_ids=taken, refuse_seconds=0.0, cause=turn.cause))
