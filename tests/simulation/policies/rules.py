@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
-from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, version_of
+from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
 from tests.simulation.policies.world import QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
@@ -126,9 +126,14 @@ class Rules:
         ids = {group.id for group in victims}
         if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
             return
+        placing = self.world.core._offer_manager.placing
+        kept = {room.agent: room.application for room in placing.kept_rooms()}
+        own = priority_of(self.world, beneficiary)
         for agent, free in self._rooms().items():
             if self._owners(agent) or self._has_changed(agent):
                 continue
+            if agent in kept and own <= priority_of(self.world, kept[agent]):
+                continue  # the room is for old work, which the share of a queue does not outrank
             if _fits(ask.amount, free):
                 words = f"{_names(victims)} are ended for {beneficiary}, which fits the idle room of {agent}"
                 raise Violation("I81", words, beneficiary, *(group.id for group in victims))
