@@ -12,12 +12,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
 import pytest
 
 from bcs_scheduler.core import controllers, parts
+from bcs_scheduler.core import requests as handlers
 from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
@@ -189,13 +191,15 @@ def test_the_life_has_every_step_of_every_part() -> None:
 
 
 def test_every_controller_is_a_part() -> None:
-    """Everything below core/controllers that follows records is called by the guarded function, or by a controller."""
+    """Everything below core/controllers and core/requests that follows records is called by the guarded function, or by
+    a controller."""
     core = begun().core
     parts = [one.controller for one in core.parts if isinstance(one, ControllerPart)]
     known = {type(one) for one in (*parts, core._offer_manager)}
     known |= {type(rooms) for one in parts if isinstance(one, ManagedApplications) for rooms in one._rooms}
     found = set()
-    for module in pkgutil.walk_packages(controllers.__path__, f"{controllers.__name__}."):
+    folders = (controllers, handlers)
+    for module in chain(*(pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in folders)):
         for _, one in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             methods = all(hasattr(one, name) for name in ("recover", "notice", "tick", "next_timer"))
             if methods and one.__module__ == module.name and not getattr(one, "_is_protocol", False):
@@ -444,7 +448,7 @@ def test_an_error_while_a_change_is_followed_ends_nothing(
 
 # --- one object -----------------------------------------------------------------------------------------------
 
-LOOKS = ("/core/controllers/", "/transactions/engine/")
+LOOKS = ("/core/controllers/", "/core/requests/queue.py", "/transactions/engine/")
 
 
 def spoilt(record: Any) -> Any:
@@ -492,8 +496,9 @@ def test_one_object_that_cannot_be_read_holds_up_no_other(kind: str, begin: bool
     go_on(lab)
     finish(lab)
     failed = [one.labels for one in lab.seen if isinstance(one, effects.Observed) and one.name == "part_failures"]
-    # The change itself is followed, too: the guard is made anew once.
-    assert failed in ([], [("lossguard", "follow")][: not begin]), "no part as a whole"
+    # The change itself is followed, too: the guard, or the queue of requests, is made anew once.
+    followed = [[(part, "follow")] for part in ("lossguard", "requestqueue") if not begin]
+    assert failed in ([], *followed), "no part as a whole"
     lines = [one for one in lab.seen if isinstance(one, effects.LogLine) and one.reason == "InternalError"]
     assert lines, "the object was met"
     assert {one.kind for one in lines} <= {kind, "core", "agent", "application", "taskgroup"}
