@@ -12,15 +12,22 @@ from hypothesis import strategies as st
 
 from offers.dimensions import Amounts, amounts
 from offers.policy.amounts import fits, fits_limit
+from offers.policy.hierarchy.changes.applying import apply
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import NodeOrder
-from offers.policy.hierarchy.preemption.tries import preempt
+from offers.policy.hierarchy.preemption import quota, reservation, victims
+from offers.policy.hierarchy.preemption.quota import give_back
+from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
+from offers.policy.hierarchy.preemption.tries import Round, last_try, preempt
 from offers.policy.hierarchy.preemption.victims import Search
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node, Nodes
 from offers.policy.hierarchy.state.waiting import Waiting
-from offers.policy.hierarchy.tree import Tree
+from offers.policy.hierarchy.steps import recover_all
+from offers.policy.hierarchy.tree import LOOKED_AT, Tree
+from offers.policy.obstacles import Obstacle
+from tests.counting import lines
 from tests.effort import share
 
 
@@ -107,6 +114,174 @@ def test_nodes_that_cannot_need_fewer_victims_are_passed_over(monkeypatch: pytes
     (found,) = preempt(tree, 1000.0)
     assert (found.node, len(found.victims)) == ("n000", 5)
     assert searched == ["n000"]
+
+
+MANY = [1000, pytest.param(50_000, marks=pytest.mark.slow)]
+NODES = [1000, pytest.param(5_000, marks=pytest.mark.slow)]
+
+
+def hopeless(nodes: int, **properties: Any) -> tuple[Tree, Ask]:
+    """Full nodes with two allocations each of one of two applications, one after the other, and an ask of a queue below
+    its guarantee that needs a whole node. The second application is a gang at its minimum."""
+    queues = [{"name": "q"}, {"name": "urgent", "resources": {"guaranteed": {"cpus": 9}}}]
+    tree = Tree(partition_of({"queues": queues}, quantity=int), [(f"n{n:05}", {"cpus": 2}) for n in range(nodes)])
+    for name in ("single", "gang"):
+        tree.submit(Application(name, "root.q", 0))
+    with tree.nodes.settling():
+        for owner in ("single", "gang"):
+            places = [
+                Allocation(Ask(owner, f"t{n}", (("cpus", 1),), 0.0, **properties), f"n{n:05}") for n in range(nodes)
+            ]
+            recover_all(tree, owner, places)
+    tree.applications["gang"].least = nodes
+    tree.submit(Application("urgent", "root.urgent", 0))
+    ask = Ask("urgent", "t", (("cpus", 2),), 0.0, 5)
+    tree.ask(ask)
+    assert list(tree.run()) == []
+    return tree, ask
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[Any]:
+    """The first arguments of all calls of a function or method from now on."""
+    calls: list[Any] = []
+    honest = getattr(owner, name)
+
+    def function(*arguments: Any, **more: Any) -> Any:
+        calls.append(arguments[0])
+        return honest(*arguments, **more)
+
+    monkeypatch.setattr(owner, name, function)
+    return calls
+
+
+@pytest.mark.parametrize("number", NODES)
+def test_nodes_that_cannot_make_enough_room_are_not_looked_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Allocations that are too important are known at once, those of a gang at its minimum after some nodes."""
+    looked_at = counted(monkeypatch, Search, "_on")
+    tree, _ = hopeless(number, priority=9)
+    assert preempt(tree, 1000.0) == [] and not looked_at
+    tree, ask = hopeless(number)
+    assert preempt(tree, 1000.0) == [] and len(looked_at) <= victims.CHOSEN_AGAIN
+    found = last_try(tree, "urgent", ask.name, 1000.0)
+    assert found is not None
+    assert [(one.code, one.number) for one in found.met] == [(Obstacle.GANG, number), (Obstacle.APART, number)]
+
+
+@pytest.mark.parametrize("number", NODES)
+def test_a_search_among_many_nodes_is_divided(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at = counted(monkeypatch, Search, "_on")
+    tree, _ = hopeless(number)
+    tree.applications["gang"].least = 0
+    admitted: list[str] = []
+
+    def check(_ask: Ask, node: str, _victims: object) -> bool:
+        admitted.append(node)
+        return False
+
+    most = parts = 0
+    while not parts or tree.behind is not None:
+        before = len(looked_at)
+        assert preempt(tree, 1000.0, check, is_over=lambda: True) == []
+        most, parts = max(most, len(looked_at) - before), parts + 1
+    assert most <= 2 * victims.AT_A_TIME
+    assert admitted == [f"n{n:05}" for n in range(number)]
+
+
+@pytest.mark.parametrize("number", MANY)
+def test_a_round_of_preemption_looks_at_some_queues_and_applications_in_a_turn(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues = [{"name": f"q{n:05}", "resources": {"guaranteed": {"cpus": 9}}} for n in range(900)]
+    tree = Tree(partition_of({"queues": [*queues, {**queues[0], "name": "many"}]}, quantity=int), [("n1", {"cpus": 1})])
+    tree.submit(Application("runs", "root.many", 0))
+    tree.recover(Allocation(Ask("runs", "t", (("cpus", 1),)), "n1"))
+    for n in range(number):
+        tree.submit(Application(f"w{n:05}", "root.many", n))
+        tree.ask(Ask(f"w{n:05}", "t", (("cpus", 1),), n, may_preempt=False))
+    assert list(tree.run()) == []
+    looked_at = counted(monkeypatch, Round, "_is_step")
+    most = parts = 0
+    while not parts or tree.behind is not None:
+        before = len(looked_at)
+        preempt(tree, 1e9, is_over=lambda: True)
+        most, parts = max(most, len(looked_at) - before), parts + 1
+    assert most <= LOOKED_AT
+    assert len(looked_at) >= number
+
+
+def above(number: int, most_queues: int) -> Tree:
+    """Queues above their lowered maxima, with so many allocations in all."""
+    queues = [{"name": f"q{n:05}"} for n in range(most_queues)]
+    tree = Tree(partition_of({"queues": queues}, quantity=int), [("n1", {"cpus": number})])
+    with tree.nodes.settling():
+        for queue in tree.root.children.values():
+            tree.submit(Application(queue.config.name, queue.name, 0))
+            places = [Allocation(Ask(queue.config.name, f"t{n}", (("cpus", 1),), n), "n1") for n in range(number)]
+            recover_all(tree, queue.config.name, places[: number // len(queues)])
+    properties = {"quota.preemption.delay": "1s"}
+    lowered = [{**queue, "resources": {"max": {"cpus": 0}}, "properties": properties} for queue in queues]
+    apply(tree, partition_of({"queues": lowered, "preemption": {"quotapreemptionenabled": True}}, quantity=int))
+    return tree
+
+
+@pytest.mark.parametrize("queues", [1, 1000])
+@pytest.mark.parametrize("number", MANY)
+def test_a_turn_of_quota_preemption_takes_one_step(number: int, queues: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = above(number, queues)
+    looked_at = counted(monkeypatch, quota, "_excess")
+    ended: list[str] = []
+    most = 0
+    for now in (0.0, 10.0):
+        while True:
+            before = len(looked_at)
+            found = give_back(tree, now, lambda: True)
+            ended += [one.ask.id for one in found]
+            most = max(most, len(looked_at) - before)
+            if not tree.rests:
+                break
+    assert most <= 2 * LOOKED_AT
+    assert len(set(ended)) == len(ended) == number
+
+
+@pytest.mark.parametrize("number", MANY)
+def test_a_turn_of_reservations_and_of_their_ends_takes_one_step(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = Tree(
+        partition_of({"queues": [{"name": "q"}]}, quantity=int), [(f"n{n}", {"cpus": number}) for n in range(3)]
+    )
+    tree.submit(Application("runs", "root.q", 0))
+    for n in range(3):
+        tree.recover(Allocation(Ask("runs", f"t{n}", (("cpus", number),)), f"n{n}"))
+    for n in range(number):
+        tree.submit(Application(f"w{n:05}", "root.q", n))
+        tree.ask(Ask(f"w{n:05}", "t", (("cpus", 1 + n),), n))
+    assert list(tree.run()) == []
+    tree.leave(tree.applications["runs"].allocations["t0"])
+    looked_at = counted(monkeypatch, reservation, "_ready")
+    made, most, parts = [], 0, 0
+    while not parts or tree.rests:
+        before = len(looked_at)
+        made += reserve(tree, 1e6, is_over=lambda: True)
+        most, parts = max(most, len(looked_at) - before), parts + 1
+    assert most <= LOOKED_AT
+    assert [(one.ask.id, one.node) for one in made] == [("w00000/t", "n0")]
+
+
+@pytest.mark.parametrize("number", MANY)
+def test_a_turn_ends_one_promise_that_was_not_kept(number: int) -> None:
+    tree = Tree(
+        partition_of({"queues": [{"name": "q"}]}, quantity=int), [(f"n{n}", {"cpus": 1}) for n in range(number)]
+    )
+    tree.submit(Application("w", "root.q", 0))
+    tree.ask_all(Ask("w", f"t{n:05}", (("cpus", 2),), n) for n in range(100))
+    for n in range(100):
+        tree.promise("w", f"t{n:05}", f"n{n}")
+    looked_at = lines(lambda: expire(tree, 1e6, is_over=lambda: False))
+    parts = 0
+    while not parts or tree.rests:
+        assert len(expire(tree, 1e6 + LONGEST, is_over=lambda: True)) <= 1
+        parts += 1
+    assert parts == 101 and not tree.nodes.promising
+    assert looked_at < 100 * 60  # with the promises, however many nodes there are
 
 
 REQUEST = st.dictionaries(st.sampled_from(("cpus", "mem", "gpus")), st.integers(1, 6)).map(amounts)

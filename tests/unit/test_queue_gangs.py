@@ -10,7 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
+from offers.policy.hierarchy.cluster import set_schedulable
 from offers.policy.hierarchy.gangs.attempts import MOST_SEARCHES
+from offers.policy.hierarchy.preemption import victims
 from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from tests.counting import lines
 from tests.effort import share
@@ -203,3 +205,55 @@ def test_a_gang_that_lacks_very_many_places_preempts_nothing() -> None:
     lacking |= gang(state, "root.q2", size - 1, "smaller")
     attempts.run(lacking)
     assert len(attempts.preempt(lacking, LATE + 1)) == MOST_SEARCHES
+
+
+def crowd(members: int) -> tuple[Tree, dict[str, int]]:
+    """Full nodes, and a gang of a queue below its guarantee that needs a victim on each of several nodes."""
+    state = queues_of([queue("q1"), queue("q2", 9)], {f"n{number}": 2 for number in range(6)})
+    for number in range(6):
+        running(state, "root.q1", f"n{number}", 1, 1)
+    state.submit(Application("gang", "root.q2", 0))
+    state.ask_all(Ask("gang", f"t{number}", (("cpus", 2),)) for number in range(members))
+    lacking = {"gang": members}
+    assert list(state.run()) == []
+    return state, lacking
+
+
+def test_a_gang_whose_searches_take_too_long_goes_on_in_the_next_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victims, "AT_A_TIME", 1)
+    state, lacking = crowd(4)
+    whole = Attempts(copied(state))
+    expected = whole.preempt(lacking, LATE)
+    assert len(expected) == 4
+    attempts, turns = Attempts(state), 0
+    while True:
+        turns += 1
+        found = attempts.preempt(lacking, LATE, is_over=lambda: True)
+        attempts.restore()
+        if not attempts.is_behind:
+            break
+        assert found == [] and not state.leaving and not any(node.promises for node in state.nodes)
+    assert found == expected and turns > 4
+    assert {name for one in found for name in [victim.ask.id for victim in one.victims]} == set(state.leaving)
+
+
+def test_a_gang_goes_on_after_what_it_had_found_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victims, "AT_A_TIME", 1)
+    state, lacking = crowd(2)
+    attempts = Attempts(state)
+    for _ in range(3):
+        assert attempts.preempt(lacking, LATE, is_over=lambda: True) == [] and attempts.is_behind
+        attempts.restore()
+    set_schedulable(state, "n0", False)
+    found = attempts.preempt(lacking, LATE)
+    assert [one.node for one in found] == ["n1", "n2"]
+    assert not attempts.is_behind
+
+
+def test_a_gang_that_has_more_places_than_it_lacks_ends_nothing() -> None:
+    state = queues_of([queue("q1"), queue("q2", 9)], {"n1": 3, "n2": 1})
+    running(state, "root.q1", "n2", 1)
+    state.submit(Application("gang", "root.q2", 0))
+    state.ask_all(Ask("gang", f"t{number}", (("cpus", 1),)) for number in range(5))
+    assert Attempts(state).preempt({"gang": 2}, LATE) == []
+    assert not state.leaving

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from offers.dimensions import amounts
 from offers.policy.hierarchy import Allocation, Application, Ask, QueueState, Tree, apply, copied, partition_of
+from offers.policy.hierarchy.preemption import victims
 from offers.policy.hierarchy.preemption.tries import attempt
 from tests.effort import share
 from tests.unit.queue_reference import Member, Reference
@@ -74,6 +75,8 @@ class Pair:
         self.tree, self.reference = Tree(partition, list(nodes.items())), Reference(partition, nodes)
         self.tree.allowance = self.allowance
         self.asked = 0
+        self.parts = 0
+        """Searches that were halted."""
         leaves = [leaf.name for leaf in self.tree.root.leaves()]
         for number in range(chance.randint(1, 7) if document is None else 8):
             leaf = chance.choice(leaves) if document is None else leaves[number % len(leaves)]
@@ -135,8 +138,9 @@ class Pair:
             self.reference.promised.pop(identity, None)
             assert self.tree.withdraw(ask.application, ask.name) == ask
 
-    def preempt(self) -> int:
-        """Every pending ask tries; the victims of the last are gone at once, sometimes."""
+    def preempt(self, *, divided: bool = False) -> int:
+        """Every pending ask tries; the victims of the last are gone at once, sometimes. `divided`: the time is over
+        after each node."""
         found = 0
         for identity in sorted(self.reference.pending):
             ask = self.reference.pending[identity]
@@ -144,7 +148,11 @@ class Pair:
                 continue
             self.tree.applications[ask.application].preempted_at.pop(ask.name, None)
             wanted = self.reference.preempt(ask)
-            result = attempt(self.tree, ask, NOW)
+            result = attempt(self.tree, ask, NOW, None, lambda: divided)
+            while ask.id in self.tree.halted:
+                self.parts += 1
+                assert result is None
+                result = attempt(self.tree, ask, NOW, None, lambda: divided)
             assert (None if result is None else (result.node, [one.ask.id for one in result.victims])) == wanted
             if wanted is not None:
                 found += 1
@@ -234,26 +242,33 @@ def crowded(seed: int) -> Pair:
     return pair
 
 
-def compare_crowded(seed: int) -> tuple[int, int]:
-    """Preemptions, and those with several victims."""
+def compare_crowded(seed: int, *, divided: bool = False) -> tuple[int, int]:
+    """Preemptions, and those with several victims. `divided`: as for `Pair.preempt`; then the number of halts."""
     pair = crowded(seed)
     found = several = 0
     for _ in range(3):
         pair.ask("root.mine")
         pair.ask("root.mine")
         pair.run()
-        found += pair.preempt()
+        found += pair.preempt(divided=divided)
         several += len(pair.reference.leaving) > 1
         if pair.chance.random() < 0.7:
             pair.end_victims()
             pair.run()
-    return found, several
+    return found, pair.parts if divided else several
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=share(150), deadline=None)
 def test_victims_are_those_of_the_reference(seed: int) -> None:
     compare_crowded(seed)
+
+
+def test_a_search_that_is_divided_finds_the_same_victims(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(victims, "AT_A_TIME", 1)
+    found = [compare_crowded(seed, divided=True) for seed in range(share(60))]
+    assert sum(preempted for preempted, _ in found) >= share(20)
+    assert sum(parts for _, parts in found) >= share(60)
 
 
 def test_room_beside_a_promise_is_used_when_more_begins_to_leave() -> None:

@@ -54,7 +54,7 @@ def _repeated(tree: Tree, one: RequestClass, group: Group, node: Node) -> Alloca
             pending[name] -= amount
             allocated[name] = allocated.get(name, 0) + amount
     leaf.note(allocation, 1)
-    node.add(allocation, leaf)
+    tree.nodes.note(allocation, leaf)
     for tracker in application.trackers:
         tracker.use(request, 1)
     if application.priorities.greatest() != before or not _keeps_place(application, one):
@@ -92,7 +92,7 @@ def recover_all(tree: Tree, name: str, allocations: Sequence[Allocation]) -> Non
             sums[resource] = sums.get(resource, 0) + amount
         application.allocations[allocation.ask.name] = allocation
         leaf.note(allocation, 1)
-        node.add(allocation, leaf)
+        tree.nodes.note(allocation, leaf)
     whole = tuple(sums.items())
     for figures in (application.allocated, *(queue.allocated for queue in leaf.path)):
         add_to(figures, whole, 1)
@@ -116,14 +116,14 @@ def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> No
     for before, after in found:
         if (before.node, before.ask.request) != (after.node, after.ask.request) or before.ask.id in tree.leaving:
             raise ValueError(f"allocation {before.ask.id} cannot continue as {after.ask.id}")
-    leaf, nodes = tree.queues[application.queue], tree.nodes.by_name
+    leaf = tree.queues[application.queue]
     tree.touch(leaf)
     for before, _ in found:
-        nodes[before.node].remove(before)
+        tree.nodes.forget(before, leaf)
         del application.allocations[before.ask.name]
     for before, after in found:
         application.allocations[after.ask.name] = after
-        nodes[after.node].add(after, leaf)
+        tree.nodes.note(after, leaf)
         if before.ask.priority != after.ask.priority:
             leaf.note(before, -1)
             leaf.note(after, 1)

@@ -8,9 +8,8 @@ placed. Each change renews figures and keys on the path of one leaf only.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
@@ -25,7 +24,13 @@ from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
 if TYPE_CHECKING:
-    from offers.policy.hierarchy.preemption.victims import Safe
+    from offers.policy.hierarchy.preemption.tries import Round
+    from offers.policy.hierarchy.preemption.victims import Halted, Safe
+
+
+LOOKED_AT = 256
+"""Objects that divided work looks at in one step, some milliseconds at most."""
+Result = TypeVar("Result")
 
 
 class Tree:
@@ -62,9 +67,14 @@ class Tree:
         """Changes whenever a node may have more room, or may admit more."""
         self.safe: dict[frozenset[str], Safe] = {}
         """The leaves that can lose nothing, by the resources that are wanted (preemption.victims)."""
-        self.behind: deque[tuple[str, int]] = deque()
-        """The leaves that the present round of preemption has not finished, with the number of their tries in the
-        round (preemption.tries)."""
+        self.behind: Round | None = None
+        """The round of preemption that the next turn continues (preemption.tries)."""
+        self.halted: dict[str, Halted] = {}
+        """The searches for victims that a later turn continues, by id of the ask."""
+        self.now = 0.0
+        """The time of the present part of such work, seconds of the clock of the asks."""
+        self.rests: dict[str, Iterator[Any]] = {}
+        """Other work that the next turn continues, by its kind (`part`)."""
         self.closings = Closings()
         """The times for which nodes were reserved."""
         self.trackers = Trackers()
@@ -179,7 +189,7 @@ class Tree:
         leaf = self.queues[owner.queue]
         self.touch(leaf)
         node = self.nodes.use(allocation.node, request, -1)
-        node.remove(allocation)
+        self.nodes.forget(allocation, leaf)
         if self.leaving.pop(allocation.ask.id, None) is not None:
             owner.leaving -= 1
             self.nodes.leave(node.name, request, -1)
@@ -244,6 +254,7 @@ class Tree:
         self.touch(self.queues[owner.queue])
         self.leaving[victim.ask.id] = victim
         owner.leaving += 1
+        self.nodes.columns.leave(victim.ask.id)
         self.nodes.leave(victim.node, victim.ask.request, 1)
         for queue in self.queues[owner.queue].path:
             add_to(queue.leaving, victim.ask.request, 1)
@@ -379,7 +390,7 @@ class Tree:
         for queue in leaf.path:
             add_to(queue.allocated, ask.request, 1)
         leaf.note(allocation, 1)
-        self.nodes.by_name[allocation.node].add(allocation, leaf)
+        self.nodes.note(allocation, leaf)
         for tracker in application.trackers:
             tracker.use(ask.request, 1)
             tracker.running += started
@@ -419,6 +430,23 @@ class Tree:
         for queue in self.queues[application.queue].path:
             add_to(queue.pending, request, sign)
 
+    def part(
+        self, kind: str, now: float, begin: Callable[[], Iterator[Result | None]], is_over: Callable[[], bool]
+    ) -> list[Result]:
+        """Does a part of work that a turn may leave to the next one: until it is done, or the time is over after a
+        step. Returns the results of this part. `now`: seconds of the clock of the asks, which the steps find in
+        `self.now`. `begin`: the steps of the work, each a result or None."""
+        self.now = now
+        steps = self.rests.pop(kind, None) or begin()
+        found: list[Result] = []
+        for result in steps:
+            if result is not None:
+                found.append(result)
+            if is_over():
+                self.rests[kind] = steps
+                break
+        return found
+
     # --- order ------------------------------------------------------------------------------------------------
 
     def _set_aside(self, one: RequestClass, waiting: Waiting[RequestClass]) -> None:
@@ -456,16 +484,23 @@ class Tree:
     def wake_better(self, node: Node) -> bool:
         """Lets requests be tried again that wait for a node and outrank the asks that reserve this one. True if there
         are some."""
-        fitting = self.nodes.waiting.fitting(node.open_beside(node.promised)) if self.nodes.waiting else []
-        better = [
-            one
-            for one in fitting
-            if (group := one.members.first()) is not None
-            and self.nodes.is_admitted(one.alternative.constraint, node.name)
-            and self.outranks(group, node)
-        ]
+        better = [one for one in self.betters(node) if one is not None]
         self.wake(better)
         return bool(better)
+
+    def betters(self, node: Node) -> Iterator[RequestClass | None]:
+        """Yields the requests that wait for a node, fit a reserved one and outrank the asks that reserve it; None
+        between steps. The tree may change meanwhile."""
+        for number, one in enumerate(self.nodes.waiting.fitting(node.open_beside(node.promised)), 1):
+            if number % LOOKED_AT == 0:
+                yield None
+            if (
+                one.waits is self.nodes.waiting
+                and (group := one.members.first()) is not None
+                and self.nodes.is_admitted(one.alternative.constraint, node.name)
+                and self.outranks(group, node)
+            ):
+                yield one
 
     def renew(self, application: Application, before: int | None, changed: Group | None) -> None:
         """Renews the keys on a path. `before`: the priority of the application before the change; None if nothing was

@@ -123,13 +123,14 @@ class HierarchyPass(SessionPass):
 
     def decide(self, pace: TimeBudget) -> None:
         """Like `SessionPass.decide`; while taskgroups wait, the queues decide from time to time."""
+        self._pace = pace
         if self._again and self._turn.now >= self._again:
             self._again = 0.0
             if self._has_demands():
                 self._waiting = True
             else:
                 self._attempt(self._give_back)
-        self._unfinished, self._is_behind, self._pace = False, False, pace
+        self._unfinished, self._is_behind = False, False
         super().decide(pace)
         if self._unfinished or self._is_behind:
             self._waiting, self._next = True, self._turn.now
@@ -479,9 +480,10 @@ class HierarchyPass(SessionPass):
             self._evict(self._given_back(tree_of.tree))
 
     def _given_back(self, tree: Tree) -> list[Eviction]:
-        found = given_back_of(tree, give_back(tree, self._turn.now))
-        if any(queue.above_since is not None for queue in tree.queues.values()):
-            self._again = self._turn.now + MAINTENANCE
+        found = given_back_of(tree, give_back(tree, self._turn.now, self._is_over))
+        due = self._turn.now if "quota" in tree.rests else self._turn.now + MAINTENANCE
+        if "quota" in tree.rests or any(queue.above_since is not None for queue in tree.queues.values()):
+            self._again = min(self._again or due, due)
         return found
 
     def _evict(self, decided: Iterable[Eviction]) -> None:

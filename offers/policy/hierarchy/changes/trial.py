@@ -109,7 +109,11 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
         tree.allowance = lambda name: allowance(name) - spent[name]
     found: list[Victim] = []
     for moment in (now, inf):
-        for one in giving_back(tree, moment):
+        tree.now = moment
+        for one in giving_back(tree):
+            if one is None:
+                yield
+                continue
             spent[one.ask.application] += one.ask.id not in tree.idle
             found.append(Victim(one, None))
             if len(found) % STEP == 0:

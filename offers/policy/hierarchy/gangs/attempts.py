@@ -7,7 +7,9 @@ has ended, and no other work takes the room in between.
 Victims are chosen for a whole gang. If the room that is free, the room that is promised and the victims together do not
 suffice, no victim is ended. If they do, the gang gets promises for the free room, too. The work of a cycle is bounded:
 after `TRIES` tries or searches no further gang tries, gangs that must fail as another one did are passed over, and a
-gang that lacks more than `MOST_SEARCHES` places beyond the free room preempts nothing.
+gang that lacks more than `MOST_SEARCHES` places beyond the free room preempts nothing. If the time of a turn is over
+between two searches or within one, the gang gives everything back, and keeps the names of the nodes that were found.
+In the next turn it takes these again, as far as they still do, and goes on.
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
 from offers.policy.hierarchy.preemption.renewal import Vacated, renew
-from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims, never
-from offers.policy.hierarchy.preemption.victims import Check
+from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims
+from offers.policy.hierarchy.preemption.victims import Check, never, only_on
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.steps import withdraw_all
@@ -53,6 +55,8 @@ class Attempts:
         minus infinity if there was none."""
         self._held: dict[str, list[Promise]] = {}
         """The promises to asks that are set aside; other work cannot use their room."""
+        self._begun: dict[str, list[str]] = {}
+        """The nodes that were found for the first members of gangs whose searches continue in the next turn."""
         self._tried: dict[str, float] = {}
         """The moment at which each gang was considered for preemption the last time; seconds."""
 
@@ -118,9 +122,12 @@ class Attempts:
                 self.is_behind = True
                 break
             tries += 1
-            self._tried[name] = now
-            made, used = self._preempt(name, lacking[name], now, check)
+            made, used = self._preempt(name, lacking[name], now, check, is_over)
             searches += used
+            if name in self._begun:
+                self.is_behind = True
+                break
+            self._tried[name] = now
             found += made
             if made:
                 refused.clear()
@@ -208,8 +215,42 @@ class Attempts:
     def _order(self, name: str) -> tuple[int, float, str]:
         return -max(ask.priority for ask in self._asks(name)), self.tree.applications[name].since, name
 
-    def _preempt(self, name: str, lacking: int, now: float, check: Check | None) -> tuple[list[Preemption], int]:
-        """The preemptions for one gang, and the number of searches."""
+    def _search(
+        self, name: str, asks: list[Ask], now: float, check: Check | None, is_over: Callable[[], bool]
+    ) -> tuple[list[Preemption], int]:
+        """Preemptions for asks of a gang, up to the first one in vain, and the number of searches. The gang is in
+        `_begun` if the time was over."""
+        tree, tried = self.tree, self.tree.applications[name].preempted_at
+        begun, found = self._begun.pop(name, []), list[Preemption]()
+        for number, ask in enumerate(asks):
+            result = None
+            if number < len(begun):
+                tree.halted[ask.id], kept = only_on(ask, begun[number]), tree.halted.pop(ask.id, None)
+                result = attempt(tree, ask, now, check)
+                if result is None:
+                    tried.pop(ask.name, None)
+                    if kept is not None:
+                        tree.halted[ask.id] = kept
+            if result is None:
+                result = attempt(tree, ask, now, check, is_over)
+            if result is not None:
+                found.append(result)
+            if ask.id in tree.halted or (
+                result is not None and number >= len(begun) and ask is not asks[-1] and is_over()
+            ):
+                self._begun[name] = [one.node for one in found]
+                for one in found:
+                    tried.pop(one.ask.name, None)
+                return found, number + 1
+            if result is None:
+                return found, number + 1
+        return found, len(asks)
+
+    def _preempt(
+        self, name: str, lacking: int, now: float, check: Check | None, is_over: Callable[[], bool]
+    ) -> tuple[list[Preemption], int]:
+        """The preemptions for one gang, and the number of searches. None, and the gang is in `_begun`, if the time was
+        over before the last search."""
         tree = self.tree
         self._restore(name)
         before = promises(tree)
@@ -218,14 +259,8 @@ class Attempts:
         mine = [allocation for allocation in placed if allocation.ask.application == name]
         renew(tree, [Vacated(name, one.node, now) for one in _not_taken(kept, mine)], now)
         needed = lacking - len(mine) - sum(not promise.reserves for promise in promises_to(tree, name))
-        found: list[Preemption] = []
-        searches = 0
-        for ask in _waiting(tree.applications[name])[: needed if needed <= MOST_SEARCHES else 0]:
-            searches += 1
-            result = attempt(tree, ask, now, check)
-            if result is None:
-                break
-            found.append(result)
+        asks = _waiting(tree.applications[name])[: max(0, needed) if needed <= MOST_SEARCHES else 0]
+        found, searches = self._search(name, asks, now, check, is_over)
 
         def forget(some: Iterable[Promise]) -> None:
             for promise in some:

@@ -3,75 +3,119 @@
 The excess of a queue is taken from its own allocations once the usage has been above the maximum for the
 `quota.preemption.delay` of the queue. A parent spreads its excess over its children in proportion to their usage above
 their guarantees. No queue falls below its guarantee, and an allocation that is larger than the rest of the excess
-stays, so the taken amount may be less than the excess. Applications lose no more than they may (`losses`).
+stays, so the taken amount may be less than the excess. Applications lose no more than they may (`Losses`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from heapq import merge
 
-from offers.policy.hierarchy.preemption.losses import Losses
+from offers.policy.hierarchy.preemption.victims import Losses, never
 from offers.policy.hierarchy.state.model import Allocation, add_to
 from offers.policy.hierarchy.state.queue import Queue
-from offers.policy.hierarchy.tree import Tree
+from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 from offers.policy.obstacles import Obstacle
 
 Excess = dict[str, int]
 """Amounts above 0 by resource."""
 
 
-def give_back(tree: Tree, now: float) -> list[Allocation]:
+def give_back(tree: Tree, now: float, is_over: Callable[[], bool] = never) -> list[Allocation]:
     """The allocations that end now because a maximum was lowered; they are noted in the tree as leaving. `now`: seconds
-    of one clock."""
-    return list(giving_back(tree, now))
+    of one clock. `is_over`: True once the time is over; the next call goes on."""
+    return tree.part("quota", now, lambda: giving_back(tree), is_over)
 
 
-def giving_back(tree: Tree, now: float) -> Iterator[Allocation]:
-    """Yields the allocations of `give_back` one by one, as they are noted in the tree."""
-    if tree.partition.quota_preemption:
-        for child in sorted(tree.root.children.values(), key=_name):
-            yield from _below(tree, child, now)
+def giving_back(tree: Tree) -> Iterator[Allocation | None]:
+    """Yields the allocations of `give_back` as they are noted in the tree; None between steps of the work. The tree may
+    change meanwhile; `tree.now` is the time of a step."""
+    if not tree.partition.quota_preemption:
+        return
+    for number, queue in enumerate(_below(tree.root), 1):
+        if number % LOOKED_AT == 0:
+            yield None
+        if tree.queues.get(queue.name) is not queue:
+            continue
+        delay = queue.config.properties.quota_preemption_delay
+        excess = _excess(queue)
+        if not excess or not delay:
+            queue.above_since = None
+        elif queue.above_since is None:
+            queue.above_since = tree.now
+        elif tree.now - queue.above_since >= delay:
+            yield from _take(tree, queue, excess, queue)
 
 
-def _below(tree: Tree, queue: Queue, now: float) -> Iterator[Allocation]:
-    delay = queue.config.properties.quota_preemption_delay
-    excess = {name: over for name, most in queue.max.items() if (over := _usage(queue, name) - most) > 0}
-    if not excess or not delay:
-        queue.above_since = None
-    elif queue.above_since is None:
-        queue.above_since = now
-    elif now - queue.above_since >= delay:
-        yield from _take(tree, queue, excess, dict(excess), queue)
-    for child in sorted(queue.children.values(), key=_name):
-        yield from _below(tree, child, now)
+def _below(queue: Queue) -> Iterator[Queue]:
+    """Yields the queues below a queue, each before its children, in the order of their names. Queues may come and go
+    meanwhile."""
+    rest = sorted(queue.children.values(), key=_name, reverse=True)
+    while rest:
+        child = rest.pop()
+        yield child
+        rest += sorted(child.children.values(), key=_name, reverse=True)
 
 
-def _take(tree: Tree, queue: Queue, share: Excess, left: Excess, top: Queue) -> Iterator[Allocation]:
-    """Takes the share of a queue. `left`: the excess of `top`, which all its leaves reduce."""
+def _excess(queue: Queue) -> Excess:
+    return {name: over for name, most in queue.max.items() if (over := _usage(queue, name) - most) > 0}
+
+
+def _take(tree: Tree, queue: Queue, share: Excess, top: Queue) -> Iterator[Allocation | None]:
+    """Takes the share of a queue of the excess of `top`."""
     if queue.is_leaf:
-        yield from _from_leaf(tree, queue, share, left, top)
+        yield from _from_leaf(tree, queue, share, top)
         return
     children = sorted(queue.children.values(), key=_name)
-    shares: dict[Queue, Excess] = {child: {} for child in children}
+    shares: dict[Queue, Excess] = {}
     for name, amount in share.items():
-        for child, part in zip(children, spread(amount, [above(child, name) for child in children]), strict=True):
+        weights: list[int] = []
+        for number, child in enumerate(children, 1):
+            weights.append(above(child, name))
+            if number % LOOKED_AT == 0:
+                yield None
+        for child, part in zip(children, spread(amount, weights), strict=True):
             if part:
-                shares[child][name] = part
-    for child, part_of_child in shares.items():
-        if part_of_child:
-            yield from _take(tree, child, part_of_child, left, top)
+                shares.setdefault(child, {})[name] = part
+    for child in children:
+        if child in shares:
+            yield from _take(tree, child, shares[child], top)
     if queue is top:
         # Allocations are not divided, so shares may be left: an allocation that fits the rest may end, wherever it is.
-        for leaf in sorted(queue.leaves(), key=_name):
-            yield from _from_leaf(tree, leaf, dict(left), left, top)
+        for number, leaf in enumerate(_below(queue), 1):
+            if number % LOOKED_AT == 0:
+                yield None
+            if leaf.is_leaf and leaf.requests:
+                if not (left := _excess(top)):
+                    return
+                yield from _from_leaf(tree, leaf, left, top)
 
 
-def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue) -> Iterator[Allocation]:
+def _by_loss(tree: Tree, leaf: Queue) -> Iterator[Allocation]:
+    """Yields the allocations of a leaf in the order in which they end: those that do not work first. Allocations may
+    come and go meanwhile; some may be left out then."""
+    idle: list[Allocation] = []
+    for identity, queue in tree.idle.items():
+        owner, _, name = identity.rpartition("/")
+        if queue == leaf.name and owner in leaf.applications and name in leaf.applications[owner].allocations:
+            idle.append(leaf.applications[owner].allocations[name])
+    yield from sorted(idle, key=lambda one: one.order_of_loss)
+    nodes = tree.nodes.by_name
+    for running in merge(*(nodes[name].running for name in list(leaf.places))):
+        if running.leaf is leaf and running.allocation.ask.id not in tree.idle:
+            yield running.allocation
+
+
+def _from_leaf(tree: Tree, leaf: Queue, share: Excess, top: Queue) -> Iterator[Allocation | None]:
     guarded = leaf.path[: leaf.path.index(top) + 1]
-    allocations = (one for owner in leaf.applications.values() for one in owner.allocations.values())
-    for victim in sorted(allocations, key=lambda one: (one.ask.id not in tree.idle, one.order_of_loss)):
-        if not share or not left:
+    for number, victim in enumerate(_by_loss(tree, leaf), 1):
+        if number % LOOKED_AT == 0:
+            yield None
+        if not share or tree.queues.get(leaf.name) is not leaf or not (left := _excess(top)):
             return
+        owner = tree.applications.get(victim.ask.application)
+        if owner is None or owner.allocations.get(victim.ask.name) is not victim:
+            continue  # ended in between
         if victim.ask.is_spared or victim.ask.id in tree.leaving:
             continue
         unit = Losses(tree).unit(victim, 0, 0)
@@ -92,12 +136,11 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue)
             continue
         for one in unit:
             tree.leave(one)
-        for figures in (share, left):
-            for name, amount in amounts.items():
-                if name in figures:
-                    figures[name] -= amount
-                    if not figures[name]:
-                        del figures[name]
+        for name, amount in amounts.items():
+            if name in share:
+                share[name] -= amount
+                if not share[name]:
+                    del share[name]
         yield from unit
 
 

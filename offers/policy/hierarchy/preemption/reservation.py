@@ -16,20 +16,20 @@ that are not more important are preempted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
-from itertools import chain
+from heapq import heapify, heappop
 from typing import NamedTuple
 
 from offers.dimensions import share
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy.preemption.losses import Losses
-from offers.policy.hierarchy.preemption.tries import TRIES
+from offers.policy.hierarchy.preemption.tries import TRIES, groups_of
+from offers.policy.hierarchy.preemption.victims import Losses, never
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import MOST_IN_WINDOW, Node
-from offers.policy.hierarchy.tree import Tree
+from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 
 PATIENCE = 2.0
 """Seconds after which an ask reserves a node."""
@@ -69,39 +69,95 @@ def most_of(nodes: int) -> int:
     return min(MOST, max(nodes // PART, 1 if nodes >= LEAST_NODES else 0))
 
 
-def reserve(tree: Tree, now: float, soon: Mapping[str, Vector] = NOTHING) -> list[Allocation]:
+def reserve(
+    tree: Tree, now: float, soon: Mapping[str, Vector] = NOTHING, is_over: Callable[[], bool] = never
+) -> list[Allocation]:
     """Makes the reservations that are due, the oldest asks first, and returns them: each ask with its node. `now`:
     seconds of the clock of the asks. `soon`: by name of the node, amounts that are expected to become free within
-    `LONGEST`. The work is bounded: `TRIES` searches among the nodes on which something ends."""
-    made: list[Allocation] = []
-    room = most_of(len(tree.nodes.by_name)) - len(tree.nodes.reserving)
-    places = _places(tree, now, soon) if room > 0 else {}
-    tries = 0
-    for ask in _due(tree, now, places) if places else ():
-        if len(made) >= room or tries >= TRIES:
-            break
-        tries += 1
-        owner = tree.applications[ask.application]
-        name = _best(tree, ask, places)
-        if name is None:
-            owner.pause(ask.request, now, SHORTEST)
-            continue
-        del places[name]
-        tree.promise(ask.application, ask.name, name, reserves=True)
-        tree.closings.begin(name, now)
-        made.append(Allocation(ask, name))
-    return made
+    `LONGEST`. The work is bounded: `TRIES` searches among the nodes on which something ends. `is_over`: True once the
+    time is over; the next call goes on."""
+    return tree.part("reservations", now, lambda: _reserving(tree, soon), is_over)
 
 
-def _places(tree: Tree, now: float, soon: Mapping[str, Vector]) -> dict[str, dict[str, int]]:
-    """The nodes that may be reserved, with the amounts that are known to become free there."""
-    found: dict[str, dict[str, int]] = {}
-    for name in dict.fromkeys((*(victim.node for victim in tree.leaving.values()), *soon)):
-        node = tree.nodes.by_name.get(name)
-        if node is None or node.promises or not node.is_schedulable or tree.closings.left(name, now) < SHORTEST:
+def _reserving(tree: Tree, soon: Mapping[str, Vector]) -> Iterator[Allocation | None]:
+    """Yields the reservations of `reserve`; None between steps. The tree may change meanwhile."""
+    if _is_full(tree):
+        return
+    places: dict[str, dict[str, int]] = {}
+    leaving = [victim.node for victim in tree.leaving.values()]
+    for number, name in enumerate(dict.fromkeys((*leaving, *soon)), 1):
+        if number % LOOKED_AT == 0:
+            yield None
+        if _may_be_reserved(tree, name):
+            places[name] = _known(tree.nodes.by_name[name], soon)
+    due: list[tuple[float, str, Ask]] = []
+    for found in _due(tree, _most(places.values())) if places else ():
+        if found is None:
+            yield None
+        else:
+            due.append((found.created, found.id, found))
+    heapify(due)
+    for _ in range(TRIES):
+        if not due or _is_full(tree):
+            return
+        ask = heappop(due)[2]
+        if not _waits(tree, ask):
             continue
-        found[name] = _known(node, soon)
-    return found
+        best = _best(tree, ask, places)
+        if best is None:
+            tree.applications[ask.application].pause(ask.request, tree.now, SHORTEST)
+            yield None
+            continue
+        del places[best]
+        tree.promise(ask.application, ask.name, best, reserves=True)
+        tree.closings.begin(best, tree.now)
+        yield Allocation(ask, best)
+
+
+def _is_full(tree: Tree) -> bool:
+    """True if as many nodes are reserved as may be."""
+    return len(tree.nodes.reserving) >= most_of(len(tree.nodes.by_name))
+
+
+def _due(tree: Tree, most: dict[str, int]) -> Iterator[Ask | None]:
+    """Yields the first asks that wait for a node, or for room in the whole cluster: one of each class that may fit the
+    greatest room; None between steps."""
+    for number, one in enumerate([*tree.nodes.waiting, *tree.root.waiting], 1):
+        if number % LOOKED_AT == 0:
+            yield None
+        if one.alternative.promised or one.leaf.is_stopped or not fits_request(one.request, most):
+            continue
+        for ask in _ready(tree, one):
+            yield ask
+            if ask is not None:
+                break
+
+
+def _waits(tree: Tree, ask: Ask) -> bool:
+    """True if an ask is pending, and no node is promised to it."""
+    owner = tree.applications.get(ask.application)
+    group = None if owner is None else owner.asks.get(ask.name)
+    return group is not None and not group.alike.promised and any(one is ask for *_, one in group.asks[:1])
+
+
+def _may_be_reserved(tree: Tree, name: str) -> bool:
+    """True if a node may be reserved for an ask without victims."""
+    node = tree.nodes.by_name.get(name)
+    return (
+        node is not None
+        and not node.promises
+        and node.is_schedulable
+        and tree.closings.left(name, tree.now) >= SHORTEST
+    )
+
+
+def _most(rooms: Iterable[Vector]) -> dict[str, int]:
+    """The greatest amounts of several rooms."""
+    most: dict[str, int] = {}
+    for room in rooms:
+        for name, amount in room.items():
+            most[name] = max(amount, most.get(name, 0))
+    return most
 
 
 def _known(node: Node, soon: Mapping[str, Vector]) -> dict[str, int]:
@@ -113,29 +169,14 @@ def _known(node: Node, soon: Mapping[str, Vector]) -> dict[str, int]:
     }
 
 
-def _due(tree: Tree, now: float, places: Mapping[str, Vector]) -> Iterator[Ask]:
-    """Yields the first asks that wait for a node, or for room in the whole cluster, the oldest first: one of each class
-    that may fit one of the places."""
-    most: dict[str, int] = {}
-    for known in places.values():
-        for name, amount in known.items():
-            most[name] = max(amount, most.get(name, 0))
-    found: list[tuple[float, str, Ask]] = []
-    for one in chain(tree.nodes.waiting, tree.root.waiting):
-        if one.alternative.promised or one.leaf.is_stopped or not fits_request(one.request, most):
-            continue
-        ask = next(_ready(tree, one, now), None)
-        if ask is not None:
-            found.append((ask.created, ask.id, ask))
-    return (ask for *_, ask in sorted(found, key=lambda entry: entry[:2]))
-
-
 def _best(tree: Tree, ask: Ask, places: Mapping[str, dict[str, int]]) -> str | None:
     """The place that lacks the least for an ask, as a share of the request, then the lowest name; None if the known
     room suffices nowhere."""
     found: tuple[Fraction, str] | None = None
     for name, known in places.items():
-        node = tree.nodes.by_name[name]
+        node = tree.nodes.by_name.get(name)
+        if node is None or node.promises or not node.is_schedulable:
+            continue  # it has changed since it was looked at
         if not fits_request(ask.request, known) or not tree.nodes.is_admitted(ask.constraint, name):
             continue
         lacks = (share(max(0, amount - node.free.get(one, 0)), amount) for one, amount in ask.request)
@@ -143,33 +184,43 @@ def _best(tree: Tree, ask: Ask, places: Mapping[str, dict[str, int]]) -> str | N
     return None if found is None else found[1]
 
 
-def expire(tree: Tree, now: float, soon: Mapping[str, Vector] = NOTHING) -> list[Ask]:
+def expire(
+    tree: Tree, now: float, soon: Mapping[str, Vector] = NOTHING, is_over: Callable[[], bool] = never
+) -> list[Ask]:
     """Ends the promises that have lasted too long and whose victims are gone, and the reservations of nodes whose room
     is not known to become enough any more. Returns the asks of the former, and of reservations that have lasted too
-    long. `now`, `soon`: as for `reserve`."""
-    tree.closings.settle(tree.nodes.reserving, now)
-    ended: list[Ask] = []
+    long. `now`, `soon`, `is_over`: as for `reserve`."""
+    return tree.part("promises", now, lambda: _expiring(tree, soon), is_over)
+
+
+def _expiring(tree: Tree, soon: Mapping[str, Vector]) -> Iterator[Ask | None]:
+    """Yields the asks of `expire`; None between steps. The tree may change meanwhile."""
+    tree.closings.settle(tree.nodes.reserving, tree.now)
     for node in list(tree.nodes.reserving.values()):
         for ask in list(node.reserving.values()):
-            lasts = tree.closings.left(node.name, now) > 0
+            lasts = tree.closings.left(node.name, tree.now) > 0
             if lasts and fits_request(ask.request, _known(node, soon)):
                 continue
             if not lasts:
-                tree.applications[ask.application].pause(ask.request, now, LONGEST)
-                ended.append(ask)
+                tree.applications[ask.application].pause(ask.request, tree.now, LONGEST)
             tree.forget_promise(ask.application, ask.name)
-    tree.closings.settle(tree.nodes.reserving, now)
-    for node in tree.nodes:
-        if not node.promises or any(node.leaving.values()):
-            continue
+            if not lasts:
+                yield ask
+    tree.closings.settle(tree.nodes.reserving, tree.now)
+    looked_at = 0
+    for node in sorted(tree.nodes.promising.values(), key=lambda one: one.name):
         for ask in [ask for ask in node.promises.values() if ask.id not in node.reserving]:
+            looked_at += 1
+            if looked_at % LOOKED_AT == 0:
+                yield None
+            if ask.id not in node.promises or any(node.leaving.values()):
+                continue
             owner = tree.applications[ask.application]
-            if now - owner.reserved_at.setdefault(ask.name, now) >= LONGEST:
-                owner.pause(ask.request, now, LONGEST)
-                owner.preempted_at[ask.name] = now + LONGEST
+            if tree.now - owner.reserved_at.setdefault(ask.name, tree.now) >= LONGEST:
+                owner.pause(ask.request, tree.now, LONGEST)
+                owner.preempted_at[ask.name] = tree.now + LONGEST
                 tree.forget_promise(ask.application, ask.name)
-                ended.append(ask)
-    return ended
+                yield ask
 
 
 def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
@@ -210,31 +261,42 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
     return found
 
 
-def take_nodes(tree: Tree, without: Collection[str] = frozenset()) -> list[Preemption]:
+def take_nodes(
+    tree: Tree, without: Collection[str] = frozenset(), is_over: Callable[[], bool] = never
+) -> list[Preemption]:
     """Takes the nodes that asks need, at most `TRIES` in a cycle. Returns the preemptions. `without`: applications that
-    may not preempt."""
-    found: list[Preemption] = []
-    waiting = [
-        one
-        for node in tree.nodes
-        for one in list(node.waiting)
-        if one.alternative.required_node and not one.alternative.promised
-    ]
-    for one in waiting:
-        first = one.members.first()
-        if first is None or first.application.name in without:
-            continue
-        if len(found) < TRIES and not one.leaf.is_stopped:
+    may not preempt. `is_over`: True once the time is over; the next call goes on."""
+    return tree.part("nodes", tree.now, lambda: _taking(tree, without), is_over)
+
+
+def _taking(tree: Tree, without: Collection[str]) -> Iterator[Preemption | None]:
+    """Yields the preemptions of `take_nodes`; None between steps. The tree may change meanwhile."""
+    looked_at = found = 0
+    for node in list(tree.nodes):
+        for one in list(node.waiting) if node.waiting else ():
+            looked_at += 1
+            if looked_at % LOOKED_AT == 0:
+                yield None
+            first = one.members.first()
+            if one.waits is not node.waiting or one.alternative.promised or first is None:
+                continue
+            if first.application.name in without or one.leaf.is_stopped:
+                continue
             result = take_node(tree, one)
             if result is not None:
-                found.append(result)
-    return found
+                found += 1
+                yield result
+            if found >= TRIES:
+                return
 
 
-def _ready(tree: Tree, one: RequestClass, now: float) -> Iterator[Ask]:
-    for group in one.members:
+def _ready(tree: Tree, one: RequestClass) -> Iterator[Ask | None]:
+    """Yields the asks of a class that may reserve a node; None between steps."""
+    for number, group in enumerate(groups_of(one), 1):
+        if number % LOOKED_AT == 0:
+            yield None
         if tree.lacking.get(group.application.name, 0) > MOST:
             continue  # the gang could not get all its nodes
         created, _, ask = group.asks[0]
-        if now - created >= PATIENCE and not group.application.pauses(ask.request, now):
+        if tree.now - created >= PATIENCE and not group.application.pauses(ask.request, tree.now):
             yield ask

@@ -5,33 +5,31 @@ waited for the `preemption.delay` of its leaf, and has not tried in the last `RE
 was lost with the node, or whose victims were not ended, tries again; a promise that was not kept in time has a longer
 pause (`reservation.LONGEST`). An ask that has reserved a node may try, unless so much is leaving there that it needs no
 victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries in a round, and asks
-that must fail as another one did, in this round or before (`memory`), are passed over. A round that takes too long
+that must fail as another one did, in this round or before (`Fruitless`), are passed over. A round that takes too long
 continues later: each leaf has its turn before the next round begins.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
-from itertools import islice
+from heapq import heapify, heappop
 from math import inf
 
 from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises_to
-from offers.policy.hierarchy.preemption.victims import Check, plan
+from offers.policy.hierarchy.preemption.victims import Check, never, plan
 from offers.policy.hierarchy.state.application import Alternative, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.model import Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
-from offers.policy.hierarchy.tree import Tree
+from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 from offers.policy.obstacles import Attempt, Obstacle, in_vain
 
 RETRY = 15.0
 """Seconds between two tries of one ask."""
 TRIES = 10
-"""Tries of the asks of one leaf in one cycle."""
-
-
-def never() -> bool:
-    """The time is never over."""
-    return False
+"""Tries of the asks of one leaf in one round, and of one class."""
+MOST_HALTED = 8
+"""Searches that may be halted at a time. A further one takes the place of the first, which begins anew."""
 
 
 def preempt(
@@ -43,7 +41,7 @@ def preempt(
 ) -> list[Preemption]:
     """One round of preemption, or a part of it: the preemptions, which are noted in the tree. `now`: seconds of the
     clock of the asks. `check`: a further condition on nodes; None admits every node. `without`: applications that may
-    not try. `is_over`: True once the time is over; `tree.behind` then has the leaves that the next call begins with."""
+    not try. `is_over`: True once the time is over; the next call continues with `tree.behind`."""
     return [found for found in preempting(tree, now, check, without, is_over) if found is not None]
 
 
@@ -54,45 +52,116 @@ def preempting(
     without: Collection[str] = frozenset(),
     is_over: Callable[[], bool] = never,
 ) -> Iterator[Preemption | None]:
-    """Yields the result of each try, as `preempt`; None for a try in vain."""
-    behind = tree.behind
+    """Yields the result of each try, as `preempt`; None for a try in vain, and between steps of the work."""
     if not tree.partition.preemption or tree.root.state is QueueState.STOPPED:
-        behind.clear()
+        tree.behind = None
         return
-    if not behind:
-        behind.extend((leaf.name, 0) for leaf in tree.root.leaves())
-    worked = False
-    while behind:
-        name, tries = behind[0]
-        leaf = tree.queues.get(name)
-        if leaf is not None and leaf.is_leaf and leaf.classes:
-            _forget_tries(leaf)
-            refused: set[tuple[RequestClass, int]] = set()
-            for one, ask in list(_candidates(tree, leaf, now, without)):
-                if tries >= TRIES:
-                    break
-                if (one, ask.priority) in refused:
-                    continue
-                if worked and is_over():
-                    return
-                worked = True
-                tries += 1
-                behind[0] = name, tries
-                result = attempt(tree, ask, now, check)
-                if result is not None:
-                    refused.clear()
-                elif ask.application not in tree.paused:  # else asks of other applications may have other victims
-                    refused.add((one, ask.priority))
-                yield result
-            if worked and is_over():
-                behind.popleft()
+    if tree.behind is None:
+        tree.behind = Round(tree)
+    present = tree.behind
+    present.now, present.check, present.without, present.is_over = now, check, without, is_over
+    for found in present.steps:
+        yield found
+        if is_over():
+            return
+    tree.behind = None
+
+
+class Round:
+    """A round of preemption, which may take several turns. The figures of a turn are set before its part."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.now = 0.0
+        self.check: Check | None = None
+        self.without: Collection[str] = frozenset()
+        self.is_over: Callable[[], bool] = never
+        self._looked_at = 0
+        self.steps = self._run()
+        """Results of tries; None for a try in vain, and after `LOOKED_AT` queues, classes or groups without a try."""
+
+    def _is_step(self) -> bool:
+        """Counts something that was looked at; True if the time is to be looked at."""
+        self._looked_at += 1
+        return self._looked_at % LOOKED_AT == 0
+
+    def _run(self) -> Iterator[Preemption | None]:
+        for leaf in list(self._tree.queues.values()):
+            if self._is_step():
+                yield None
+            if leaf.is_leaf and leaf.classes and self._tree.queues.get(leaf.name) is leaf and not leaf.is_stopped:
+                yield from self._of_leaf(leaf)
+
+    def _of_leaf(self, leaf: Queue) -> Iterator[Preemption | None]:
+        """Tries for the asks of a leaf, in their order."""
+        _forget_tries(leaf)
+        causes = (self._tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
+        order: list[tuple[tuple[object, ...], RequestClass]] = []
+        for one in list(leaf.classes.values()):
+            if self._is_step():
+                yield None
+            if one.waits in causes and not one.alternative.required_node and _may_help(leaf, one):
+                order.append((first_key(one), one))
+        heapify(order)  # the first ones are tried: a whole order would cost more
+        refused: set[tuple[RequestClass, int]] = set()
+        tries = 0
+        while order:
+            one = heappop(order)[1]
+            for ask in self._asks(one, refused):
+                if ask is not None:
+                    while (result := attempt(self._tree, ask, self.now, self.check, self.is_over)) is None:
+                        if ask.id not in self._tree.halted:
+                            break
+                        yield None
+                        if not self._is_pending(ask):
+                            break
+                    tries += 1
+                    if result is not None:
+                        refused.clear()
+                    elif ask.application not in self._tree.paused:
+                        # Asks of an application that makes a pause may have fewer victims than those of others.
+                        refused.add((one, ask.priority))
+                    yield result
+                    if tries >= TRIES:
+                        return
+                else:
+                    yield None
+
+    def _is_pending(self, ask: Ask) -> bool:
+        owner = self._tree.applications.get(ask.application)
+        group = None if owner is None else owner.asks.get(ask.name)
+        if group is None:
+            return False
+        place = bisect_left(group.asks, (ask.created, ask.name))
+        return place < len(group.asks) and group.asks[place][2] is ask
+
+    def _asks(self, one: RequestClass, refused: Collection[tuple[RequestClass, int]]) -> Iterator[Ask | None]:
+        """Yields the asks of a class that may try; None between steps."""
+        tree, tried = self._tree, 0
+        for group in groups_of(one):
+            if self._is_step():
+                yield None
+            if tried >= TRIES:
                 return
-        behind.popleft()
+            if not _may_try(tree, group, self.without) or _is_fruitless(tree, one.leaf, group, self.now):
+                continue
+            latest = self.now - delay_of(one.leaf)
+            for created, name, ask in list(group.asks):
+                if created > latest or (one, ask.priority) in refused or tried >= TRIES:
+                    break
+                late = self.now - group.application.preempted_at.get(name, -inf) >= RETRY
+                if late and self._is_pending(ask) and not has_victims(group, name):
+                    tried += 1
+                    yield ask
 
 
-def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Preemption | None:
+def attempt(
+    tree: Tree, ask: Ask, now: float, check: Check | None = None, is_over: Callable[[], bool] = never
+) -> Preemption | None:
     """One try of one pending ask; a result is noted in the tree. None if the ask may not try now, or in vain. Raises
-    KeyError if the ask is not pending. `now` is seconds."""
+    KeyError if the ask is not pending. `now` is seconds. `is_over`: True once the time is over: the ask is then in
+    `tree.halted`, and its next try continues the search."""
+    halted = tree.halted.pop(ask.id, None)
     application = tree.applications[ask.application]
     leaf = tree.queues[application.queue]
     tried = application.preempted_at.get(ask.name, -inf)
@@ -104,13 +173,19 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
         return None
     if _comes(tree, application.asks[ask.name], ask) or _is_fruitless(tree, leaf, application.asks[ask.name], now):
         return None
-    application.preempted_at[ask.name] = now
     reserved: list[Promise] = []
     if ask.name in application.reserves:
         reserved = [promise for promise in promises_to(tree, ask.application) if promise.ask is ask]
         tree.forget_promise(ask.application, ask.name)
     kind = _kind(application.asks[ask.name])
-    result, leaf.tried[kind], fruitless = plan(tree, leaf, ask, now, check)
+    result, result_of_try, fruitless, halted = plan(tree, leaf, ask, now, check, is_over, halted)
+    if halted is None:
+        application.preempted_at[ask.name] = now
+        leaf.tried[kind] = result_of_try
+    else:
+        if len(tree.halted) >= MOST_HALTED:
+            del tree.halted[next(iter(tree.halted))]
+        tree.halted[ask.id] = halted
     if result is not None:
         tree.preempt(result)
     else:
@@ -170,46 +245,31 @@ def delay_of(leaf: Queue) -> float:
     return leaf.config.properties.preemption_delay
 
 
-def _candidates(tree: Tree, leaf: Queue, now: float, without: Collection[str]) -> Iterator[tuple[RequestClass, Ask]]:
-    """Yields asks of a leaf that may try, in their order: of each class as many as a cycle may try."""
-    if leaf.is_stopped:
-        return
-    causes = (tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
-    blocked = [one for one in leaf.classes.values() if one.waits in causes and not one.alternative.required_node]
-    latest = now - delay_of(leaf)
-    for one in sorted((one for one in blocked if _may_help(leaf, one)), key=first_key):
-        for ask in islice(_ready(tree, one, latest, now, without), TRIES):
-            yield one, ask
-
-
-def _ready(tree: Tree, one: RequestClass, latest: float, now: float, without: Collection[str]) -> Iterator[Ask]:
-    """Yields the asks of a class that were made at `latest` or before, and have not tried lately. Times are seconds."""
-    for ask in waiting_asks(tree, one, latest, without, lambda group: _is_fruitless(tree, one.leaf, group, now)):
-        if now - tree.applications[ask.application].preempted_at.get(ask.name, -inf) >= RETRY:
-            yield ask
-
-
-def waiting_asks(
-    tree: Tree,
-    one: RequestClass,
-    latest: float,
-    without: Collection[str] = frozenset(),
-    passes: Callable[[Group], bool] | None = None,
-) -> Iterator[Ask]:
-    """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds.
-    `without`: applications that are passed over. `passes`: True for groups that are passed over; None: for none."""
-    for group in one.members:
-        if group.application.name in without or not group.alike.may_preempt:
-            continue
-        if passes is not None and passes(group):
-            continue
-        if tree.lacking.get(group.application.name, 0) > 1:
-            continue  # victims are chosen for the whole gang (gangs.attempts)
-        for created, name, ask in group.asks:
+def waiting_asks(tree: Tree, one: RequestClass, latest: float) -> Iterator[Ask]:
+    """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds."""
+    for group in groups_of(one):
+        for created, name, ask in list(group.asks) if _may_try(tree, group) else ():
             if created > latest:
                 break
             if not has_victims(group, name):
                 yield ask
+
+
+def groups_of(one: RequestClass) -> Iterator[Group]:
+    """Yields the groups of a class in their order. The class may change meanwhile."""
+    last = None
+    while found := one.members.after(last, LOOKED_AT):
+        last = found[-1][0]
+        for _, group in found:
+            if group.request_class is one:
+                yield group
+
+
+def _may_try(tree: Tree, group: Group, without: Collection[str] = frozenset()) -> bool:
+    """True if the asks of a group may preempt one by one. `without`: applications that may not."""
+    name = group.application.name
+    # The victims of a gang are chosen for all its members (gangs.attempts).
+    return group.alike.may_preempt and name not in without and tree.lacking.get(name, 0) <= 1
 
 
 def first_key(one: RequestClass) -> tuple[object, ...]:

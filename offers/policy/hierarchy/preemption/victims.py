@@ -3,7 +3,7 @@
 The rules: an allocation can be a victim if its leaf is in the scope of the ask, if its priority is not above the one of
 the ask, if it needs no particular node, and if it is not being preempted already. A victim is taken if it reduces a
 shortage and no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the
-resources of the ask, as far as its application may lose it (`losses`). The ask must fit the node and every maximum on
+resources of the ask, as far as its application may lose it (`Losses`). The ask must fit the node and every maximum on
 its path afterwards.
 
 The nearest queue on the path of the ask with a guarantee for one of its resources must not exceed the guarantee with
@@ -21,17 +21,21 @@ All nodes are compared by `Cost`. If a maximum is in the way, victims on any nod
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from heapq import nsmallest
 from itertools import chain, groupby
 from math import inf, prod
 from typing import NamedTuple
 
+import numpy as np
+
 from offers.dimensions import Amounts
-from offers.policy.hierarchy.preemption.losses import Losses
-from offers.policy.hierarchy.preemption.memory import FORGOTTEN, Fruitless
+from offers.policy.hierarchy.configuration.partition import GangPreemption, Partition
 from offers.policy.hierarchy.preemption.scope import Importance, importance_at, scope_of
+from offers.policy.hierarchy.state.columns import Array, State
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Running
 from offers.policy.hierarchy.state.queue import Queue, goal_of
@@ -43,11 +47,112 @@ MOST_KEPT = 16
 LOWEST = -(1 << 62)
 """Below every priority: the importance of no victim, and of allocations that do not work."""
 
+NO_BOUND = 1 << 62
+"""Above every priority, and every number of victims."""
+FORGOTTEN = 15.0
+"""Seconds after which a result is forgotten that depends on more than the tree knows: the budgets of applications
+change without a trace there."""
+NEAR = 1e-9
+"""The part of sums of amounts by which they may be wrong: they are floating-point numbers."""
+AT_A_TIME = 64
+"""Nodes that a search looks at before it looks at the time."""
+CHOSEN_AGAIN = 64
+"""Nodes that are looked at before the nodes of a search are chosen again; a quarter of them the first time."""
+END = "\U0010ffff"
+"""Behind the names of all nodes."""
+
+
+def never() -> bool:
+    """The time is never over."""
+    return False
+
+
 Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
 """True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
 
 Order = tuple[bool, bool, int, float, str]
 """The order in which candidates are taken."""
+
+
+class Losses:
+    """The allocations that one search has chosen, beside those that are leaving already. A gang that would fall below
+    its minimum loses nothing, or all that it has in one step, as `preemption.gangs` of its queue says. A whole gang
+    spends one of the disruption budget: it does not work with less."""
+
+    def __init__(self, tree: Tree, beneficiary: str = "") -> None:
+        """`beneficiary`: the application that gets the room; empty: none, a maximum was lowered."""
+        self._tree = tree
+        self._paused = tree.paused.get(beneficiary, {})
+        self._allowances: dict[str, int] = {}
+        self._obstacles: dict[tuple[str, bool], Obstacle | None] = {}
+        self.blocked: dict[str, Obstacle] = {}
+        """The applications that `obstacle` has found to lose nothing, whichever allocation."""
+
+    def allowance(self, application: str) -> int:
+        """The number of allocations that the disruption budget of an application admits before those of this search."""
+        found = self._allowances.get(application)
+        if found is None:
+            allowance = self._tree.allowance
+            found = self._allowances[application] = NO_BOUND if allowance is None else allowance(application)
+        return found
+
+    def obstacle(self, allocation: Allocation) -> Obstacle | None:
+        """The obstacle of an allocation before the search has chosen others of its application; None if it may end,
+        alone or with its gang."""
+        kind = allocation.ask.application, allocation.ask.id in self._tree.idle
+        if kind not in self._obstacles:
+            unit = self.unit(allocation, 0, 0)
+            found = self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
+            if found is not None and (found is not Obstacle.BUDGET or not self._has_idle(allocation.ask.application)):
+                self.blocked[allocation.ask.application] = found
+        return self._obstacles[kind]
+
+    def _has_idle(self, application: str) -> bool:
+        """True if allocations of the queue of an application do not work: they end beside the budget."""
+        return self._tree.applications[application].queue in self._tree.idle_queues
+
+    def paused_until(self, application: str) -> float:
+        """The moment from which allocations of an application may end for the beneficiary again, in seconds; 0: they
+        may end now."""
+        return self._paused.get(application, 0.0)
+
+    def unit(self, allocation: Allocation, lost: int, working: int) -> tuple[Allocation, ...] | Obstacle:
+        """The allocations that end together with one: itself, or all of its gang that are not leaving; or the obstacle.
+        `lost`: number of allocations of the application that the search has chosen; `working`: of those among them that
+        work."""
+        application = self._tree.applications[allocation.ask.application]
+        if application.name in self._paused:
+            return Obstacle.PAUSED
+        allowance, spare = self.allowance(application.name), application.spare
+        if spare is not None and spare <= lost:
+            if self._tree.queues[application.queue].gang_preemption is not GangPreemption.WHOLE:
+                return Obstacle.GANG
+            if allowance < 1:
+                return Obstacle.BUDGET
+            leaving = self._tree.leaving
+            return tuple(one for one in application.allocations.values() if one.ask.id not in leaving)
+        is_free = allocation.ask.id in self._tree.idle
+        return (allocation,) if is_free or working < allowance else Obstacle.BUDGET
+
+
+class Fruitless(NamedTuple):
+    """A try in vain. `top`: the queue below which nothing may change; `changes`: of that queue; `freed`: that of the
+    tree, or None if the room of nodes does not matter; `until`: the result is forgotten then, seconds."""
+
+    partition: Partition
+    top: Queue
+    changes: int
+    freed: int | None
+    until: float
+
+    def holds(self, tree: Tree, now: float) -> bool:
+        """True if another try would be in vain, too. `now`: seconds."""
+        return (
+            self.partition is tree.partition
+            and self.changes == self.top.changes
+            and (self.freed is None or self.freed == tree.freed)
+            and now < self.until
+        )
 
 
 class Cost(NamedTuple):
@@ -102,25 +207,57 @@ def _loses_nothing(leaf: Queue, names: Collection[str]) -> bool:
 
 
 class Planned(NamedTuple):
-    """A preemption, or None with the memory of the try; and the attempt."""
+    """A preemption, or None with the memory of the try; and the attempt. `halted`: the time was over before the search
+    had an answer; None: it has one."""
 
     preemption: Preemption | None
     attempt: Attempt
     fruitless: Fruitless | None = None
+    halted: Halted | None = None
 
 
-def plan(tree: Tree, leaf: Queue, ask: Ask, now: float, check: Check | None = None) -> Planned:
-    """The preemption for an ask of a leaf. `now`: the moment of the try, seconds. `check`: None admits every node."""
+class Halted(NamedTuple):
+    """A search that continues in a later turn. `ask`: its id; `passed`: the last node, by name, that was looked at;
+    `chosen`: the nodes with the best choices so far, which are looked at again, because they may have changed; `met`:
+    the obstacles on the nodes; `began`: `Tree.freed` and the changes of root at the begin."""
+
+    ask: str
+    passed: str
+    chosen: tuple[str, ...]
+    met: Tally
+    began: tuple[int, int]
+
+
+def only_on(ask: Ask, node: str) -> Halted:
+    """The place at which the search of an ask looks at one node only."""
+    return Halted(ask.id, END, (node,), Tally(), (-1, -1))
+
+
+def plan(
+    tree: Tree,
+    leaf: Queue,
+    ask: Ask,
+    now: float,
+    check: Check | None = None,
+    is_over: Callable[[], bool] = never,
+    halted: Halted | None = None,
+) -> Planned:
+    """The preemption for an ask of a leaf. `now`: the moment of the try, seconds. `check`: None admits every node.
+    `is_over`: True once the time is over: the search stops then, after some nodes at least. `halted`: the place to
+    continue at."""
     wanted = {name: amount for name, amount in ask.request if amount > 0}
     goal = goal_of(leaf, wanted)
     if goal is None:
         attempt = in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
         return Planned(None, attempt, Fruitless(tree.partition, leaf, leaf.changes, None, inf))
+    began = tree.freed, tree.root.changes
     search = Search(tree, leaf, goal, ask, wanted)
-    found = search.run(check) if search.is_possible() else None
+    found = search.run(check, is_over, halted) if search.is_possible() else None
+    if isinstance(found, Halted):
+        return Planned(None, search.in_vain(now), None, found)
     if found is None:
         attempt = search.in_vain(now)
-        return Planned(None, attempt, search.memory(attempt))
+        return Planned(None, attempt, search.memory(attempt) if halted is None or halted.began == began else None)
     return Planned(found, Attempt(now, (), len(found.victims), found.node))
 
 
@@ -129,8 +266,8 @@ class Search:
 
     def __init__(self, tree: Tree, leaf: Queue, goal: Queue, ask: Ask, wanted: dict[str, int]) -> None:
         """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
-        self.ask, self._tree, self._wanted = ask, tree, wanted
-        self._losses = Losses(tree, ask.application)
+        self.ask, self.tree, self.wanted = ask, tree, wanted
+        self.losses = Losses(tree, ask.application)
         self._weights = weights(tree.total)
         self._goal, self._path, self._is_checked = goal, leaf.path, False
         safe = safe_leaves(tree, wanted)
@@ -150,7 +287,7 @@ class Search:
         }
         self._over = {name: amount for name, amount in over.items() if amount > 0}
         siblings = any(queue.guaranteed for queue in leaf.path[: leaf.path.index(goal)])
-        self._sources: dict[Queue, _Source] = {}
+        self.sources: dict[Queue, _Source] = {}
         for one, greatest in leaves.items():
             if not (siblings if goal in one.path else not self._over):
                 if not self._over:
@@ -160,14 +297,14 @@ class Search:
             if source is None:
                 self._met.count(Obstacle.GUARANTEE, one.size, one.name)
             else:
-                self._sources[one] = source
+                self.sources[one] = source
         self._is_entitled = True
         self._floor = Cost(
             False,
             False,
-            min((source.lowest for source in self._sources.values()), default=LOWEST),
+            min((source.lowest for source in self.sources.values()), default=LOWEST),
             1,
-            min((self._weight(request) for one in self._sources for request in one.requests), default=0),
+            min((self._weight(request) for one in self.sources for request in one.requests), default=0),
             "",
         )
         """No choice of victims costs less, on the first of all nodes."""
@@ -187,18 +324,23 @@ class Search:
     def _weight(self, request: Amounts) -> int:
         return sum(amount * self._weights.get(name, 0) for name, amount in request)
 
+    @cached_property
+    def judged(self) -> Judged:
+        """The running allocations. The tree does not change during a search."""
+        return Judged(self)
+
     def is_possible(self) -> bool:
         """False if no choice of victims can help: there are no candidates, or the queue with the guarantee would exceed
         it even without all candidates below it."""
-        if not self._sources or not self._over:
+        if not self.sources or not self._over:
             self._is_entitled = not self._over
-            return bool(self._sources)
+            return bool(self.sources)
         over = dict(self._over)
-        nodes = self._tree.nodes.by_name
-        for place in {place for leaf in self._sources for place in leaf.places}:
-            for running in nodes[place].running:
-                if self._candidate(running) is not None:
-                    _reduce(over, dict(running.allocation.ask.request))
+        columns = self.tree.nodes.columns
+        requests, counts = np.unique(columns.request[: columns.used][self.judged.can_end], return_counts=True)
+        for request, number in zip(requests.tolist(), counts.tolist(), strict=True):
+            amounts = columns.requests.keys[request]
+            _reduce(over, {name: number * amount for name, amount in amounts or ()})
         self._is_entitled = not over
         return not over
 
@@ -210,51 +352,56 @@ class Search:
 
     def memory(self, attempt: Attempt) -> Fruitless:
         """The memory of the search after a run in vain."""
-        tree, codes = self._tree, {met.code for met in attempt.met}
+        tree, codes = self.tree, {met.code for met in attempt.met}
         limiting = (queue for queue in self._path[:-1] if queue.excess(self.ask.request))
         top = min((self._fence, self._goal, *limiting), key=lambda queue: len(queue.path))
         depends = self._is_checked or Obstacle.BUDGET in codes
         until = attempt.at + FORGOTTEN if depends else inf
-        return Fruitless(tree.partition, top, top.changes, tree.freed if self._sources else None, until)
+        return Fruitless(tree.partition, top, top.changes, tree.freed if self.sources else None, until)
 
-    def run(self, check: Check | None) -> Preemption | None:
-        """The best preemption; None if there is none."""
-        nodes = self._tree.nodes
+    def run(
+        self, check: Check | None, is_over: Callable[[], bool] = never, halted: Halted | None = None
+    ) -> Preemption | Halted | None:
+        """The best preemption; None if there is none. `is_over`, `halted`: as for `plan`."""
         best: tuple[Cost, _Taken] | None = None
         partial: tuple[Cost, _Taken] | None = None
-        places = set().union(*(leaf.places for leaf in self._sources))
-        for node in nodes:
+        began = halted.began if halted is not None else (self.tree.freed, self.tree.root.changes)
+        beside, self._met = self._met, halted.met if halted is not None else Tally()
+        prospects = Prospects(self, beside, halted)
+        for node in prospects:
             name = node.name
-            if name not in places:
-                continue
             taken = self._on(node, None if self._is_limited or best is None else best[0])
             if taken is None:
-                continue
-            if taken.above:
+                pass
+            elif taken.above:
                 here = self._on(node, None, whole=False)
                 if here is not None:
                     here.trim()
                     found = self._cost(here, name), here
                     if (partial is None or found[0] < partial[0]) and self._is_admitted(name, here, check):
                         partial = found
-                continue
-            taken.trim()
-            cost = self._cost(taken, name)
-            if taken.units and (best is None or cost < best[0]) and self._is_admitted(name, taken, check):
-                best = cost, taken
-                if cost[:5] == self._floor[:5] and not self._is_limited:
-                    break
+            else:
+                taken.trim()
+                cost = self._cost(taken, name)
+                if taken.units and (best is None or cost < best[0]) and self._is_admitted(name, taken, check):
+                    best = cost, taken
+                    if cost[:5] == self._floor[:5] and not self._is_limited:
+                        break
+            if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
+                chosen = tuple(one[0].node for one in (best, partial) if one is not None)
+                return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
         if self._is_limited or (best is None and self._above):
             best = min(
                 (one for one in (best, self._spread(partial, check)) if one is not None), default=None, key=_cost
             )
         if best is None:
+            self._met.add(beside)
             return None
         return Preemption(self.ask, best[0].node, tuple(best[1].victims), self._fence.name)
 
     def _is_admitted(self, name: str, taken: _Taken | None, check: Check | None) -> bool:
         victims = () if taken is None else tuple(taken.victims)
-        admitted = self._tree.nodes.is_admitted(self.ask.constraint, name)
+        admitted = self.tree.nodes.is_admitted(self.ask.constraint, name)
         if admitted and (check is None or check(self.ask, name, victims)):
             return True
         self._is_checked = self._is_checked or admitted
@@ -277,7 +424,7 @@ class Search:
         `best`. `whole`: also takes victims for the maxima of queues."""
         short: dict[str, int] = {}
         least, amount_at_least = 1, 0
-        for name, amount in self._wanted.items():
+        for name, amount in self.wanted.items():
             lack = amount - node.room(name)
             largest = node.largest.get(name, 0)
             if amount > node.total.get(name, 0) or not node.is_schedulable or (lack > 0 and not largest):
@@ -310,7 +457,7 @@ class Search:
     def _may_suffice(self, node: Node, short: Mapping[str, int]) -> bool:
         """False if all allocations of the sources on a node together are too small. A bound that costs little: most
         nodes of a search in vain end here."""
-        sources, losses = self._sources, self._losses
+        sources, losses = self.sources, self.losses
         blocked: list[tuple[Obstacle, str]] = []
         for name, lack in short.items():
             blocked.clear()
@@ -348,7 +495,7 @@ class Search:
             ask = one.allocation.ask
             amounts = dict(ask.request)
             is_enough = all(amounts.get(name, 0) >= lack for name, lack in lacking.items())
-            if not is_enough and self._tree.applications[ask.application].spare is None:
+            if not is_enough and self.tree.applications[ask.application].spare is None:
                 continue
             taken = begin.copy()
             self._take(taken, (one,), node)
@@ -360,11 +507,11 @@ class Search:
     def _candidate(self, running: Running, met: Tally | None = None) -> _Source | None:
         """The source of a victim, if the allocation can be one; None otherwise, and `met` counts the obstacle."""
         order, allocation, leaf = running
-        source = self._sources.get(leaf)
+        source = self.sources.get(leaf)
         if source is None:
             return None
         ask = allocation.ask
-        if order[3] in self._tree.leaving:
+        if order[3] in self.tree.leaving:
             obstacle = Obstacle.LEAVING
         elif ask.is_spared:
             obstacle = Obstacle.CRITICAL
@@ -395,7 +542,7 @@ class Search:
                 if one.allocation.ask.id in taken.importance or not taken.is_useful(one.allocation, node):
                     continue
                 owner = one.allocation.ask.application
-                unit = self._losses.unit(one.allocation, taken.by_application[owner], taken.working[owner])
+                unit = self.losses.unit(one.allocation, taken.by_application[owner], taken.working[owner])
                 obstacle: Obstacle | None = None
                 if isinstance(unit, Obstacle):
                     obstacle = unit
@@ -408,7 +555,7 @@ class Search:
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
-                        until = self._losses.paused_until(owner) if obstacle is Obstacle.PAUSED else 0.0
+                        until = self.losses.paused_until(owner) if obstacle is Obstacle.PAUSED else 0.0
                         whose = one.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner
                         met.count(obstacle, 1, whose, until)
 
@@ -421,10 +568,10 @@ class Search:
         """The best choice with victims on several nodes, because a maximum is in the way. `partial`: the victims on the
         node on which the fewest are needed for its room, with their cost; None if victims make no node large
         enough."""
-        for node in self._tree.nodes:
+        for node in self.tree.nodes:
             if partial is not None and partial[0] < Cost(False, False, LOWEST, 0, 0, node.name):
                 break
-            fits = node.is_schedulable and all(amount <= node.room(one) for one, amount in self._wanted.items())
+            fits = node.is_schedulable and all(amount <= node.room(one) for one, amount in self.wanted.items())
             if fits and self._is_admitted(node.name, None, check):
                 partial = Cost(False, False, LOWEST, 0, 0, node.name), _Taken({}, {})
                 break
@@ -432,8 +579,8 @@ class Search:
             return None
         name = partial[0].node
         taken = partial[1].going_on(self._above)
-        nodes = self._tree.nodes.by_name
-        places = {place for leaf in self._sources for place in leaf.places}
+        nodes = self.tree.nodes.by_name
+        places = {place for leaf in self.sources for place in leaf.places}
         begin = taken.copy()
         everywhere = sorted((one for place in places for one in self._candidates(nodes[place])), key=_order)
         self._take(taken, everywhere, name, self._met)
@@ -445,6 +592,123 @@ class Search:
         if not taken.units or not self._is_admitted(name, taken, check):
             return None
         return self._cost(taken, name), taken
+
+
+class Judged:
+    """The running allocations as a search sees them, one entry per row of the columns. `can_end`: candidates, as
+    `Search.candidate` judges; `is_source`: allocations of the leaves of the search."""
+
+    def __init__(self, search: Search) -> None:
+        columns = search.tree.nodes.columns
+        self.columns = columns
+        most = np.full(len(columns.leaves), -NO_BOUND, dtype=np.int64)
+        spares = {name: np.full(len(most), inf) for name in search.wanted}
+        for leaf, source in search.sources.items():
+            number = columns.leaves.of[leaf]
+            most[number] = NO_BOUND if source.greatest is None else source.greatest
+            for _, name, spare in source.spares:
+                spares[name][number] = min(spare, spares[name][number])
+        used = columns.used
+        self.leaf, self.node = columns.leaf[:used], columns.node[:used]
+        self.application, self.request = columns.application[:used], columns.request[:used]
+        state, greatest = columns.state[:used], most[self.leaf]
+        self.is_source = (greatest > -NO_BOUND) & (state != State.GONE)
+        left = self.is_source.copy()
+        self.by_obstacle: dict[Obstacle, Array] = {}
+        for obstacle, met in (
+            (Obstacle.LEAVING, state == State.LEAVES),
+            (Obstacle.CRITICAL, state == State.SPARED),
+            (Obstacle.PRIORITY, columns.priority[:used] > greatest),
+        ):
+            self.by_obstacle[obstacle] = left & met
+            left &= ~met
+        kept = np.zeros(used, dtype=bool)
+        for name, most_lost in spares.items():
+            if (most_lost < inf).any():
+                kept |= columns.amounts(name)[self.request] > most_lost[self.leaf]
+        self.by_obstacle[Obstacle.GUARANTEE] = left & kept
+        self.can_end = left & ~kept
+
+
+class Prospects:
+    """The nodes on which victims of a search may make enough room, by name: those that are free enough once all
+    candidates there have gone. The others are passed over without a look, and their obstacles are counted.
+
+    Candidates whose application may lose nothing are known only once they were looked at, so the nodes are chosen again
+    from time to time without these."""
+
+    def __init__(self, search: Search, met: Tally, halted: Halted | None) -> None:
+        """`met`: counts the obstacles of the nodes that are passed over. `halted`: where the search continues."""
+        self._search, self._met = search, met
+        self.passed = halted.passed if halted is not None else ""
+        """The latest node."""
+        self._again = halted.chosen if halted is not None else ()
+        self.number = 0
+        """Nodes so far, without those that are looked at again."""
+
+    def __iter__(self) -> Iterator[Node]:
+        nodes = self._search.tree.nodes
+        for name in self._again:
+            if name in nodes.by_name:
+                yield nodes.by_name[name]
+        if self.passed == END:
+            return
+        columns, judged = nodes.columns, self._search.judged
+        rooms = {name: columns.room(name, nodes.by_name) for name in self._search.wanted}
+        lacks = {name: self._search.wanted[name] - room - NEAR * np.abs(room) for name, room in rooms.items()}
+        left = np.bincount(judged.node[judged.is_source], minlength=len(columns.nodes)) > 0
+        blocked = self._search.losses.blocked
+        left = self._chosen(left, lacks)
+        numbers, known, since = columns.nodes.of, len(blocked), CHOSEN_AGAIN * 3 // 4
+        order = sorted(columns.nodes.names(np.flatnonzero(left)))
+        for name in order[bisect_right(order, self.passed) :]:
+            if not left[numbers[name]]:
+                continue
+            since += 1
+            if since > CHOSEN_AGAIN and len(blocked) > known:
+                left, known, since = self._chosen(left, lacks), len(blocked), 0
+                if not left[numbers[name]]:
+                    continue
+            self.passed = name
+            left[numbers[name]] = False
+            if name not in self._again:
+                self.number += 1
+                yield nodes.by_name[name]
+
+    def _chosen(self, left: Array, lacks: Mapping[str, Array]) -> Array:
+        """Those of the nodes that may make enough room; counts the obstacles of the others. `left`: True for each, by
+        number; `lacks`: what they lack."""
+        judged, columns = self._search.judged, self._search.judged.columns
+        can_end = judged.can_end & ~self._blocked()
+        node, request = judged.node[can_end], judged.request[can_end]
+        helps = left.copy()
+        for name, lack in lacks.items():
+            freed = np.bincount(node, weights=columns.amounts(name)[request], minlength=len(helps))
+            helps &= lack <= freed * (1 + NEAR)
+        dropped = left & ~helps
+        if not dropped.any():
+            return helps
+        met, there = self._met, dropped[judged.node]
+        met.count(Obstacle.APART, int(dropped.sum()))
+        for obstacle in (Obstacle.LEAVING, Obstacle.CRITICAL, Obstacle.PRIORITY):
+            if met_there := int((judged.by_obstacle[obstacle] & there).sum()):
+                met.count(obstacle, met_there)
+        counts = np.bincount(judged.leaf[judged.by_obstacle[Obstacle.GUARANTEE] & there])
+        for number, leaf in zip(counts[counts > 0], columns.leaves.names(np.flatnonzero(counts)), strict=True):
+            met.count(Obstacle.GUARANTEE, int(number), leaf.name)
+        losses = self._search.losses
+        counts = np.bincount(judged.application[judged.can_end & ~can_end & there])
+        for number, name in zip(counts[counts > 0], columns.applications.names(np.flatnonzero(counts)), strict=True):
+            met.count(losses.blocked[name], int(number), name, losses.paused_until(name))
+        return helps
+
+    def _blocked(self) -> Array:
+        """True for the rows of applications that are known to lose nothing."""
+        judged, known = self._search.judged, self._search.losses.blocked
+        is_blocked = np.zeros(len(judged.columns.applications), dtype=bool)
+        for name in known:
+            is_blocked[judged.columns.applications.of[name]] = True  # it runs: an allocation was looked at
+        return is_blocked[judged.application]
 
 
 def _cost(one: tuple[Cost, _Taken]) -> Cost:

@@ -14,6 +14,7 @@ from offers.policy.hierarchy.configuration.fields import LARGEST
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import Blocks, fits_request
+from offers.policy.hierarchy.state.columns import Columns
 from offers.policy.hierarchy.state.model import Allocation, Ask, add_to
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.state.waiting import Waiting
@@ -91,7 +92,7 @@ class Node:
         return found
 
     def add(self, allocation: Allocation, leaf: Queue) -> None:
-        """Notes an allocation of a leaf. The room is taken by `Nodes.use`."""
+        """Notes an allocation of a leaf, for `Nodes.note`."""
         if not self.running:
             self.largest.clear()
         insort(self.running, Running(allocation.order_of_loss, allocation, leaf))
@@ -126,8 +127,11 @@ class Nodes:
         self.missing: Waiting[RequestClass] = Waiting()
         """Requests for nodes that do not exist."""
         self.by_name: dict[str, Node] = {}
+        self.columns = Columns()
         self.reserving: dict[str, Node] = {}
         """The nodes that asks without victims reserve, by name."""
+        self.promising: dict[str, Node] = {}
+        """The nodes that are promised to asks, reserved ones included, by name."""
         self._names: list[str] = []
         self._later: dict[str, Node] | None = None
         """The changed nodes whose places are renewed by `settle`; None: each is renewed at once."""
@@ -185,6 +189,7 @@ class Nodes:
         _check(node.name, node.total)
         self._weigh(node)
         self.by_name[node.name] = node
+        self.columns.enter(node)
 
     def _weigh(self, node: Node) -> None:
         weighted = [(name, node.total[name], weight) for name, weight in self._weights.items() if node.total.get(name)]
@@ -195,7 +200,9 @@ class Nodes:
     def remove(self, name: str) -> Node:
         """Removes a node, and returns the node. Raises KeyError for an unknown one."""
         node = self.by_name.pop(name)
+        self.columns.drop(name)
         self.reserving.pop(name, None)
+        self.promising.pop(name, None)
         if self._later is not None:
             self._later.pop(name, None)
         del self._names[bisect_left(self._names, name)]
@@ -216,6 +223,7 @@ class Nodes:
         """Holds room on a node for an ask. `reserves`: the ask has no victims."""
         node = self.by_name[name]
         node.promises[ask.id] = ask
+        self.promising[name] = node
         if reserves:
             node.reserving[ask.id] = ask
             self.reserving[name] = node
@@ -229,6 +237,8 @@ class Nodes:
         if reserves and not node.reserving:
             del self.reserving[name]
         add_to(node.reserved if reserves else node.promised, node.promises.pop(ask).request, -1)
+        if not node.promises:
+            self.promising.pop(name, None)
         self.changed(node)
         return node
 
@@ -236,8 +246,19 @@ class Nodes:
         """Allocations of a node begin to leave (`sign` 1), or stay or are gone (-1)."""
         node = self.by_name[name]
         add_to(node.leaving, request, sign)
+        self.columns.changed(node)
         if node.promises:
             self.changed(node)
+
+    def note(self, allocation: Allocation, leaf: Queue) -> None:
+        """Notes an allocation of a leaf. The room is taken by `use`."""
+        self.by_name[allocation.node].add(allocation, leaf)
+        self.columns.add(allocation, leaf)
+
+    def forget(self, allocation: Allocation, leaf: Queue) -> None:
+        """Removes an allocation that `note` noted."""
+        self.by_name[allocation.node].remove(allocation)
+        self.columns.remove(allocation, leaf)
 
     def find(self, request: Amounts, constraint: Hashable = None) -> Node | None:
         """The first node with room for a request that meets the constraint; None if there is none."""
@@ -266,6 +287,7 @@ class Nodes:
     def changed(self, node: Node) -> None:
         """Renews the place of a node in the order."""
         self._open(node)
+        self.columns.changed(node)
         if self._later is not None:
             self._later[node.name] = node
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
@@ -26,6 +26,11 @@ class Ordered(Generic[Member]):
         """The members, smallest key first. The collection must not change meanwhile."""
         members = self._members
         return (members[key] for key in self._keys)
+
+    def after(self, key: Any, most: int) -> list[tuple[Any, Member]]:
+        """Up to `most` members behind a key, with their keys; None as the key: the first ones."""
+        begin = 0 if key is None else bisect_right(self._keys, key)
+        return [(one, self._members[one]) for one in self._keys[begin : begin + most]]
 
     def first(self) -> Member | None:
         """The member with the smallest key; None if there is none."""

@@ -1,0 +1,213 @@
+"""The running allocations and the room of the nodes as columns, for searches that judge all of them at once.
+
+Columns of amounts are floating-point numbers: a search uses them for bounds, and looks exactly at what they let
+through. Numbers of nodes, leaves, applications and requests are used again once nothing runs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+from offers.dimensions import Amounts
+from offers.policy.hierarchy.state.model import Allocation
+
+if TYPE_CHECKING:
+    from offers.policy.hierarchy.state.nodes import Node
+    from offers.policy.hierarchy.state.queue import Queue
+
+Array = np.ndarray[Any, Any]
+Key = TypeVar("Key", bound=Hashable)
+CLOSED = -1e30
+"""The room of nodes that take no work: less than all that runs there."""
+LEAST = 64
+"""The first length of a column; it doubles when it is full."""
+
+
+class Numbers(Generic[Key]):
+    """Small integers for keys, for as long as they are in use."""
+
+    __slots__ = ("_counts", "_free", "keys", "of")
+
+    def __init__(self) -> None:
+        self.of: dict[Key, int] = {}
+        self.keys: list[Key | None] = []
+        """The key of each number; None for numbers that are free."""
+        self._counts: list[int] = []
+        self._free: list[int] = []
+
+    def __len__(self) -> int:
+        """One more than the greatest number."""
+        return len(self.keys)
+
+    def take(self, key: Key) -> int:
+        """The number of a key, which is used once more."""
+        number = self.of.get(key)
+        if number is not None:
+            self._counts[number] += 1
+            return number
+        if self._free:
+            number = self._free.pop()
+            self.keys[number] = key
+            self._counts[number] = 1
+        else:
+            number = len(self.keys)
+            self.keys.append(key)
+            self._counts.append(1)
+        self.of[key] = number
+        return number
+
+    def names(self, numbers: Array) -> list[Key]:
+        """The keys of numbers, without those that are free."""
+        keys = self.keys
+        return [key for number in numbers.tolist() if (key := keys[number]) is not None]
+
+    def drop(self, key: Key) -> bool:
+        """Notes that a key is used once less; True if it is not used any more."""
+        number = self.of[key]
+        self._counts[number] -= 1
+        if self._counts[number]:
+            return False
+        del self.of[key]
+        self.keys[number] = None
+        self._free.append(number)
+        return True
+
+
+class State(IntEnum):
+    """The state of a row."""
+
+    GONE = 0
+    RUNS = 1
+    LEAVES = 2
+    SPARED = 3
+    """The allocation is never ended for others."""
+
+
+def _longer(column: Array, length: int, fill: float = 0) -> Array:
+    found = np.full(max(LEAST, 2 * len(column), length), fill, dtype=column.dtype)
+    found[: len(column)] = column
+    return found
+
+
+class Columns:
+    """The columns of a partition: one row per allocation; `used` rows count."""
+
+    def __init__(self) -> None:
+        self.nodes: Numbers[str] = Numbers()
+        self.leaves: Numbers[Queue] = Numbers()
+        self.applications: Numbers[str] = Numbers()
+        self.requests: Numbers[Amounts] = Numbers()
+        self.rows: dict[str, int] = {}
+        """The row of each allocation, by id."""
+        self.used = 0
+        self._free: list[int] = []
+        self.node, self.leaf, self.application, self.request = (np.zeros(0, dtype=np.int32) for _ in range(4))
+        self.priority = np.zeros(0, dtype=np.int64)
+        self.state = np.zeros(0, dtype=np.int8)
+        self._amounts: dict[str, Array] = {}
+        self._rooms: dict[str, Array] = {}
+        self._changed: dict[str, Node] = {}
+
+    # --- allocations ----------------------------------------------------------------------------------------------
+
+    def add(self, allocation: Allocation, leaf: Queue) -> None:
+        """Adds a row. The node is known."""
+        ask = allocation.ask
+        if self._free:
+            row = self._free.pop()
+        else:
+            row, self.used = self.used, self.used + 1
+            if row == len(self.state):
+                self.node, self.leaf, self.application, self.request, self.priority, self.state = (
+                    _longer(column, 0)
+                    for column in (self.node, self.leaf, self.application, self.request, self.priority, self.state)
+                )
+        self.rows[ask.id] = row
+        is_new = ask.request not in self.requests.of
+        request = self.requests.take(ask.request)
+        if is_new:
+            self._set_amounts(request, ask.request, 1)
+        self.node[row] = self.nodes.of[allocation.node]
+        self.leaf[row] = self.leaves.take(leaf)
+        self.application[row] = self.applications.take(ask.application)
+        self.request[row] = request
+        self.priority[row] = ask.priority
+        self.state[row] = State.SPARED if ask.is_spared else State.RUNS
+
+    def remove(self, allocation: Allocation, leaf: Queue) -> None:
+        """Removes the row of an allocation."""
+        ask = allocation.ask
+        row = self.rows.pop(ask.id)
+        self.state[row] = State.GONE
+        self._free.append(row)
+        self.leaves.drop(leaf)
+        self.applications.drop(ask.application)
+        number = self.requests.of[ask.request]
+        if self.requests.drop(ask.request):
+            self._set_amounts(number, ask.request, 0)
+
+    def leave(self, identity: str) -> None:
+        """Notes that an allocation is being preempted, by its id."""
+        self.state[self.rows[identity]] = State.LEAVES
+
+    def _set_amounts(self, number: int, request: Amounts, sign: int) -> None:
+        for name, amount in request:
+            column = self._amounts.get(name)
+            if column is None:
+                column = self._amounts[name] = np.zeros(LEAST)
+            if number >= len(column):
+                column = self._amounts[name] = _longer(column, number + 1)
+            column[number] = sign * amount
+
+    def amounts(self, name: str) -> Array:
+        """The amounts of a resource by the number of the request."""
+        column = self._amounts.get(name, np.zeros(0))
+        if len(column) < len(self.requests):
+            column = self._amounts[name] = _longer(column, len(self.requests))
+        return column
+
+    # --- nodes ----------------------------------------------------------------------------------------------------
+
+    def enter(self, node: Node) -> None:
+        """Adds a node."""
+        self.nodes.take(node.name)
+        self._changed[node.name] = node
+
+    def drop(self, name: str) -> None:
+        """Removes a node on which nothing runs."""
+        self._changed.pop(name, None)
+        number = self.nodes.of[name]
+        self.nodes.drop(name)
+        for column in self._rooms.values():
+            if number < len(column):
+                column[number] = CLOSED
+
+    def changed(self, node: Node) -> None:
+        """Notes that a node may have other room."""
+        self._changed[node.name] = node
+
+    def room(self, name: str, nodes: dict[str, Node]) -> Array:
+        """`Node.room` of a resource, by the number of the node; `CLOSED` for nodes that take no work. `nodes`:
+        all, by name."""
+        size = len(self.nodes)
+        for node in self._changed.values():
+            number = self.nodes.of[node.name]
+            for one, column in self._rooms.items():
+                if number >= len(column):
+                    column = self._rooms[one] = _longer(column, size, CLOSED)
+                column[number] = _room(node, one)
+        self._changed.clear()
+        found = self._rooms.get(name)
+        if found is None:
+            found = self._rooms[name] = np.full(size, CLOSED)
+            for node in nodes.values():
+                found[self.nodes.of[node.name]] = _room(node, name)
+        return found[:size]
+
+
+def _room(node: Node, name: str) -> float:
+    return node.room(name) if node.is_schedulable else CLOSED
