@@ -256,7 +256,7 @@ def _tree(agents: int, per_node: int, share: int, urgent: int) -> Tree:
     queues: list[dict[str, object]] = [
         {"name": f"q{n}", "resources": {"guaranteed": {"cpus": share, "mem": 10 * share}}} for n in range(5)
     ]
-    below = [{"name": "a"}, {"name": "b"}]
+    below = [{"name": "a", "resources": {"guaranteed": {"cpus": 6}}}, {"name": "b"}]
     queues.append({"name": "urgent", "resources": {"guaranteed": {"cpus": urgent}}, "queues": below})
     nodes = [(f"a{rank:05}", {"cpus": per_node, "mem": per_node * 10}) for rank in range(agents)]
     return Tree(partition_of({"queues": queues}, quantity=int), nodes)

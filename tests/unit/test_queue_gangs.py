@@ -219,7 +219,7 @@ def crowd(members: int) -> tuple[Tree, dict[str, int]]:
     return state, lacking
 
 
-def test_a_gang_whose_searches_take_too_long_goes_on_in_the_next_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gang_whose_searches_take_too_long_continues_in_the_next_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victims, "AT_A_TIME", 1)
     state, lacking = crowd(4)
     whole = Attempts(copied(state))
@@ -237,7 +237,7 @@ def test_a_gang_whose_searches_take_too_long_goes_on_in_the_next_turns(monkeypat
     assert {name for one in found for name in [victim.ask.id for victim in one.victims]} == set(state.leaving)
 
 
-def test_a_gang_goes_on_after_what_it_had_found_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gang_continues_after_a_node_that_it_had_found_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(victims, "AT_A_TIME", 1)
     state, lacking = crowd(2)
     attempts = Attempts(state)

@@ -53,8 +53,8 @@ def maintain(
     nodes. An ask that may use a reserved node with room is tried in the next cycle, and preempts nothing. `now`:
     seconds of the clock of the asks. `check`: a further condition on a node once victims have gone; None admits every
     node. `without`: applications that may not preempt. `soon`: by name of the node, amounts that are expected to become
-    free within `LONGEST`. `is_over`: True once the time is over: each kind of work makes a step, and the next call goes
-    on."""
+    free within `LONGEST`. `is_over`: True once the time is over: each kind of work makes a step, and the next call
+    continues."""
     expired = expire(tree, now, soon, is_over)
     better = tree.part("betters", now, lambda: _betters(tree), is_over)
     tree.wake(one for one in dict.fromkeys(better) if one.waits is tree.nodes.waiting)

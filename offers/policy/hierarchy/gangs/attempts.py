@@ -9,7 +9,7 @@ suffice, no victim is ended. If they do, the gang gets promises for the free roo
 after `TRIES` tries or searches no further gang tries, gangs that must fail as another one did are passed over, and a
 gang that lacks more than `MOST_SEARCHES` places beyond the free room preempts nothing. If the time of a turn is over
 between two searches or within one, the gang gives everything back, and keeps the names of the nodes that were found.
-In the next turn it takes these again, as far as they still do, and goes on.
+In the next turn it takes these again, as far as they still do, and continues.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ Excess = dict[str, int]
 
 def give_back(tree: Tree, now: float, is_over: Callable[[], bool] = never) -> list[Allocation]:
     """The allocations that end now because a maximum was lowered; they are noted in the tree as leaving. `now`: seconds
-    of one clock. `is_over`: True once the time is over; the next call goes on."""
+    of one clock. `is_over`: True once the time is over; the next call continues."""
     return tree.part("quota", now, lambda: giving_back(tree), is_over)
 
 

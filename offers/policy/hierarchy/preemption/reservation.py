@@ -75,7 +75,7 @@ def reserve(
     """Makes the reservations that are due, the oldest asks first, and returns them: each ask with its node. `now`:
     seconds of the clock of the asks. `soon`: by name of the node, amounts that are expected to become free within
     `LONGEST`. The work is bounded: `TRIES` searches among the nodes on which something ends. `is_over`: True once the
-    time is over; the next call goes on."""
+    time is over; the next call continues."""
     return tree.part("reservations", now, lambda: _reserving(tree, soon), is_over)
 
 
@@ -265,7 +265,7 @@ def take_nodes(
     tree: Tree, without: Collection[str] = frozenset(), is_over: Callable[[], bool] = never
 ) -> list[Preemption]:
     """Takes the nodes that asks need, at most `TRIES` in a cycle. Returns the preemptions. `without`: applications that
-    may not preempt. `is_over`: True once the time is over; the next call goes on."""
+    may not preempt. `is_over`: True once the time is over; the next call continues."""
     return tree.part("nodes", tree.now, lambda: _taking(tree, without), is_over)
 
 

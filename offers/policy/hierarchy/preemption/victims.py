@@ -387,6 +387,7 @@ class Search:
                     best = cost, taken
                     if cost[:5] == self._floor[:5] and not self._is_limited:
                         break
+            prospects.is_found = best is not None or partial is not None
             if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
@@ -645,6 +646,8 @@ class Prospects:
         self._again = halted.chosen if halted is not None else ()
         self.number = 0
         """Nodes so far, without those that are looked at again."""
+        self.is_found = False
+        """The search has a choice of victims."""
 
     def __iter__(self) -> Iterator[Node]:
         nodes = self._search.tree.nodes
@@ -653,6 +656,8 @@ class Prospects:
                 yield nodes.by_name[name]
         if self.passed == END:
             return
+        if self._again and not self.is_found:
+            self._again, self.passed = (), ""  # the other nodes were passed because these were better
         columns, judged = nodes.columns, self._search.judged
         rooms = {name: columns.room(name, nodes.by_name) for name in self._search.wanted}
         lacks = {name: self._search.wanted[name] - room - NEAR * np.abs(room) for name, room in rooms.items()}
@@ -676,8 +681,8 @@ class Prospects:
                 yield nodes.by_name[name]
 
     def _chosen(self, left: Array, lacks: Mapping[str, Array]) -> Array:
-        """Those of the nodes that may make enough room; counts the obstacles of the others. `left`: True for each, by
-        number; `lacks`: what they lack."""
+        """The nodes that may make enough room; counts the obstacles of the others. `left`: True for each, by
+        number; `lacks`: their shortages."""
         judged, columns = self._search.judged, self._search.judged.columns
         can_end = judged.can_end & ~self._blocked()
         node, request = judged.node[can_end], judged.request[can_end]

@@ -1,7 +1,7 @@
 """The running allocations and the room of the nodes as columns, for searches that judge all of them at once.
 
-Columns of amounts are floating-point numbers: a search uses them for bounds, and looks exactly at what they let
-through. Numbers of nodes, leaves, applications and requests are used again once nothing runs there.
+Columns of amounts are floating-point numbers: a search uses them for bounds, and looks exactly at the nodes that
+they let through. Numbers of nodes, leaves, applications and requests are used again once nothing runs there.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ class Columns:
         self._changed[node.name] = node
 
     def room(self, name: str, nodes: dict[str, Node]) -> Array:
-        """`Node.room` of a resource, by the number of the node; `CLOSED` for nodes that take no work. `nodes`:
-        all, by name."""
+        """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that take no
+        work. `nodes`: all, by name."""
         size = len(self.nodes)
         for node in self._changed.values():
             number = self.nodes.of[node.name]
