@@ -436,14 +436,14 @@ class Search:
                 least = max(least, -(-lack // largest))
                 amount_at_least += lack * self._weights.get(name, 0)
                 short[name] = lack
-        if short and not self._may_suffice(node, short):
-            if whole:
-                self._met.count(Obstacle.APART)
-            return None
         if best is not None and best[:3] == self._floor[:3]:
             amount_at_least = max(amount_at_least, least * self._floor.amount)
             if (least, amount_at_least) >= best[3:5]:
                 return None
+        if short and not self._may_suffice(node, short):
+            if whole:
+                self._met.count(Obstacle.APART)
+            return None
         candidates = sorted(self._candidates(node, self._met if whole else None), key=_order)
         taken = _Taken(short, self._above if whole else {})
         self._take(taken, candidates, node.name, self._met if whole else None)
