@@ -212,12 +212,13 @@ def test_a_round_of_preemption_looks_at_some_queues_and_applications_in_a_turn(
 def above(number: int, most_queues: int) -> Tree:
     """Queues above their lowered maxima, with so many allocations in all."""
     queues = [{"name": f"q{n:05}"} for n in range(most_queues)]
-    tree = Tree(partition_of({"queues": queues}, quantity=int), [("n1", {"cpus": number})])
+    tree = Tree(partition_of({"queues": queues}, quantity=int), [(f"n{n}", {"cpus": 10}) for n in range(number // 10)])
     with tree.nodes.settling():
-        for queue in tree.root.children.values():
+        for rank, queue in enumerate(tree.root.children.values()):
             tree.submit(Application(queue.config.name, queue.name, 0))
-            places = [Allocation(Ask(queue.config.name, f"t{n}", (("cpus", 1),), n), "n1") for n in range(number)]
-            recover_all(tree, queue.config.name, places[: number // len(queues)])
+            asks = [Ask(queue.config.name, f"t{n}", (("cpus", 1),), n) for n in range(number // len(queues))]
+            places = [f"n{(rank * len(asks) + n) % (number // 10)}" for n in range(len(asks))]
+            recover_all(tree, queue.config.name, [Allocation(*one) for one in zip(asks, places, strict=True)])
     properties = {"quota.preemption.delay": "1s"}
     lowered = [{**queue, "resources": {"max": {"cpus": 0}}, "properties": properties} for queue in queues]
     apply(tree, partition_of({"queues": lowered, "preemption": {"quotapreemptionenabled": True}}, quantity=int))

@@ -91,9 +91,9 @@ def _take(tree: Tree, queue: Queue, share: Excess, top: Queue) -> Iterator[Alloc
                 yield from _from_leaf(tree, leaf, left, top)
 
 
-def _by_loss(tree: Tree, leaf: Queue) -> Iterator[Allocation]:
-    """Yields the allocations of a leaf in the order in which they end: those that do not work first. Allocations may
-    come and go meanwhile; some may be left out then."""
+def _by_loss(tree: Tree, leaf: Queue) -> Iterator[Allocation | None]:
+    """Yields the allocations of a leaf in the order in which they end: those that do not work first. None between
+    steps: allocations may come and go meanwhile; some may be left out then."""
     idle: list[Allocation] = []
     for identity, queue in tree.idle.items():
         owner, _, name = identity.rpartition("/")
@@ -101,16 +101,19 @@ def _by_loss(tree: Tree, leaf: Queue) -> Iterator[Allocation]:
             idle.append(leaf.applications[owner].allocations[name])
     yield from sorted(idle, key=lambda one: one.order_of_loss)
     nodes = tree.nodes.by_name
-    for running in merge(*(nodes[name].running for name in list(leaf.places))):
+    for number, running in enumerate(merge(*(nodes[name].running for name in list(leaf.places))), 1):
+        if number % LOOKED_AT == 0:
+            yield None
         if running.leaf is leaf and running.allocation.ask.id not in tree.idle:
             yield running.allocation
 
 
 def _from_leaf(tree: Tree, leaf: Queue, share: Excess, top: Queue) -> Iterator[Allocation | None]:
     guarded = leaf.path[: leaf.path.index(top) + 1]
-    for number, victim in enumerate(_by_loss(tree, leaf), 1):
-        if number % LOOKED_AT == 0:
+    for victim in _by_loss(tree, leaf):
+        if victim is None:
             yield None
+            continue
         if not share or tree.queues.get(leaf.name) is not leaf or not (left := _excess(top)):
             return
         owner = tree.applications.get(victim.ask.application)
