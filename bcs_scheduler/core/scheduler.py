@@ -111,6 +111,7 @@ class Core:
             self._task_killer,
             self._orphaned_tasks,
             self._reconciler,
+            self._status_updates,
             Daemonsets(self.turn_context),
             Deployments(self.turn_context, take_up),
             QueuedRequests(self.turn_context, self._request_handler.carry_out),

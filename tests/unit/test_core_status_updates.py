@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from bcs_scheduler.core.controllers.cluster.status_updates import STARTING_UNRECORDED
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import QUIET
 from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.options import CoreOptions
@@ -38,6 +39,69 @@ def test_every_update_with_a_uuid_is_acknowledged_even_if_it_says_nothing_new() 
     assert lab.group().status == "Running"
     lab.report(lab.group(), "WALTZING")
     assert len(lab.sent(cluster_manager.Acknowledge)) == 1
+
+
+def staged() -> Lab:
+    lab = Lab()
+    lab.create(1)
+    lab.offer()
+    assert lab.group().status == "Staging"
+    return lab
+
+
+def test_what_starts_and_runs_at_once_has_one_record_for_both() -> None:
+    lab = staged()
+    before = lab.group()
+    lab.report(before, "STARTING")
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1, "the agent sends the next update after this"
+    assert lab.group() is before
+    lab.report(before, "RUNNING")
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1
+    assert (lab.group().status, lab.group().last_status) == ("Running", "Staging")
+    running_group = lab.group()
+    lab.wait(2 * STARTING_UNRECORDED)
+    assert lab.group() is running_group
+
+
+def test_what_starts_for_longer_is_recorded_so() -> None:
+    lab = staged()
+    lab.report(lab.group(), "STARTING")
+    lab.wait(0.9 * STARTING_UNRECORDED)
+    assert lab.group().status == "Staging"
+    assert lab.core.next_wakeup(lab.now, tick=60.0) <= lab.now + 0.11 * STARTING_UNRECORDED
+    lab.wait(0.2 * STARTING_UNRECORDED)
+    assert lab.group().status == "Starting" and lab.group().started
+
+
+@pytest.mark.parametrize("starting", [False, True])
+def test_what_had_begun_to_start_is_no_launch_that_did_not_happen(starting: bool) -> None:
+    lab = staged()
+    if starting:
+        lab.report(lab.group(), "STARTING")
+    lab.report(lab.group(), "FAILED", unfetched=True)
+    assert lab.group().status == ("Failed" if starting else "Lost")
+
+
+def test_a_new_leader_learns_of_what_was_acknowledged_without_a_record() -> None:
+    lab = staged()
+    lab.report(lab.group(), "STARTING")
+    after = Lab(records=lab.core.state.records(), options=lab.options, now=lab.now + 1)
+    assert after.group().status == "Staging"
+    task = after.group().tasks[0]
+    after.turn(
+        cluster_manager.StatusUpdate(
+            task_id=task.id, state=TaskState.STARTING, agent_id=after.group().agent_id, answer=True
+        )
+    )
+    assert after.group().status == "Starting"
+
+
+def test_a_taskgroup_that_is_gone_is_not_recorded_again() -> None:
+    lab = staged()
+    lab.report(lab.group(), "STARTING")
+    lab.delete(enforce=True)
+    lab.wait(2 * STARTING_UNRECORDED)
+    assert all(group.ended or group.killing_since for group in lab.groups)
 
 
 def test_updates_made_by_the_master_are_not_acknowledged() -> None:

@@ -2,12 +2,16 @@
 
 Every update with a uuid is acknowledged, whether it changed anything or not; the acknowledgement is an effect of the
 same unit as the change, so it cannot leave before the change is durable (docs/original.md#acknowledge-after-save).
+An update that says Starting is acknowledged at once and recorded only if it stays the latest one for a second: the
+cluster manager sends the next update after the acknowledgement, and most tasks run a moment later
+(docs/decisions/0118-starting-without-a-record.md).
 The steady reports of our executors are best effort, need no acknowledgement, and mostly change nothing: then they
 cost nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -32,6 +36,10 @@ from store.ids import taskgroup_of
 from store.reasons import TASKGROUP_TURNED
 from store.records import Task, TaskGroup
 from transactions.rules.taskgroups import lifecycle, relaunch
+from transactions.rules.taskgroups.task_states import TaskState
+
+STARTING_UNRECORDED = 1.0
+"""Seconds for which an update that says Starting has no record. People who watch a launch notice no difference."""
 
 
 class StatusUpdates:
@@ -56,6 +64,37 @@ class StatusUpdates:
         self._outputs = outputs
         self._interrupted = interrupted
         self._unknown_tasks = unknown_tasks
+        self._starting: dict[str, tuple[StatusUpdate, float]] = {}
+        """Updates that say Starting and have no record yet, by task, the oldest first; each with the Unix seconds at
+        which it is recorded. They are acknowledged: a new leader asks for the tasks and learns the same."""
+
+    # --- the part of the core -----------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Forgets updates without a record: the reconciliation at the begin of a term brings them again."""
+        self._starting.clear()
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """Ignores changes: a record that has changed in the meantime is found when its time has come."""
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which an update has to be recorded; None: all are."""
+        return next((due for _, due in self._starting.values()), None)
+
+    def tick(self) -> None:
+        """Records the updates that have stayed the latest ones."""
+        due = [task_id for task_id, (_, at) in self._starting.items() if at <= self._turn.now]
+        self._turn.each("task", due, self._record_starting)
+
+    def _record_starting(self, task_id: str) -> None:
+        update, _ = self._starting.pop(task_id)
+        group = self._turn.state.taskgroups.get(taskgroup_of(task_id))
+        task = find(group, task_id)
+        if group is not None and task is not None:
+            self._reduce(group, task, update, answer=False)
+            self._turn.checkpoint()
+
+    # --- reports ------------------------------------------------------------------------------------------------
 
     def status(self, update: StatusUpdate) -> None:
         """Handles one status update; the acknowledgement leaves when the change is durable."""
@@ -86,7 +125,22 @@ class StatusUpdates:
             if runs and update.detail is not None and update.executor_id and (group is None or group.ended):
                 self._orphaned_tasks.shut_down(update.executor_id, update.agent_id)
         elif not update.agent_id or update.agent_id == group.agent_id:
-            self._reduce(group, task, update, answer=answer)
+            self._follow(group, task, update)
+
+    def _follow(self, group: TaskGroup, task: Task, update: StatusUpdate) -> None:
+        """Applies an update to its task, or keeps it for a moment if it says Starting."""
+        if update.state == TaskState.STARTING and update.uuid and not update.answer and task.status == "Staging":
+            self._interrupted.confirmed(group.id)
+            self._starting.setdefault(task.id, (update, self._turn.now + STARTING_UNRECORDED))
+            return
+        if task.id in self._starting:
+            if update.state == TaskState.RUNNING:
+                del self._starting[task.id]
+            else:  # the meaning of an end depends on whether the task had begun to start
+                self._record_starting(task.id)
+                group = self._turn.state.taskgroups[group.id]
+                task = find(group, task.id) or task
+        self._reduce(group, task, update, answer=update.answer)
 
     def steady(self, report: TasksReported) -> None:
         """Takes a steady report of an executor about its tasks. Such a report never says that a task has ended; that
