@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from offers.policy.obstacles import OF_AGENTS, OF_APPLICATIONS, OF_OTHER_QUEUES, WHOLE, Attempt, Met, Obstacle
+from offers.policy.obstacles import OF_AGENTS, OF_APPLICATIONS, OF_OTHER_QUEUES, Attempt, Met, Obstacle
 from store.mentions import mention, private
 from store.records import TaskGroup
 from transactions.rules.disruptions import Disruptions, Refusal
@@ -46,7 +46,7 @@ OF_REFUSALS: Mapping[Refusal, Obstacle] = {
 WORDS: Mapping[Obstacle, str] = {
     Obstacle.NOT_ALLOWED: "nothing may be ended for it",
     Obstacle.NOT_OLD_ENOUGH: "others are not ended for it{until}: it has not waited long enough",
-    Obstacle.PAUSED: "others are not ended for it{until}: that has not helped lately",
+    Obstacle.PAUSED: "{number} of applications whose end has not helped lately{named}{until}",
     Obstacle.OWN_GUARANTEE: "with it {queue} would have more than its guarantee or share",
     Obstacle.NO_CANDIDATE: "no work that could be ended for it runs{below}",
     Obstacle.OUTSIDE: "{number} beyond a fence or in queues that are spared{named}",
@@ -63,6 +63,8 @@ WORDS: Mapping[Obstacle, str] = {
     Obstacle.RESERVED: "{agents} {are} reserved{named}{until}",
 }
 """Words by code; `number` counts taskgroups."""
+OWN_PAUSE = "others are not ended for it{until}: that has not helped lately"
+"""Words for a pause of the ask itself."""
 SHOWN = 3
 """Obstacles that a short message names, the first ones."""
 
@@ -70,12 +72,13 @@ SHOWN = 3
 def attempted(found: Attempt) -> str:
     """Returns the message for the latest attempt; empty if it met nothing."""
     if found.evicted:
-        where = f" on {found.agent}" if found.agent else ""
-        return f"{counted(found.evicted, 'taskgroup')} {are(found.evicted)} ended for it{where}"
+        return f"{counted(found.evicted, 'taskgroup')} {are(found.evicted)} ended for it on {found.agent}"
+    if found.agent:
+        return f"the work that was ended for it on {found.agent} has left, and the room there is not offered yet"
     if not found.met:
         return ""
     first = found.met[0]
-    if first.code in WHOLE:
+    if not first.number:  # it concerns the attempt as a whole
         return obstacle(first)
     kept = [one for one in found.met if one.code not in OF_AGENTS]
     if not kept:
@@ -101,7 +104,8 @@ def obstacle(met: Met) -> str:
     """Returns the message for one obstacle. The names of other queues are private."""
     number, whose = met.number, _whose(met)
     kept = private if met.code in OF_OTHER_QUEUES and met.whose else str
-    return WORDS[met.code].format(
+    words = OWN_PAUSE if met.code is Obstacle.PAUSED and not number else WORDS[met.code]
+    return words.format(
         number=number,
         agents=counted(number, "agent"),
         have=have(number),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from offers.capacity import Capacity
-from offers.matching.feasibility import Feasibility, RequestClass
+from offers.matching.feasibility import Feasibility, RequestClass, kind_of
 from offers.matching.table import Ints, Mask
 from offers.matching.usage import Usage
 from offers.model import Demand, Diagnosis
@@ -54,12 +54,10 @@ class Explainer:
         """Explains why slots of the demand have found no place, from the present amounts. `placed`: number of slots
         that have found a place."""
         # When a cluster is full, many applications with equal requests wait for the same reason.
-        agents = (demand.only_agents, demand.except_agents)
-        alike = (demand.request, demand.rules, demand.role, demand.only_host, agents)
-        key = (*alike, demand.application if demand.rules.live else "")
-        if key not in self._remembered:
-            self._remembered[key] = self._judge(demand)
-        reasons, closest = self._remembered[key]
+        kind = kind_of(demand)
+        if kind not in self._remembered:
+            self._remembered[kind] = self._judge(demand)
+        reasons, closest = self._remembered[kind]
         return Diagnosis(demand.id, len(demand.slots), placed, sum(reasons.values()), reasons, closest)
 
     def tests(self, demand: Demand[Any]) -> list[tuple[str, Mask]]:

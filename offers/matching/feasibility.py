@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import reduce
 from typing import Any
 
@@ -84,6 +84,16 @@ def _picked(column: Column, codes: Iterable[int]) -> Mask:
     chosen[list(codes)] = True
     chosen[-1] = False
     return chosen[column.codes]
+
+
+def class_of(demand: Demand[Any]) -> Hashable:
+    """Equal for demands of which the tests that do not depend on the application are equal."""
+    return demand.request, demand.rules, demand.role, demand.only_host, demand.only_agents, demand.except_agents
+
+
+def kind_of(demand: Demand[Any]) -> Hashable:
+    """Equal for demands whose next taskgroup an agent accepts or refuses for the same reason."""
+    return class_of(demand), demand.application if demand.rules.live else ""
 
 
 class RequestClass:

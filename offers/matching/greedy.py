@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 from offers.capacity import Allocator, Capacity
-from offers.matching.feasibility import Feasibility, RequestClass
+from offers.matching.feasibility import Feasibility, RequestClass, class_of
 from offers.matching.ranking import Ranking, Scoring
 from offers.matching.scan import Candidates, GroupedScan, Kind, Scan
 from offers.matching.table import Row
@@ -131,8 +131,7 @@ class Greedy:
         Equal demands share the results of the first of them: many taskgroups that are replaced one by one are equal,
         and so are many small applications.
         """
-        agents = (demand.only_agents, demand.except_agents)
-        class_key = (demand.request, demand.rules, demand.role, demand.only_host, agents)
+        class_key = class_of(demand)
         own_key = (class_key, demand.application) if demand.rules.live else class_key
         feasibility = self._feasibilities.get(own_key)
         if feasibility is None:

@@ -21,9 +21,6 @@ class Obstacle(StrEnum):
     """The policy does not evict, or the ask may not preempt."""
     NOT_OLD_ENOUGH = "NotOldEnough"
     """The ask has not waited long enough. `until`: the moment from which it may try."""
-    PAUSED = "Paused"
-    """Evictions for the ask have not helped lately, so it makes a pause. `until`: its end. `whose`: the applications
-    whose units were ended."""
     OWN_GUARANTEE = "OwnGuarantee"
     """The queue of the ask would use more than its guarantee or deserved share with the ask. `whose`: that queue."""
     NO_CANDIDATE = "NoCandidate"
@@ -47,6 +44,9 @@ class Obstacle(StrEnum):
     """An operation works on the unit. `whose`: applications."""
     PLUGIN = "Plugin"
     """Another plug-in of the policy refuses the unit."""
+    PAUSED = "Paused"
+    """Evictions of units of its application have not helped the ask lately, so the pair makes a pause. Without a count:
+    the ask itself makes one. `until`: the end. `whose`: applications."""
     LEAVING = "Leaving"
     """The unit is being ended for another ask."""
 
@@ -65,7 +65,6 @@ WHOLE = frozenset(
     {
         Obstacle.NOT_ALLOWED,
         Obstacle.NOT_OLD_ENOUGH,
-        Obstacle.PAUSED,
         Obstacle.OWN_GUARANTEE,
         Obstacle.NO_CANDIDATE,
     }
@@ -103,8 +102,8 @@ class Met(NamedTuple):
 
 class Attempt(NamedTuple):
     """The latest attempt to make room for an application. `at`: Unix seconds. `evicted`: units that are being ended for
-    it; 0: the attempt was in vain, and `met` has the obstacles, the most important first. `agent`: the agent on which
-    room is made."""
+    it; 0: they have left, and the agent has not offered their room yet. `agent`: the agent on which room is made;
+    empty: the attempt was in vain, and `met` has the obstacles, the most important first."""
 
     at: float
     met: tuple[Met, ...] = ()

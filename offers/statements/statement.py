@@ -14,12 +14,13 @@ change the pool. An error undoes the demand in which it happens, and leaves the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Self
 
 from offers.capacity import Capacity
 from offers.errors import StaleSavepoint, StillSetAside
 from offers.matching.explain import Explainer
+from offers.matching.feasibility import kind_of
 from offers.matching.greedy import Greedy
 from offers.matching.ranking import Scoring
 from offers.matching.table import Row
@@ -96,6 +97,10 @@ class Statement:
             self._undo_to(start)
             raise
 
+    def explainer(self) -> Explainer:
+        """Judges agents as things stand now. It must not be asked while more is placed or set aside."""
+        return Explainer(self._pool, self._usage)
+
     def set_aside(self, occupants: Sequence[Occupant]) -> None:
         """Continues as if these units were gone: their resources are free, and no constraint counts them. A unit that
         is set aside already stays so."""
@@ -143,15 +148,22 @@ class Statement:
     def _plan(self, demands: Sequence[Demand[SlotT]]) -> MatchResult[SlotT]:
         placements: list[Placement[SlotT]] = []
         short: list[tuple[Demand[SlotT], int, Diagnosis | None]] = []
+        gangs: dict[Hashable, Diagnosis] = {}
+        """Gangs that were given up. An equal one needs no second look as long as nothing more has been placed."""
         for demand in demands:
             before = len(placements)
+            gang = (kind_of(demand), demand.per_agent, demand.min_members, before) if demand.min_members else None
+            if gang in gangs:
+                short.append((demand, 0, gangs[gang]._replace(demand=demand.id, wanted=len(demand.slots))))
+                continue
             placed = self._place(demand, placements)
             if placed < demand.min_members:
-                short.append((demand, 0, self._judged(demand, placements[before:])))
+                gangs[gang] = self._judged(demand, placements[before:])
+                short.append((demand, 0, gangs[gang]))
                 self._give_up(placements)
             elif placed < len(demand.slots):
                 short.append((_without_used(demand, placements[before:]), placed, None))
-        explainer = Explainer(self._pool, self._usage)
+        explainer = self.explainer()
         return MatchResult(placements, [found or explainer.diagnose(rest, placed) for rest, placed, found in short])
 
     def _place(self, demand: Demand[SlotT], placements: list[Placement[SlotT]]) -> int:
@@ -173,7 +185,7 @@ class Statement:
         del placements[len(placements) - taken + len(self._greedy.taken) :]
 
     def _judged(self, demand: Demand[SlotT], members: Sequence[Placement[SlotT]]) -> Diagnosis:
-        found = Explainer(self._pool, self._usage).diagnose(_without_used(demand, members), 0)
+        found = self.explainer().diagnose(_without_used(demand, members), 0)
         return found._replace(min_members=demand.min_members, reached=len(members))
 
     def _position(self, point: Savepoint) -> int:

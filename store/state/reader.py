@@ -2,7 +2,7 @@
 caller of the API may see (bcs_scheduler.api.reading.visible).
 
 Any thread may use a reader. Tables and answers change while they are walked over, so other threads than that of the
-core copy them first. Questions for the thread of the core alone (readiness) and changes are not part of the protocols.
+core copy them first. Questions for the thread of the core alone and changes are not part of the protocols.
 """
 
 from __future__ import annotations
@@ -248,6 +248,9 @@ class StateReader(Protocol):
 
     def unhealthy(self, application: Key) -> int:
         """Number of live taskgroups of the application that have a task with failing health checks."""
+
+    def unready_of(self, application: Key) -> list[TaskGroup]:
+        """The taskgroups of the application that are not ready, in any order. Costs with their number."""
 
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         """Indexes that taskgroups of the application hold, with how many hold each."""

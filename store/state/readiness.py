@@ -28,7 +28,8 @@ class Readiness:
     __hash__ = None  # type: ignore[assignment]
 
     def unready(self, application: Key) -> Mapping[str, TaskGroup]:
-        """Taskgroups of the application that are not ready, by id. Other threads may ask for the length only."""
+        """Taskgroups of the application that are not ready, by id. Other threads may ask for the length, and copy
+        the values at once."""
         return self._unready.get(application, _NONE)
 
     @property

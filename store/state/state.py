@@ -178,6 +178,10 @@ class State:
         """Number of live taskgroups of the application that have a task with failing health checks."""
         return self._unhealthy_of.get(application, 0)
 
+    def unready_of(self, application: Key) -> list[TaskGroup]:
+        """The taskgroups of the application that are not ready, in any order. Costs with their number; any thread."""
+        return list(self.readiness.unready(application).values())
+
     def unhealthy_applications(self) -> list[Key]:
         """Keys of the applications that have at least one unhealthy taskgroup (see `unhealthy`)."""
         return list(self._unhealthy_of)

@@ -24,6 +24,7 @@ OF_ONE = (
     "groups_of",
     "status_counts",
     "unhealthy",
+    "unready_of",
     "indexes_of",
     "active_of",
     "transactions_of",

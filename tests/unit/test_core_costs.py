@@ -18,10 +18,13 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.views.explain import explain_application
+from bcs_scheduler.api.views.workloads.applications import show_application
 from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, managed, requests, unknown
 from bcs_scheduler.core.options import CoreOptions
-from benchmarks.synthetic import PER_AGENT, SPACE, START, World
+from bcs_scheduler.core.placement.placer import Mode
+from benchmarks.synthetic import HUGE, PER_AGENT, SPACE, START, World, version
 from store.records import Service, ServicePort
 from tests.counting import lines
 from tests.unit.costcases import CASES, Case
@@ -202,6 +205,65 @@ def test_the_change_of_one_member_does_not_cost_more_in_a_service_of_more_member
     small, large = _times(served, case, MOST_TIME, FLOOR)
     assert lines[1] <= MOST_LINES * lines[0], f"lines executed: {lines[0]} and {lines[1]}"
     assert large <= MOST_TIME * small + FLOOR, f"processor time: {small * 1e6:.0f} and {large * 1e6:.0f} microseconds"
+
+
+# --- reads that show reasons ----------------------------------------------------------------------------------------
+
+
+def _reasons(world: World, name: str) -> str:
+    """What `explain` and the cell REASON say about an application."""
+    state, diagnosis = world.core.state, world.core.diagnosis
+    application = state.applications[f"{SPACE}/{name}"]
+    found = explain_application(state, application, diagnosis, world.now)
+    return f"{show_application(state, application, diagnosis, pods=False).reason}; {found.text}"
+
+
+def _compare_reads(worlds: Worlds, name: str, words: str) -> None:
+    assert all(words in _reasons(world, name) for world in worlds)
+    counts = [lines(partial(_reasons, world, name)) for world in worlds]
+    small, large = (min(_timed(partial(_reasons, world, name)) for _ in range(RUNS)) for world in worlds)
+    assert counts[1] <= MOST_LINES * counts[0], f"lines executed: {counts}"
+    assert large <= MOST_TIME * small + FLOOR, f"processor time: {small * 1e6:.0f} and {large * 1e6:.0f} microseconds"
+
+
+def test_reasons_cost_the_same_in_a_large_cluster(worlds: Worlds) -> None:
+    huge = version(SPACE, "explained", 1, containers=(HUGE,))
+    for world in worlds:
+        world.connected()
+        world.turn(requests.CreateApplication(version=huge))
+        world.rest()
+    _compare_reads(worlds, "explained", "lack CPUs")
+    _compare_alike(worlds[1])
+    _compare_reads(worlds, "app-1", "10 of 10 taskgroups ready")
+    for world in worlds:
+        world.turn(requests.DeleteApplication(namespace=SPACE, name="explained", enforce=True))
+        world.rest()
+
+
+def test_reasons_cost_the_same_for_an_application_of_very_many_taskgroups(served: Worlds) -> None:
+    for world in served:
+        if not any(group.unreachable_since for group in world.core.state.unready_of(f"{SPACE}/app-0")):
+            world.turn(*_member_restarts(world, ""))
+    _compare_reads(served, "app-0", "is Lost: some tasks are lost")
+
+
+PER_ALIKE = 40e-6
+"""Seconds of processor time for a demand like one that is explained already; one pass over 5,000 agents takes more
+than 100e-6."""
+
+
+def _compare_alike(world: World) -> None:
+    """A session explains up to 256 demands. The tests of agents are made once for each kind of them: not once for each
+    demand."""
+    (one,) = world.core.turn_context.engine.demands.values()
+    kinds = [one._replace(request=one.request._replace(mem=one.request.mem + number)) for number in range(4)]
+    gangs = [demand._replace(slots=demand.slots * 3, min_members=3) for demand in kinds]
+    placer = world.core.turn_context.placer
+    assert len(placer.reasons(kinds * 64, {})) == 256
+    for explained in (lambda some: placer.reasons(some, {}), lambda some: placer.plan(some, Mode.DRY_RUN)):
+        for few in (kinds, gangs):
+            small, large = (min(_timed(partial(explained, some)) for _ in range(RUNS)) for some in (few, few * 64))
+            assert large <= small + 256 * PER_ALIKE, f"{small * 1e6:.0f} and {large * 1e6:.0f} microseconds"
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------

@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.views.explain import explain_application
+from bcs_scheduler.api.views.workloads.reasons import reason_of
+from bcs_scheduler.core.interface.requests import AskWhatIf
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import pauses as module
 from bcs_scheduler.core.placement.pauses import FIRST, LONGEST, Pauses
+from bcs_scheduler.wire.times import rfc3339
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import policy_of
+from store.mentions import plain
 from store.records import Namespace, Queue
 from tests.unit.busycluster import BusyCluster
 
@@ -176,10 +181,42 @@ def test_one_taskgroup_of_each_application_is_ended_until_the_first_pause_is_ove
     cluster = contended(kind)
     cluster.seconds(200)
     assert left(cluster) == (2, 2)
+    _say_pauses(cluster, kind)
     cluster.seconds(140)
     assert left(cluster) == (2, 2)
+    if kind == "hierarchical":
+        assert "has not helped lately (default/low, default/other) until" in _reason(cluster, "owed/wants")
     cluster.seconds(100)
     assert sum(left(cluster)) < 4  # the pauses have an end
+
+
+def _reason(cluster: BusyCluster, key: str) -> str:
+    """The cell REASON."""
+    core = cluster.lab.core
+    return plain(reason_of(core.state, core.state.applications[key], core.diagnosis))
+
+
+def _say_pauses(cluster: BusyCluster, kind: str) -> None:
+    """The explanation names both pairs and the end of their pauses, and what-if does not propose what is paused. A tree
+    keeps its promise of the room that others have taken."""
+    lab, wants = cluster.lab, "default/wants" if kind == "preempt" else "owed/wants"
+    reason = _reason(cluster, wants)
+    if kind == "hierarchical":
+        assert "the work that was ended for it on d has left, and the room there is not offered yet" in reason
+        return
+    application = lab.core.state.applications[wants]
+    found = explain_application(lab.core.state, application, lab.core.diagnosis, lab.now)
+    (operation,) = found.transactions
+    assert operation.placing is not None and operation.placing.attempt is not None
+    met = operation.placing.attempt.obstacles[0]
+    assert (met.code, met.until > rfc3339(lab.now)) == ("Paused", True)
+    assert met.whose == ["default/low", "default/other"] and met.number == 4
+    assert "4 of applications whose end has not helped lately (default/low, default/other) until" in reason
+    if kind == "preempt":
+        reply = lab.ask(AskWhatIf(namespace="default", name="wants"))
+        assert isinstance(reply.data, dict)
+        kinds = {change["kind"] for one in reply.data["solutions"] for change in one["changes"]}
+        assert "preemptTaskgroups" not in kinds and "addAgents" in kinds
 
 
 @pytest.mark.parametrize("kind", ["preempt", "hierarchical"])

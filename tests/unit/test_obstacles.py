@@ -12,13 +12,15 @@ def test_obstacles_of_the_whole_attempt_come_first_then_units_by_number_and_agen
     tally.count(Obstacle.GANG, 2, "shop/gang")
     tally.count(Obstacle.BUDGET, 3, "shop/web")
     tally.count(Obstacle.BUDGET, 1, "shop/api")
-    tally.count(Obstacle.PAUSED, 1, "shop/web", until=70.0)
+    tally.count(Obstacle.PAUSED, 1, "shop/other", until=70.0)
+    tally.count(Obstacle.NOT_OLD_ENOUGH, until=70.0)
     found = tally.attempt(10.0)
-    assert tally and found.cause is Obstacle.PAUSED
+    assert tally and found.cause is Obstacle.NOT_OLD_ENOUGH
     assert found.met == (
-        Met(Obstacle.PAUSED, 0, ("shop/web",), until=70.0),
+        Met(Obstacle.NOT_OLD_ENOUGH, until=70.0),
         Met(Obstacle.BUDGET, 4, ("shop/web", "shop/api")),
         Met(Obstacle.GANG, 2, ("shop/gang",)),
+        Met(Obstacle.PAUSED, 1, ("shop/other",), until=70.0),
         Met(Obstacle.APART, 9),
     )
 

@@ -153,6 +153,53 @@ def test_a_limit_in_a_tree_is_the_cause_and_the_size_of_the_cluster_is_not() -> 
     assert data["limited"] and not has(data, "addAgents")
 
 
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+@pytest.mark.parametrize("kind", ["addAgents", "uncordonAgents", "preemptTaskgroups"])
+def test_room_that_goes_to_other_work_first_is_not_proposed(kind: str, policy: str) -> None:
+    """One agent, or the end of less important work, would be enough for one of two that wait. The policy takes the
+    other one first."""
+    cordon = kind == "uncordonAgents"
+    lab = loaded(policy, [500, 500] if cordon else [500], [("one", 1, 490, 1)])
+    if cordon:
+        (used,) = {group.agent_id for group in groups_of(lab, "one")}
+        (empty,) = {"a0", "a1"} - {used}
+        lab.ask(requests.SetAgent(agent=empty, disabled=True))
+    lab.ask(sized("first", 1, 490, priority=20, preemption_policy="Never"))
+    lab.ask(sized("web", 1, 490, priority=10 if kind == "preemptTaskgroups" else 0))
+    lab.wait(0.5)
+    before = state_of(lab)
+    assert not groups_of(lab, "first") and not groups_of(lab, "web")
+    data = ask(lab)
+    assert not has(data, kind) and data["refused"] and not data["limited"]
+    assert state_of(lab) == before, "nothing is left of the trial"
+    lab.ask(requests.DeleteApplication(namespace="default", name="first"))
+    lab.wait(0.5)
+    assert has(ask(lab), kind)
+
+
+def state_of(lab: Cluster) -> tuple[Any, ...]:
+    """The agents and their room, as everybody sees them."""
+    pool = lab.core.turn_context.pool
+    return pool.agents, dict(pool.totals), [(row.key, row.overrides, list(row.amounts)) for row in pool.rows_in("*")]
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_smaller_request_is_found_where_a_limit_is_the_cause(policy: str) -> None:
+    lab = loaded(policy, [9000, 9000, 9000], [("one", 2, 7500, 1)])  # the limit is 20 cores
+    if policy == "session":
+        limit(lab, 20_000)
+    lab.ask(sized("web", 1, 5100))
+    lab.wait(0.5)
+    data = ask(lab)
+    assert data["limited"] and not has(data, "addAgents") and has(data, "raiseQueueLimit")
+    (change,) = next(one["changes"] for one in data["solutions"] if one["changes"][0]["kind"] == "reduceResource")
+    assert change["to"] <= 5.0
+    lab.ask(requests.DeleteApplication(namespace="default", name="web"))
+    lab.ask(sized("less", 1, round(change["to"] * 1000)))
+    lab.wait(1.0)
+    assert len(groups_of(lab, "less")) == 1
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_smaller_request_starts_as_proposed(policy: str) -> None:
     lab = loaded(policy, [1000, 700], [("one", 2, 490, 1)])

@@ -195,6 +195,9 @@ class VisibleState:
     def unhealthy(self, application: Key) -> int:
         return self._whole.unhealthy(application) if self._sees(application) else 0
 
+    def unready_of(self, application: Key) -> list[TaskGroup]:
+        return self._whole.unready_of(application) if self._sees(application) else []
+
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         return self._whole.indexes_of(application) if self._sees(application) else {}
 

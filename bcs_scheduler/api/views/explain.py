@@ -105,8 +105,9 @@ class ObstacleView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
-    """The latest attempt to make room by ending other work. `evicted`: taskgroups that are ended, on `agent`; 0: the
-    attempt was in vain, because of the `obstacles`, the most important first."""
+    """The latest attempt to make room by ending other work. `evicted`: taskgroups that are ended, on `agent`; 0: they
+    have left, and the agent has not offered their room yet. Without an agent, the attempt was in vain, because of the
+    `obstacles`, the most important first."""
 
     at: str
     evicted: int
@@ -191,12 +192,15 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 def explain_application(
     state: StateReader, application: Application, diagnosis: Callable[[str], Diagnosis | None], now: float
 ) -> Explanation:
-    """`now` in Unix seconds."""
+    """`now` in Unix seconds. Costs with the taskgroups that are not ready and with the operations, not with the
+    taskgroups that are as they should be."""
     active = sorted(state.active_of(application.key).values(), key=lambda t: (t.created_at, t.id))
     operations = [_operation(state, transaction, diagnosis(transaction.id), now) for transaction in active]
-    groups = sorted(state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
+    existing = len(state.groups_of(application.key))
+    is_right = is_ready if lasting(application) else is_ready_or_finished
+    unready = [group for group in state.unready_of(application.key) if not is_right(group)]
+    unready.sort(key=lambda group: (group.index, group.id))
     reschedules = {transaction.taskgroup: transaction for transaction in active if transaction.taskgroup}
-    unready = [group for group in groups if not (is_ready if lasting(application) else is_ready_or_finished)(group)]
     waiting = [
         Waiting(
             id=group.id,
@@ -207,16 +211,17 @@ def explain_application(
         for group in unready[:TASKGROUPS_SHOWN]
     ]
     reservation = _reservation(state, application, diagnosis, now)
+    found = causes(state, application, diagnosis)
     return Explanation(
         namespace=application.namespace,
         name=application.name,
         status=application.status,
         message=application.message,
         instances=application.instances,
-        existing=len(groups),
-        ready=len(groups) - len(unready),
+        existing=existing,
+        ready=existing - len(unready),
         text=[
-            *_sentences(application, groups, operations, waiting, len(unready), causes(state, application, diagnosis)),
+            *_sentences(application, existing, operations, waiting, len(unready), found),
             *_reserved(reservation),
         ],
         transactions=operations,
@@ -388,16 +393,14 @@ def _unreachable(group: TaskGroup, version: Version | None, now: float) -> str:
 
 def _sentences(
     application: Application,
-    groups: list[TaskGroup],
+    existing: int,
     operations: list[OperationState],
     waiting: list[Waiting],
     unready: int,
     found: list[str],
 ) -> list[str]:
     wanted = application.instances
-    lines = [
-        f"{application.status}: {len(groups) - unready} of {counted(wanted, 'taskgroup')} ready, {len(groups)} present"
-    ]
+    lines = [f"{application.status}: {existing - unready} of {counted(wanted, 'taskgroup')} ready, {existing} present"]
     if found:
         lines += found
     elif application.message and application.status not in ("Running", "Finish"):
@@ -418,6 +421,6 @@ def _sentences(
     lines += [f"{group.name} is {group.status}: {group.message}" for group in waiting]
     if unready > len(waiting):
         lines.append(f"{counted(unready - len(waiting), 'more taskgroup')} not ready")
-    if not operations and not unready and len(groups) < wanted:
-        lines.append(f"{counted(wanted - len(groups), 'taskgroup')} missing, and no operation creates more")
+    if not operations and not unready and existing < wanted:
+        lines.append(f"{counted(wanted - existing, 'taskgroup')} missing, and no operation creates more")
     return lines

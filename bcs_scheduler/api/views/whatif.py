@@ -106,8 +106,9 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`open`: taskgroups without a place; `examined`: of these, the taskgroups of `transaction`, for which the changes
     suffice. `heldBack`: agents have room, and the policy or a gang holds the taskgroups back. `limited`: a limit of the
-    queue does, with any number of agents. `complete`: false if the search had no time for all sets. `agents`: agents
-    with offers. `when` is null if no taskgroup waits. `partition`: the policy that decides; null if all roles have one
+    queue does, with any number of agents. `refused`: sets of changes whose room the policy gives to other work first,
+    or whose drain would be refused. `complete`: false if the search had no time for all sets. `agents`: agents with
+    offers. `when` is null if no taskgroup waits. `partition`: the policy that decides; null if all roles have one
     policy."""
 
     open: int
@@ -117,6 +118,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     held_back: bool
     complete: bool
     limited: bool = False
+    refused: int = 0
     solutions: list[Solution]
     when: When | None = None
     partition: PartitionView | None = None
@@ -151,7 +153,9 @@ def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
     if found.held_back and not solutions:
         return ["agents have room for the taskgroups; see the queue, gang or policy above"]
     lines = [f"{one.text}: {counted(one.placed, 'taskgroup')} placed on {_agents(one.agents)}" for one in solutions]
-    if not lines and found.complete:
+    if not lines and found.refused:
+        lines = ["the policy gives the room that changes would make to other work first, or refuses the drain"]
+    elif not lines and found.complete:
         lines = ["no set of at most two changes gives all taskgroups places"]
     if not found.complete:
         lines.append("the search ended for lack of time; other changes may help")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from offers.model import Demand, MatchResult
@@ -22,6 +22,10 @@ class Policy(Protocol):
 
     by_queues: bool
     """True if the policy decides by queues and limits alone, and takes every agent that the matcher accepts."""
+
+    def paused(self, application: str) -> Mapping[str, float]:
+        """The applications of which nothing is ended for another one, given by its key, with the Unix seconds at which
+        that ends (`pauses`)."""
 
     def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
         """The decisions about these demands beside the other open ones, with nothing changed. The demands have one

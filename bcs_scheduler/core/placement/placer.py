@@ -15,7 +15,7 @@ A plan of any mode is made within one turn. A plan for very many slots is made i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
@@ -24,7 +24,8 @@ from typing import NamedTuple, Self
 from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
 from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.leased.pool import OfferPool
-from offers.matching.explain import KEPT, PROMISED, WITH_GANG, WITH_GROUP, Explainer
+from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
+from offers.matching.feasibility import kind_of
 from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.table import Row
 from offers.matching.usage import Usage
@@ -221,35 +222,33 @@ class Placer:
         found: list[Diagnosis] = []
         gangs: dict[str, int] = {}
         """Places for all demands of an application together."""
+        known: dict[Hashable, tuple[Diagnosis, ...]] = {}
+        """The diagnosis of the next taskgroup or gang, by kind; empty if it has room. Very many are of few kinds."""
         with self._beside(beside) as trial:
             statement = trial.statement
-            before = statement.savepoint()
+            before, explainer = statement.savepoint(), statement.explainer()
             for demand in demands:
                 part = first_slots(demand, SLICE)
                 agents, queue = self._pool.agents, _of_demand(held_back.get(demand.application), demand)
-                short = self._short(statement, part, queue)
-                kept = Diagnosis(demand.id, len(part.slots), 0, agents, {KEPT: agents}, held_back=queue)
                 least = (missing or {}).get(demand.application, 0)
+                short: tuple[Diagnosis, ...] = ()
+                if queue is None or not queue.at_limit:  # else more room would not help
+                    kind = (kind_of(part), part.min_members)
+                    if kind not in known:
+                        known[kind] = _short(statement, explainer, part)
+                        statement.undo(before)
+                    short = known[kind]
+                kept = Diagnosis(demand.id, 0, 0, agents, {KEPT: agents}, held_back=queue)
                 if not short and queue is None and least > len(part.slots):
-                    statement.undo(before)
                     if demand.application not in gangs:
                         gangs[demand.application] = _places(statement, demands, demand.application)
+                        statement.undo(before)
                     reached = gangs[demand.application]
                     if reached < least:
                         kept = kept._replace(reasons={WITH_GANG: agents}, min_members=least, reached=reached)
                 gap = (gaps or {}).get(demand.group)
-                found += [one._replace(wanted=len(demand.slots), gap=gap) for one in short or [kept]]
-                statement.undo(before)
+                found += [one._replace(demand=demand.id, wanted=len(demand.slots), gap=gap) for one in short or (kept,)]
         return found
-
-    @staticmethod
-    def _short(statement: Statement, demand: Demand[Slot], queue: HeldBack | None) -> Sequence[Diagnosis]:
-        """The tests of agents that leave a demand without a place. Empty if something else does: a limit of its queue;
-        the policy, if an agent has room for the next taskgroup."""
-        if queue is not None and queue.at_limit:
-            return ()
-        found = statement.plan([demand]).diagnoses
-        return () if any(one.placed for one in found) else found
 
     def tests(self) -> Explainer:
         """The tests that the matcher puts to agents, as things stand."""
@@ -360,7 +359,15 @@ def _with(attempt: Attempt | None, more: Attempt | None) -> Attempt | None:
     """An attempt with the obstacles of another one at its end."""
     if attempt is None or more is None:
         return attempt or more
-    return attempt if attempt.evicted else attempt._replace(met=(*attempt.met, *more.met))
+    return attempt if attempt.agent else attempt._replace(met=(*attempt.met, *more.met))
+
+
+def _short(statement: Statement, explainer: Explainer, demand: Demand[Slot]) -> tuple[Diagnosis, ...]:
+    """The reasons why the next taskgroup, or the gang, has no place; empty if it has one."""
+    if demand.min_members or demand.rules.live:  # where one is placed decides about the next one
+        return tuple(statement.plan([first_slots(demand, 1)]).diagnoses)
+    found = explainer.diagnose(demand, 0)
+    return () if NOTHING in found.reasons else (found,)
 
 
 def _of_demand(queue: HeldBack | None, demand: Demand[Slot]) -> HeldBack | None:

@@ -235,7 +235,7 @@ class QueueAccounts:
         if held_back is not None:
             return REASONS[held_back] if held_back in REASONS else OF_SESSIONS[held_back]
         attempt = outcome.attempts.get(application) if outcome is not None else None
-        if outcome is not None and (application in outcome.promised or (attempt is not None and attempt.evicted)):
+        if outcome is not None and (application in outcome.promised or (attempt is not None and attempt.agent)):
             return "room_promised"
         if attempt is not None and attempt.cause is not None:
             return label(attempt.cause)

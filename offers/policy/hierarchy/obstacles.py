@@ -27,9 +27,9 @@ def attempt_of(tree: Tree, application: str, now: float) -> Attempt | None:
     request = group.alike.request
     if has_victims(group, name):
         node = tree.nodes.by_name.get(group.alike.promised)
-        leaving = 0 if node is None else sum(1 for one in tree.leaving.values() if one.node == node.name)
+        leaving = 0 if node is None else sum(order[3] in tree.leaving for order, _, _ in node.running)
         began = owner.reserved_at.get(name, now)
-        return Attempt(began, evicted=leaving, agent=group.alike.promised) if leaving else None
+        return Attempt(began, evicted=leaving, agent=group.alike.promised)
     if reserved := _reserved(tree, group, now):
         return reserved.attempt(now)
     goal = goal_of(leaf, [one for one, amount in request if amount > 0])

@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
+import numpy as np
+
+from offers.policy.obstacles import OF_APPLICATIONS, Attempt, Obstacle, Tally, in_vain
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.plugins.interface import Claim, Victim
 from offers.policy.session.state.jobs import JobState, QueueState
@@ -24,9 +26,9 @@ if TYPE_CHECKING:
 RECLAIM, PREEMPT = "reclaim", "preempt"
 """Names of the actions that evict."""
 LOOKED_AT = 1500
-"""Running tasks that one session looks at."""
+"""Running tasks that one session looks at; an agent without tasks counts as one."""
 OF_ONE = 500
-"""Running tasks that are looked at for one job."""
+"""The same for one job."""
 
 
 def attempts(session: Session, evictions: list[Eviction]) -> dict[str, Attempt | None]:
@@ -44,7 +46,8 @@ def attempts(session: Session, evictions: list[Eviction]) -> dict[str, Attempt |
         if job.name not in found and len(job.job.pending) > len(job.placed) and not job.waiting:
             need = _need(session, job)
             missing = job.min_available - job.ready
-            due.setdefault((job.queue.name, need.number, job.priority, job.job.preempts, missing), []).append(job)
+            own = job.name if job.name in session.paused else ""
+            due.setdefault((job.queue.name, need.number, job.priority, job.job.preempts, missing, own), []).append(job)
     search = _Search(session)
     keys = list(due)
     first = int(now) % len(keys) if keys else 0
@@ -108,7 +111,7 @@ class _Search:
 
     def _counted(self, claim: Claim, *, reclaims: bool, preempts: bool) -> Tally:
         rules, queue = self._session.rules, claim.job.queue
-        tally = Tally()
+        tally, paused = Tally(), self._session.paused.get(claim.job.name, {})
         mine: list[Victim] = []
         others: list[Victim] = []
         for victim in self._running(claim.need):
@@ -123,7 +126,8 @@ class _Search:
         for candidates, is_reclaim in ((mine, False), (others, True)):
             candidates.sort(key=lambda victim: (victim.job.priority, -victim.job.created, victim.position))
             for victim, code in rules.refused(claim, candidates, reclaims=is_reclaim):
-                tally.count(code, 1, _owner(code, victim))
+                until = paused.get(victim.job.name, 0.0) if code is Obstacle.PAUSED else 0.0
+                tally.count(code, 1, _owner(code, victim), until)
                 free.pop((victim.job.number, victim.position), None)
         if free:
             tally.count(Obstacle.APART, len(set(free.values())))
@@ -131,21 +135,19 @@ class _Search:
 
     def _running(self, need: Need) -> Iterator[Victim]:
         """Yields the running tasks on agents that pass the predicates, the first ones."""
-        accepts = self._session.candidates(need).accepts
-        seen = 0
-        for rank in range(len(self._session.agents)):
+        candidates, seen = self._session.candidates(need), 0
+        for rank in np.flatnonzero(candidates.mask()).tolist():
             if seen >= OF_ONE or self.left <= 0:
                 return
-            if accepts(rank):
-                for victim in self._session.running_on(rank):
-                    seen += 1
-                    self.left -= 1
-                    yield victim
+            if candidates.accepts(rank):
+                victims = list(self._session.running_on(rank))
+                seen += len(victims) or 1
+                self.left -= len(victims) or 1
+                yield from victims
 
 
 def _owner(code: Obstacle, victim: Victim) -> str:
     """The owner that is named for an obstacle: a queue or an application."""
     if code is Obstacle.GUARANTEE:
         return victim.job.queue.name
-    named = code in (Obstacle.GANG, Obstacle.BUDGET, Obstacle.OPERATION, Obstacle.SHARE)
-    return victim.job.name if named else ""
+    return victim.job.name if code in OF_APPLICATIONS else ""

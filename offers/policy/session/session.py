@@ -7,7 +7,7 @@ Nothing of the snapshot is changed, and two sessions over the same snapshot deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property
 
 from offers.policy.session.blocked import Group
@@ -28,6 +28,9 @@ from offers.policy.session.state.search import Measure, Movable, Search
 from offers.policy.session.state.statements import Changes, Statement
 from offers.policy.session.state.templates import Need, Needs
 
+Paused = Mapping[str, Mapping[str, float]]
+"""The jobs of which no task is evicted for a job, by its name, each with the moment at which that ends in seconds."""
+NOTHING_PAUSED: Paused = {}
 _WITHOUT_EVICTIONS = frozenset({"allocate", "backfill"})
 _KNOWN_TO_PLACE = _WITHOUT_EVICTIONS | {"preempt", "reclaim"}
 
@@ -40,11 +43,11 @@ def decide(
     *,
     memory: Memory | None = None,
     is_used_up: Callable[[], bool] | None = None,
-    paused: Container[str] = (),
+    paused: Paused = NOTHING_PAUSED,
 ) -> Decisions:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
-    bounded in time, and None sets no bound. `calls` follows each call of a third party. `paused`: the jobs for which a
-    plug-in keeps victims back that it gives to others.
+    bounded in time, and None sets no bound. `calls` follows each call of a third party. `paused`: the pairs of jobs
+    of which a plug-in keeps the victims of the second back from the first.
 
     `memory`: that of earlier sessions over the snapshot; None: there is none. `is_used_up`: True if the session should
     end before all jobs had their turns; the next session with the same memory then continues (`Decisions.unfinished`).
@@ -81,7 +84,7 @@ class Session:
         calls: Calls = UNWATCHED,
         memory: Memory | None = None,
         is_used_up: Callable[[], bool] | None = None,
-        paused: Container[str] = (),
+        paused: Paused = NOTHING_PAUSED,
     ) -> None:
         """Opens the session. `least_group`: so many jobs that are alike are set aside if none of them can be placed; 0
         sets none aside. `memory` and `is_used_up` are those of `decide`."""
@@ -90,7 +93,7 @@ class Session:
         self._follows = self.memory.in_round
         self._least_group = least_group
         self.paused = paused
-        """Names of jobs that may not have the victims of other jobs which are alike: their attempts are not shared."""
+        """The pairs as in `decide`. Attempts of these jobs are not shared with other jobs which are alike."""
         self.aside: list[Group] = []
         """Groups of jobs that are in the session and that no action sees, because none of them can be placed."""
         self.snapshot = snapshot

@@ -8,7 +8,7 @@ do not wait for sessions: their agents are given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 
@@ -375,6 +375,10 @@ class SessionPass(PlacementPass):
         lacking = [lacks for name, lacks in incomplete.items() if name not in gaps]
         return Chosen(found, decisions, {demand.id: demand for demand in part}, lacking, gaps, capped=bool(caps))
 
+    def paused(self, application: str) -> Mapping[str, float]:
+        """See `Policy.paused`."""
+        return self._pauses.present().get(application, {})
+
     # --- dry runs ---------------------------------------------------------------------------------------------
 
     def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
@@ -451,7 +455,7 @@ class SessionPass(PlacementPass):
                 calls,
                 memory=memory,
                 is_used_up=self._bound,
-                paused=frozenset(paused),
+                paused=paused,
             )
 
         explainer = turn.placer.tests()

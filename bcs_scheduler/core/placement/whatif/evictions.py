@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain, islice
 from typing import NamedTuple
+
+import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
@@ -63,6 +66,28 @@ class Drained(NamedTuple):
     """The demands of the taskgroups that move."""
 
 
+@contextmanager
+def ended(turn: TurnContext, facts: Ended, strength: int) -> Iterator[None]:
+    """A block within one turn in which the taskgroups of the first steps have ended. The records are undone at its
+    end."""
+    groups = facts.first(strength)
+    put_back = turn.pool.set_aside([facts.occupants[group.id] for group in groups])
+    try:
+        with turn.uow.held():
+            for group in groups:
+                present = turn.state.taskgroups.get(group.id)
+                if present is not None and not present.ended:
+                    tasks = tuple(msgspec.structs.replace(task, status="Killed", ended=True) for task in present.tasks)
+                    turn.uow.put(
+                        msgspec.structs.replace(
+                            present, tasks=tasks, status="Killed", killing_since=turn.now, ended_at=turn.now
+                        )
+                    )
+            yield
+    finally:
+        put_back()
+
+
 def freed(
     levers: Sequence[Lever], strengths: Strengths, hidden: frozenset[str]
 ) -> tuple[list[Occupant], list[Demand[Slot]]]:
@@ -101,11 +126,13 @@ def _preempting(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Gen
     budgets = _Budgets(turn)
     priority: dict[str, int] = {}
     queue = turn.queues.queue_of(demand.role, demand.application)
+    policy = turn.placer.policy_of(demand.role)
+    paused = policy.paused(demand.application) if policy is not None else {}
     keys = list(turn.state.applications)
     for start in range(0, len(keys), AT_ONCE):
         for key in keys[start : start + AT_ONCE]:
             version = _version(turn, key)
-            if version is None or version.priority >= own.priority or key == demand.application:
+            if version is None or version.priority >= own.priority or key == demand.application or key in paused:
                 continue
             if turn.queues.queue_of(demand.role, key) == queue:
                 priority[key] = version.priority

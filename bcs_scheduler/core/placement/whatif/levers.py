@@ -7,7 +7,8 @@ all (`Demand.except_agents`), and a lever takes agents out of this set, so that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
@@ -62,6 +63,29 @@ def prepare(
     levers += _new_agents(pool, demand, _sizes(known, demand))
     hidden = {one for lever in levers if isinstance(lever.facts, Agents) for one in lever.facts.ids}
     return demand._replace(except_agents=demand.except_agents | hidden, min_members=0), levers
+
+
+@contextmanager
+def agents_present(pool: OfferPool, agents: Agents, number: int, role: str) -> Iterator[None]:
+    """A block within one turn in which the first agents of a lever are there: new ones with an offer, others without
+    the cordon."""
+    if agents.size is not None:
+        for name in agents.ids[:number]:
+            _arrive(pool, name, agents.size, role)
+        try:
+            yield
+        finally:
+            for name in agents.ids[:number]:
+                pool.remove_agent(name)
+        return
+    rows = {row.key: row.overrides for key in agents.ids[:number] for row in pool.rows_of(key)}
+    for key, overrides in rows.items():
+        pool.override(key, overrides._replace(disabled=False))
+    try:
+        yield
+    finally:
+        for key, overrides in rows.items():
+            pool.override(key, overrides)
 
 
 def applied(demand: Demand[Slot], levers: Sequence[Lever], strengths: Strengths) -> Demand[Slot]:
@@ -136,8 +160,7 @@ def _new_agents(pool: OfferPool, demand: Demand[Slot], sizes: Sequence[Size]) ->
     for place, size in enumerate(sizes):
         names = tuple(f"new-agent-{place + 1}-{index + 1}" for index in range(number))
         for name in names:
-            pool.learn_total(name, size.cpus, size.mem)
-            pool.add(_offer(name, size, demand.role))
+            _arrive(pool, name, size, demand.role)
         levers.append(Lever(ADD, number, 4, facts=Agents(names, names, size)))
     return levers
 
@@ -172,6 +195,11 @@ def _sizes(pool: OfferPool, demand: Demand[Slot]) -> list[Size]:
     request = demand.request
     attributes = tuple(sorted(usable.items(), key=lambda pair: pair[0]))
     return [Size(request.cpus, request.mem, request.disk, request.gpus, attributes)]
+
+
+def _arrive(pool: OfferPool, name: str, size: Size, role: str) -> None:
+    pool.learn_total(name, size.cpus, size.mem)
+    pool.add(_offer(name, size, role))
 
 
 def _offer(name: str, size: Size, role: str) -> Offer:

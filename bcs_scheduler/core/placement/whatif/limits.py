@@ -7,7 +7,7 @@ in the same turn.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
@@ -89,12 +89,13 @@ def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suf
     return found
 
 
-def exceeded(turn: TurnContext, demand: Demand[Slot]) -> bool:
-    """True if all slots of the demand together exceed a limit of the queue, or of one above it and below root."""
+def are_exceeded(found: Iterable[Limit], demand: Demand[Slot]) -> bool:
+    """True if all slots of the demand together exceed one of the limits of its queue, or of one above it and below
+    root."""
     wanted = {name: len(demand.slots) * int(getattr(demand.request, name)) for name in THOUSANDTHS.names}
     return any(
         limit.used.get(name, 0) + wanted[name] > most
-        for limit in limits_of(turn, demand)
+        for limit in found
         for name, most in limit.most.items()
         if wanted[name]
     )

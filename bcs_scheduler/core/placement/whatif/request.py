@@ -1,23 +1,35 @@
 """What-if: the changes that would give the open taskgroups of an application places (docs/decisions/0055-what-if.md).
 
 The search works on a copy of the offers, in slices, for `SECONDS` at most by the time of the turns. Nothing changes.
-The matcher decides, also with the policies `session` and `hierarchical`. If agents have room and a queue, a gang or the
-policy holds the taskgroups back, the answer has `heldBack`, and limits of queues are raised on trial.
+The matcher finds the changes; of these, the policies `session` and `hierarchical` admit those with which they place all
+taskgroups, too. If agents have room and a queue, a gang or the policy holds the taskgroups back, the answer has
+`heldBack`, and limits of queues are raised on trial. If a limit is the cause, smaller requests are tried beside.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.whatif import estimate, evictions, limits
-from bcs_scheduler.core.placement.whatif.evictions import DRAIN, PREEMPT, Drained, Ended, freed
-from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
-from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
+from bcs_scheduler.core.placement.whatif.evictions import DRAIN, PREEMPT, Drained, Ended, ended, freed
+from bcs_scheduler.core.placement.whatif.levers import (
+    ADD,
+    DROP,
+    GRANULES,
+    REDUCE,
+    UNCORDON,
+    Agents,
+    agents_present,
+    applied,
+    prepare,
+)
+from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, Try, search
 from bcs_scheduler.core.placement.whatif.trials import Places, try_on
 from bcs_scheduler.core.requests import agent_plans
 from offers.dimensions import THOUSANDTHS
@@ -54,6 +66,7 @@ def what_if(turn: TurnContext, command: requests.AskWhatIf) -> Data:
         "heldBack": False,
         "limited": False,
         "complete": True,
+        "refused": 0,
         "solutions": [],
         "when": None,
         "partition": None,
@@ -79,24 +92,35 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool)
             return
         suffices = yield from limits.search(turn, demand)
         data["solutions"] = [_shown_limits(suffices, _partition(turn, demand))] if suffices is not None else []
+        if data["limited"]:
+            smaller = [lever for lever in levers if lever.kind == REDUCE]
+            within = partial(_attempt_within, limits.limits_of(turn, demand), turn, pool, tried, smaller)
+            yield from _search(turn, demand, smaller, within, budget, data)
         return
     data["when"] = yield from estimate.until_room(turn, pool, tried)
     if not changes:
         return
     levers += yield from evictions.levers_of(turn, pool, tried)
-    found, complete = yield from search(levers, partial(_attempt, turn, pool, tried, levers), budget)
-    data["complete"] = complete
-    solutions = data["solutions"] = []
+    yield from _search(turn, demand, levers, partial(_attempt, turn, pool, tried, levers), budget, data)
+
+
+def _search(
+    turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], attempt: Try[Places], budget: Budget, data: Data
+) -> Generator[None, None, None]:
+    """Adds the sets of changes that suffice, and counts those that the policy or the dry run of a drain refuses."""
+    found, data["complete"] = yield from search(levers, attempt, budget)
     for one in found[:SOLUTIONS]:
         if (yield from _is_admitted(turn, demand, levers, one.strengths)):
-            solutions.append(_shown(turn, demand, levers, one))  # noqa: PERF401  # the condition is made in steps
+            data["solutions"].append(_shown(turn, demand, levers, one))
+        else:
+            data["refused"] += 1
 
 
 def _is_limited(turn: TurnContext, demand: Demand[Slot]) -> bool:
     """True if a limit of the queue keeps slots of the demand back, with any number of agents."""
     if turn.placer.policy_of(demand.role) is None or demand.per_agent or demand.promised:
         return False
-    if limits.exceeded(turn, demand):
+    if limits.are_exceeded(limits.limits_of(turn, demand), demand):
         return True
     turn.cut()
     short = turn.placer.foresee([demand]).result.diagnoses
@@ -106,8 +130,8 @@ def _is_limited(turn: TurnContext, demand: Demand[Slot]) -> bool:
 def _is_admitted(
     turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], strengths: Strengths
 ) -> Generator[None, None, bool]:
-    """False for changes that the matcher finds sufficient and that a dry run would refuse: the dry run of the drain, or
-    that of the policy where only the demand changes."""
+    """False for changes that the matcher finds sufficient and that a dry run refuses: that of the drain, or that of the
+    policy, which may give the room to other work first. The decisions after a drain are not tried."""
     chosen = {number: strength for number, strength in strengths.items() if strength}
     drained = [levers[number].facts.name for number in chosen if levers[number].kind == DRAIN]
     if drained and not (yield from agent_plans.accepts_drain(turn, drained)):
@@ -116,12 +140,44 @@ def _is_admitted(
         return True
     of_demand = {number: strength for number, strength in chosen.items() if levers[number].kind in (REDUCE, DROP)}
     changed = applied(demand, levers, of_demand)
-    if of_demand.keys() != chosen.keys():
-        return not limits.exceeded(turn, changed)
+    if limits.are_exceeded(limits.limits_of(turn, changed), changed):
+        return False
+    if drained:
+        return True
     turn.cut()
-    foreseen = turn.placer.foresee([changed])
+    with _made(turn, demand, levers, chosen):
+        foreseen = turn.placer.foresee([changed])
     yield
     return len(foreseen.result.placements) == len(demand.slots)
+
+
+@contextmanager
+def _made(
+    turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], strengths: Strengths
+) -> Generator[None, None, None]:
+    """A block within one turn in which the agents of the chosen levers are there, and taskgroups have ended."""
+    with ExitStack() as undone:
+        for number, strength in strengths.items():
+            facts = levers[number].facts
+            if isinstance(facts, Agents):
+                undone.enter_context(agents_present(turn.pool, facts, strength, demand.role))
+            elif isinstance(facts, Ended):
+                undone.enter_context(ended(turn, facts, strength))
+        yield
+
+
+def _attempt_within(
+    known: Sequence[limits.Limit],
+    turn: TurnContext,
+    pool: OfferPool,
+    demand: Demand[Slot],
+    levers: list[Lever],
+    strengths: Strengths,
+) -> Generator[None, None, Places | None]:
+    """Like `_attempt`; None, too, if the changed demand exceeds a limit."""
+    if limits.are_exceeded(known, applied(demand, levers, strengths)):
+        return None
+    return (yield from _attempt(turn, pool, demand, levers, strengths))
 
 
 def _attempt(
@@ -132,7 +188,7 @@ def _attempt(
     return try_on(turn, pool, changed, gone, moved)
 
 
-def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: Solution[Places]) -> Data:
+def _shown(turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], found: Solution[Places]) -> Data:
     places = found.result
     return {
         "changes": [_change(turn, demand, levers[number], strength) for number, strength in found.strengths.items()],
@@ -193,8 +249,8 @@ def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int
     if lever.kind == DROP:
         return {**shown, "constraint": lever.part}
     if lever.kind == PREEMPT:
-        ended: Ended = lever.facts
-        return {**shown, "taskgroups": [group.id for group in ended.first(strength)]}
+        victims: Ended = lever.facts
+        return {**shown, "taskgroups": [group.id for group in victims.first(strength)]}
     if lever.kind == DRAIN:
         drained: Drained = lever.facts
         return {**shown, "agents": [drained.name], "taskgroups": [group.id for group in drained.groups]}

@@ -76,6 +76,8 @@ class Captured(NamedTuple):
     admits: Callable[[Hashable, str], bool] | None
     allowance: Callable[[str], int] | None
     idle: tuple[Mapping[str, str], frozenset[str]]
+    paused: Mapping[str, Mapping[str, float]]
+    lacking: Mapping[str, int]
     nodes: list[_Node]
     queues: list[_Queue]
     applications: list[_Application]
@@ -92,6 +94,8 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
         admits if admits is not None else tree.nodes.admits,
         tree.allowance,
         (tree.idle, tree.idle_queues),
+        tree.paused,
+        dict(tree.lacking),
         [
             _Node(one.name, one.total, dict(one.free), one.is_schedulable, [each.allocation for each in one.running])
             for one in tree.nodes
@@ -136,6 +140,7 @@ def copying(state: Captured) -> Steps[Tree]:
     copy = Tree(state.partition, (), state.admits)
     copy.allowance = state.allowance
     copy.take_idle(*state.idle)
+    copy.paused, copy.lacking = state.paused, state.lacking
     for number, node in enumerate(state.nodes, 1):
         other = Node(node.name, node.total)
         copy.nodes.add(other)

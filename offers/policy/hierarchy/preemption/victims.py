@@ -475,7 +475,7 @@ class Search:
                         break
             if lack > 0:
                 for found, owner in blocked:
-                    self._met.count(found, 1, owner)
+                    self._met.count(found, 1, owner, losses.paused_until(owner))
                 return False
         return True
 
@@ -556,9 +556,8 @@ class Search:
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
-                        until = self.losses.paused_until(owner) if obstacle is Obstacle.PAUSED else 0.0
                         whose = one.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner
-                        met.count(obstacle, 1, whose, until)
+                        met.count(obstacle, 1, whose, self.losses.paused_until(owner))
 
     def _may_all_end(self, unit: Iterable[Allocation], source: _Source) -> bool:
         """True if all members of a gang can be victims. They belong to one leaf."""

@@ -104,7 +104,7 @@ class Candidates:
 
     def keys_of_accepted(self) -> list[int]:
         """The same for all agents, by rank."""
-        mask = self._mask()
+        mask = self.mask()
         keys = np.arange(len(self._table)) - len(self._table) * self._scores(mask)
         found: list[int] = np.where(mask, keys, NOT).tolist()
         return found
@@ -116,7 +116,7 @@ class Candidates:
             return NOT
         table = self._table
         columns = table.snapshot.columns.total_arrays if ever else table.arrays().future
-        counts = np.where(self.static_mask if ever else self._mask(), NOT, 0)
+        counts = np.where(self.static_mask if ever else self.mask(), NOT, 0)
         for d, amount in self.need.row:
             counts = np.minimum(counts, np.maximum(columns[d], 0) // amount)
         return int(counts.sum())
@@ -129,7 +129,7 @@ class Candidates:
             (f"Insufficient {names[d]}", np.minimum(self._table.arrays().idle[d], self._table.arrays().future[d]) < q)
             for d, q in self.need.row
         ]
-        left = self._mask()
+        left = self.mask()
         for rank in np.nonzero(~left)[0]:
             reason = next((why for test in self._tests if (why := test.why(int(rank))) is not None), "Refused")
             found[reason] = found.get(reason, 0) + 1
@@ -225,7 +225,8 @@ class Candidates:
                 if key != NOT:
                     heappush(self._heap, key)
 
-    def _mask(self) -> Array:
+    def mask(self) -> Array:
+        """The agents that pass every predicate which can answer for all agents at once, as booleans by rank."""
         mask = self.static_mask
         for test in self._tests:
             if test.dynamic_all is not None:
@@ -240,7 +241,7 @@ class Candidates:
 
     def _rebuild(self) -> None:
         self._seen = len(self._table.log)
-        mask = self._mask()
+        mask = self.mask()
         if self._relative:
             self._accepted = mask.tolist()
         keys = np.arange(len(self._table)) - len(self._table) * self._scores(mask)
