@@ -11,12 +11,14 @@ import pytest
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
+from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, read_tree
 from bcs_scheduler.core.placement.partitions import tree_passes
 from bcs_scheduler.observability.metrics import Metrics
 from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.maintenance import Maintenance
 from offers.policy.session.configuration.document import default_policy
 from store.encoding.codec import Stored, decode, encode
 from store.records import Namespace, QueueTree
@@ -288,3 +290,27 @@ def test_series_have_the_label_of_the_partition_only_if_there_are_several_trees(
     lab, metrics = SeeingLab(CoreOptions(strict=True, partitions=(NIGHT, RolePartition()))), Metrics()
     metrics.lead(leading(lab.core))
     assert not any("partition" in dict(labels) for _, labels in samples(metrics))
+
+
+def test_the_next_maintenance_is_the_soonest_that_a_role_of_the_partition_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first of two roles has room for work that may use a reserved node; the second has no news."""
+    both = RolePartition(("batch", "*"), hierarchy=read_tree(LARGE), hierarchy_document=LARGE)
+    lab = SeeingLab(CoreOptions(strict=True, validate=True, partitions=(both,)))
+    maintained: list[bool] = []
+
+    def again_for_the_first(*arguments: Any) -> Maintenance:
+        maintained.append(not maintained)
+        return Maintenance((), (), (), (), again=maintained[-1])
+
+    monkeypatch.setattr(hierarchy_pass, "maintain", again_for_the_first)
+    for namespace, role in (("a", "batch"), ("b", "*")):
+        create(lab, namespace, 9, role)
+        arrive(lab, 1, role)
+    maintained.clear()
+    placing = lab.core._offer_manager.placing
+    assert isinstance(placing, hierarchy_pass.HierarchyPass)
+    placing._waiting = True
+    lab.wait(1.0)
+    assert len(maintained) > 2

@@ -78,6 +78,23 @@ def test_each_portion_goes_on_where_the_one_before_has_stopped() -> None:
     assert found[-1].pipelined.keys() == {("high0", "t"), ("high1", "t"), ("high2", "t")}
 
 
+def test_the_last_portion_names_all_jobs_that_the_round_has_held_back() -> None:
+    def limited() -> Snapshot:
+        run = Job("run", "q", (Task("t", Template(cores(2, 0)), Status.RUNNING, "a0"),))
+        jobs = [Job(f"j{n:02}", "q", (Task("t", Template(cores(1, n + 1))),), created=1.0 + n) for n in range(40)]
+        return Snapshot([Agent("a0", cores(8, 8000))], [Queue("q", capability=(("cpus", 2000),))], [run, *jobs])
+
+    snapshot, memory, chosen = limited(), Memory(), policy("allocate")
+    portions: list[Decisions] = []
+    while not portions or portions[-1].unfinished:
+        portions.append(decide(snapshot, chosen, memory=memory, is_used_up=lambda: True))
+    assert len(portions) > 1
+    assert len(portions[-1].held_back) == 40
+    assert portions[-1].held_back == decide(limited(), chosen).held_back
+    snapshot.advance(snapshot.now, queues=[Queue("q")])
+    assert decide(snapshot, chosen, memory=memory).held_back == {}, "the next round finds its own"
+
+
 def test_a_portion_that_is_cut_in_allocate_evicts_nothing() -> None:
     """The second job has room, and is reached by the second portion only."""
     agents = [Agent("a1", cores(2, 1)), Agent("a2", cores(20, 1))]

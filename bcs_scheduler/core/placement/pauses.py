@@ -96,12 +96,13 @@ class Pauses:
 
     def present(self) -> Mapping[str, Mapping[str, float]]:
         """The pauses that last: by beneficiary, the applications of which nothing is ended for it, with the end of the
-        pause in Unix seconds. A pair also pauses from the moment when the promise of the room is over until the
-        eviction is judged, `FIRST` at most: otherwise one more would be ended in between."""
+        pause in Unix seconds. A pair whose eviction has not helped so far also pauses from the moment when the promise
+        of the room is over until the eviction is judged, `FIRST` at most: otherwise one more would be ended in
+        between."""
         now, found = self._turn.now, defaultdict[str, dict[str, float]](dict)
         for one in self._awaited:
             until = one.at + self._patience + FIRST
-            if one.at + self._patience <= now < until:
+            if one.at + self._patience <= now < until and not self._has_helped(one):
                 found[one.beneficiary].update(dict.fromkeys(one.victims.values(), until))
         for (beneficiary, victim), pause in self._pairs.items():
             if pause.until > now:
@@ -112,8 +113,7 @@ class Pauses:
         """The time of a beneficiary is over. `waits`: it wants places."""
         turn = self._turn
         pairs = dict.fromkeys((one.beneficiary, victim) for victim in one.victims.values())
-        groups = turn.state.groups_of(one.beneficiary).values()
-        if any(group.created_at >= one.at for group in groups):
+        if self._has_helped(one):
             for pair in pairs:
                 self._pairs.pop(pair, None)
             return
@@ -126,6 +126,10 @@ class Pauses:
             self._first_end = min(self._first_end, turn.now + seconds)
         while len(self._pairs) > MOST_PAIRS:
             del self._pairs[next(iter(self._pairs))]
+
+    def _has_helped(self, one: _Awaited) -> bool:
+        groups = self._turn.state.groups_of(one.beneficiary).values()
+        return any(group.created_at >= one.at for group in groups)
 
     def _has_ended(self, taskgroup: str) -> bool:
         group = self._turn.state.taskgroups.get(taskgroup)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -81,12 +81,7 @@ def close(session: Session) -> Decisions:
             name: dict(zip(session.snapshot.dimensions, queue.allocated, strict=True))
             for name, queue in session.queues.items()
         },
-        held_back={
-            job.name: reason
-            for job in session.jobs.values()
-            if len(job.job.pending) > len(job.placed)
-            for reason in held_back(session, job)
-        },
+        held_back=_held_back(session),
         attempts=tried,
         unfinished=session.portion.over,
     )
@@ -103,17 +98,34 @@ def _kept(session: Session) -> dict[tuple[str, str], Nomination]:
     return {(job.name, task.name): task.nomination for job, task in tasks if task.nomination is not None}
 
 
+def _held_back(session: Session) -> dict[str, str]:
+    """The reasons that lie with the queues of jobs, also of those that had their turn in earlier portions."""
+    memory, found, passed_over = session.memory, dict[str, str](), _passed_over(session)
+    for job in session.jobs.values():
+        if len(job.job.pending) > len(job.placed):
+            before = memory.held_back.get(job.name)
+            reason = next(iter(held_back(session, job, passed_over)), before)
+            if reason is not None:
+                found[job.name] = reason
+    memory.held_back = found.copy() if session.portion.over else {}
+    return found
+
+
 def no_queue(job: Job) -> Condition:
     """The condition of a job whose queue is not there."""
     return Condition(UNSCHEDULABLE, QUEUE_NOT_FOUND, f"the queue {job.queue} does not exist")
 
 
-def held_back(session: Session, job: JobState) -> dict[str, int]:
-    """The reasons that lie with the queue of a job."""
+def held_back(session: Session, job: JobState, passed_over: Container[str]) -> dict[str, int]:
+    """The reasons that lie with the queue of a job. `passed_over`: the names of the queues that `allocate` has passed
+    over."""
     if job.over_limit and (limit := _limit(session, job)):
         return {limit: 1}
-    passed_over = job.misfit is None and any(one.queue == job.queue.name for _, one in session.sequence)
-    return {QUEUE_OVERUSED: 1} if passed_over else {}
+    return {QUEUE_OVERUSED: 1} if job.misfit is None and job.queue.name in passed_over else {}
+
+
+def _passed_over(session: Session) -> set[str]:
+    return {one.queue for _, one in session.sequence}
 
 
 def _limit(session: Session, job: JobState) -> str:
@@ -128,6 +140,7 @@ class Closing:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._passed_over = _passed_over(session)
         self._refusals: dict[int, dict[str, int]] = {}
 
     def conditions(self) -> Conditions:
@@ -143,7 +156,9 @@ class Closing:
             return Condition(SCHEDULED)
         if job.pending or job.placed or session.snapshot.figures[job.name].settled > len(job.evicted):
             missing, tasks = job.min_available - job.ready, len(job.job.tasks)
-            return self._unschedulable(missing, tasks, job.waiting, job.misfit, held_back(session, job))
+            return self._unschedulable(
+                missing, tasks, job.waiting, job.misfit, held_back(session, job, self._passed_over)
+            )
         return None
 
     def _late(self) -> dict[str, Callable[[], Condition]]:

@@ -19,6 +19,8 @@ class Memory:
     def __init__(self) -> None:
         self._vain: dict[Hashable, Hashable] = {}
         self._had_turn: dict[str, set[str]] = {}
+        self.held_back: dict[str, str] = {}
+        """The reasons of `Decisions.held_back` that the portions of this round have found, by the name of the job."""
 
     # --- tries that cannot help -------------------------------------------------------------------------------
 

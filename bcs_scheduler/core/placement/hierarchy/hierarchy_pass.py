@@ -443,7 +443,8 @@ class HierarchyPass(SessionPass):
         )
         tree_of.attempts.restore()
         waits = any(application.asks for application in tree.applications.values())
-        self._again = self._turn.now + MAINTENANCE if waits else self._again
+        if waits:
+            self._look_again(self._turn.now + MAINTENANCE)
         if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree)
         done = maintain(tree, shown, self._can_end, unshown, self._ending_soon(role), self._is_over)
@@ -453,9 +454,13 @@ class HierarchyPass(SessionPass):
             *(one for one in self._reserved if one.role != role),
             *(KeptRoom(one.ask.application, role, one.node, one.ask.created, one.until, Why.RESERVED) for one in kept),
         ]
-        ends = [one.until for one in kept]
-        self._again = self._turn.now if done.again else min([self._again, *ends])
+        for at in [self._turn.now] if done.again else [one.until for one in kept]:
+            self._look_again(at)
         return [*evictions_of(tree, (*gangs, *done.preemptions)), *given_back_of(tree, done.given_back)]
+
+    def _look_again(self, at: float) -> None:
+        """A tree wants maintenance at a moment (Unix seconds). Another one may want it sooner."""
+        self._again = min(self._again or at, at)
 
     def _ending_soon(self, role: str) -> Mapping[str, Mapping[str, int]]:
         """Room by agent that is expected within the time that reservations last; looked up from time to time."""

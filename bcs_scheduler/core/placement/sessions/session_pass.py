@@ -31,6 +31,7 @@ from offers.dimensions import Amounts
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
+from offers.policy.session import attempts
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, Decisions, Eviction, PluginFault
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
@@ -60,6 +61,8 @@ MOST_USES = 16
 """Times that a session looks for demands that may use the room of old ones; each time places one slot of a demand."""
 TOLD_AGAIN = 300.0
 """Seconds between two events about the obstacles of one application, at least."""
+EVICTING = frozenset({attempts.PREEMPT, attempts.RECLAIM})
+"""The actions that end work."""
 TOLD_AT_ONCE = 16
 """Events about obstacles that one session records at most."""
 QUEUED = frozenset({"queue", "namespace", "podgroup"})
@@ -86,6 +89,7 @@ class SessionPass(PlacementPass):
             demand, (planned for planned, _ in self._launcher.placements())
         )
         self._policy = policy
+        self._evicts = any(choice.action.name in EVICTING for choice in policy.actions)
         self._snapshots = snapshots or Snapshots(turn)
         self._set_aside = SetAside()
         self._hung: list[PluginFault] = []
@@ -115,8 +119,8 @@ class SessionPass(PlacementPass):
         """A session runs whose decisions are carried out."""
         self._cut = False
         """The latest session ended before all demands had their turn; the next one continues in the next turn."""
-        self._kept_back: dict[str, HeldBack] = {}
-        """The queues that have held applications back in the portions of a session, by application."""
+        self._launched = False
+        """The latest session has launched something, which its actions that evict may have run before."""
         self._prompt: list[Demand[Slot]] = []
         """Demands whose planned placements are launched in one turn."""
         self._waiting = False
@@ -152,6 +156,8 @@ class SessionPass(PlacementPass):
         self._report_hung()
         if self._waiting and turn.now >= self._next and self._caught_up(pace):
             self._waiting = False
+            if not self._cut:
+                self._launched = False
             used_up = max(MATCHING, pace.spent() + LEAST_SHARE)
             self._bound, self._cut = lambda: pace.spent() >= used_up, False
             failure = turn.attempt("core", "session", self._decide)
@@ -162,7 +168,7 @@ class SessionPass(PlacementPass):
             while self._prompt:
                 self._launcher.launch_now(self._prompt.pop(0))
             self._report_hung()
-            again = self._cut or (self._capped and not self._gaps) or turn.awaits_offers
+            again = self._cut or (self._capped and not self._gaps) or turn.awaits_offers or self._launched
             self._waiting = failure is not None or (again and self._has_demands())
         self._match_open(pace)
 
@@ -288,12 +294,10 @@ class SessionPass(PlacementPass):
             promised.update(decisions.nominations)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
-        self._kept_back.update(held_back)
         if self._cut:
             return  # demands that still wait are explained with the last portion
         by_budgets = any(met.code is Obstacle.BUDGET for attempt in self._attempts.values() for met in attempt.met)
         self._retry_at = self._turn.now + BUDGETS_GROW if by_budgets else None
-        held_back, self._kept_back = self._kept_back, {}
         waiting = self._waiting_demands(demands)
         self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
@@ -325,6 +329,7 @@ class SessionPass(PlacementPass):
         began = clock() if clock is not None else 0.0
         chosen = self._portion(role, demands)
         self._cut = self._cut or chosen.decisions.unfinished
+        self._launched = self._launched or (self._evicts and bool(chosen.decisions.binds))
         if unshown := turn.unshown(demands):
             chosen = chosen._replace(decisions=chosen.decisions.without_evictions(unshown, self._nominations))
         found, decisions = chosen.found, chosen.decisions
