@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
-from offers.policy.hierarchy.maintenance import keep
+from offers.policy.hierarchy.maintenance import keep, maintain, spare
 from offers.policy.hierarchy.preemption.promises import hand_over, promises_to
 from offers.policy.hierarchy.preemption.quota import give_back, spread
 from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
@@ -83,6 +84,33 @@ def full() -> Tree:
     state = tree([queue("q1", 2), queue("q2", 2)], {"n1": 4})
     running(state, "root.q1", "n1", 1, 1, 1, 1)
     return state
+
+
+def test_victims_that_a_larger_one_of_the_same_round_makes_needless_stay() -> None:
+    state = tree([queue("q1"), queue("q2", 3)], {"n1": 5})
+    running(state, "root.q1", "n1", 3, 1, 1)
+    asks = pending(state, "root.q2", 1, 1, 1)
+    found = spare(state, maintain(state, LATE).preemptions)
+    assert [victims(one) for one in found] == [[], [], ["run-root.q1/t0"]]
+    assert list(state.leaving) == ["run-root.q1/t0"] and state.nodes.by_name["n1"].leaving == {"cpus": 3}
+    assert state.queues["root.q1"].leaving == {"cpus": 3} and state.applications["run-root.q1"].leaving == 1
+    assert maintain(state, LATE + RETRY).preemptions == ()
+    state.release("run-root.q1", "t0")
+    assert [one.ask for one in state.run()] == asks
+
+
+@pytest.mark.parametrize("with_maximum", [False, True])
+def test_victims_stay_as_far_as_a_maximum_or_the_guarantee_of_the_ask_admits(with_maximum: bool) -> None:
+    wants = queue("q2", 3) if with_maximum else {"name": "q2", "resources": {"guaranteed": {"mem": 1}}}
+    parent = queue("p", None if with_maximum else 4, 4 if with_maximum else None, queue("q1"), wants)
+    state = tree([parent, queue("q0", 2)], {"n1": 6})
+    running(state, "root.p.q1", "n1", 2, 1, 1)
+    if not with_maximum:
+        running(state, "root.q0", "n1", 2)
+    pending(state, "root.p.q2", 1, 1, 1)
+    found = spare(state, maintain(state, LATE).preemptions)
+    assert sorted(chain.from_iterable(victims(one) or [] for one in found)) == ["run-root.p.q1/t0", "run-root.p.q1/t2"]
+    assert state.queues["root.p"].expected("cpus") == 4
 
 
 def test_the_specified_preemption() -> None:

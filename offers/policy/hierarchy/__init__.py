@@ -45,7 +45,7 @@ from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_in_queues, cause_of
 from offers.policy.hierarchy.gangs.attempts import Attempts
 from offers.policy.hierarchy.gangs.bound import most_that_fit
-from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain
+from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain, spare
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
 from offers.policy.hierarchy.preemption.promises import Promise, hand_over, promise_again, promises, promises_to
 from offers.policy.hierarchy.preemption.regaining import regain
@@ -111,6 +111,7 @@ __all__ = [
     "rename",
     "set_nodes",
     "set_schedulable",
+    "spare",
     "trial",
     "trying",
     "withdraw_all",

@@ -12,6 +12,7 @@ from offers.policy.hierarchy.preemption.tries import preempt
 from offers.policy.hierarchy.preemption.victims import Check, never
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
+from offers.policy.hierarchy.state.queue import goal_of
 from offers.policy.hierarchy.tree import Tree
 
 
@@ -39,6 +40,45 @@ def keep(tree: Tree, victim: Allocation) -> None:
         if all(node.room(name) >= 0 for name in node.promised):
             break
         tree.forget_promise(ask.application, ask.name)
+
+
+def spare(tree: Tree, preemptions: Collection[Preemption]) -> list[Preemption]:
+    """The preemptions of a round, without the victims that those of later asks have made needless: a large one may free
+    room for all. These stay, the most important first, as far as maxima and the guarantee towards which the ask
+    preempts admit it. A gang that leaves as a whole leaves."""
+    if len(preemptions) < 2:
+        return list(preemptions)
+    victims = [(victim, one.ask) for one in preemptions for victim in one.victims]
+    staying = set[str]()
+    for victim, ask in sorted(victims, key=lambda pair: _importance(tree, pair[0]), reverse=True):
+        if _can_stay(tree, victim, ask):
+            tree.stay(victim)
+            staying.add(victim.ask.id)
+    if not staying:
+        return list(preemptions)
+    return [
+        one._replace(victims=tuple(victim for victim in one.victims if victim.ask.id not in staying))
+        for one in preemptions
+    ]
+
+
+def _importance(tree: Tree, victim: Allocation) -> tuple[bool, bool, bool, int, float, str]:
+    ask = victim.ask
+    return (not ask.preemptable, ask.originator, ask.id not in tree.idle, ask.priority, -ask.created, ask.id)
+
+
+def _can_stay(tree: Tree, victim: Allocation, ask: Ask) -> bool:
+    request, node = victim.ask.request, tree.nodes.by_name[victim.node]
+    owner = tree.applications[victim.ask.application]
+    if any(amount > node.room(name) for name, amount in request):
+        return False
+    if owner.least > 1 and owner.leaving == len(owner.allocations):
+        return False
+    goal = goal_of(tree.queues[tree.applications[ask.application].queue], [name for name, _ in ask.request])
+    return not any(
+        queue.excess(request) or (queue is goal and not queue.stays_within_guarantee(request))
+        for queue in tree.queues[owner.queue].path
+    )
 
 
 def maintain(

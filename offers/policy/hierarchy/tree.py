@@ -261,6 +261,16 @@ class Tree:
         if (node := self.nodes.by_name[victim.node]).promises:
             self.room_on(node)  # leaving room serves the promises, so there is more beside them
 
+    def stay(self, victim: Allocation) -> None:
+        """Notes that an allocation that is being preempted is not ended. Raises KeyError if it is not leaving."""
+        del self.leaving[victim.ask.id]
+        owner = self.applications[victim.ask.application]
+        self.touch(self.queues[owner.queue])
+        owner.leaving -= 1
+        self.nodes.leave(victim.node, victim.ask.request, -1)
+        for queue in self.queues[owner.queue].path:
+            add_to(queue.leaving, victim.ask.request, -1)
+
     def _regroup(self, owner: Application, group: Group, name: str, node: str, *, reserves: bool = False) -> None:
         self.touch(self.queues[owner.queue])
         before, tried = owner.priorities.greatest(), owner.preempted_at.get(name)

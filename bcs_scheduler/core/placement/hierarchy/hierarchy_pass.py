@@ -29,7 +29,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain
+from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.promises import promises, restore_promises
 from offers.policy.hierarchy.preemption.quota import give_back
@@ -456,7 +456,7 @@ class HierarchyPass(SessionPass):
         ]
         for at in [self._turn.now] if done.again else [one.until for one in kept]:
             self._look_again(at)
-        return [*evictions_of(tree, (*gangs, *done.preemptions)), *given_back_of(tree, done.given_back)]
+        return [*evictions_of(tree, spare(tree, (*gangs, *done.preemptions))), *given_back_of(tree, done.given_back)]
 
     def _look_again(self, at: float) -> None:
         """A tree wants maintenance at a moment (Unix seconds). Another one may want it sooner."""
