@@ -31,7 +31,7 @@ def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:
 def evict_for_good(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks for another place for the evicted."""
 
-    def hasty(ctx: Context, group: TaskGroup, beneficiary: str, queue: str) -> Any:
+    def hasty(ctx: Context, group: TaskGroup, beneficiary: str, queue: str, **paid: bool) -> Any:
         groups.end(ctx, group, "Evicted", f"evicted for {beneficiary}")
 
     patch.setattr(reschedule, "evict", hasty)
