@@ -127,9 +127,13 @@ class TurnContext:
         that has come later."""
         return self.now - ANSWER_SECONDS if self.awaits_offers else self.now
 
+    def shown_at(self, demand: str) -> float:
+        """Unix seconds from which the offers show the free room for the demand of this id."""
+        return min(self.offers_until, self.waiting_since.get(demand, 0.0) + ANSWER_SECONDS)
+
     def is_unshown(self, demand: str) -> bool:
         """True if the demand of this id has come while room may be free that is not offered yet (any thread)."""
-        return self.awaits_offers and self.waiting_since.get(demand, 0.0) > self.shown_until
+        return self.now < self.shown_at(demand)
 
     def unshown(self, demands: Iterable[Demand[Slot]]) -> set[str]:
         """The applications of demands that have come while room may be free that is not offered yet."""

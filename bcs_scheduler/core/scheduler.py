@@ -398,6 +398,9 @@ class Core:
         self.turn_context.pool.learn_totals(
             {agent.id: (agent.total.get("cpus", 0), agent.total.get("mem", 0)) for agent in event.agents}
         )
+        for agent in event.agents:
+            if not agent.active:
+                self.turn_context.pool.expect_nothing(agent.id)
 
     def _record_agent_changes(self, listed: Sequence[ListedAgent]) -> None:
         """Records which agents have been added and removed; the first list after an election shows neither."""

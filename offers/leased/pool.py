@@ -10,6 +10,7 @@ from typing import Any
 
 from offers.leased.ages import Ages
 from offers.leased.copying import PoolCopy
+from offers.leased.expected import ExpectedRooms, rest_of
 from offers.leased.holds import Holds
 from offers.leased.rooms import KeptRooms, Site
 from offers.leased.row import Layouts, LeasedAllocator, LeasedRow
@@ -40,6 +41,7 @@ class OfferPool:
         self._layouts: Layouts = {}
         self.rooms = KeptRooms()
         self.holds = Holds(self.room_changed)
+        self.expected = ExpectedRooms()
         self.taken: list[str] = []
         """Ids of the offers that `take` and `expire` have removed, until the owner of the pool empties the list."""
         self._offers: dict[str, Offer] = {}
@@ -76,6 +78,7 @@ class OfferPool:
         row = self._rows.get((offer.agent_id, offer.role)) or self._new_row(offer)
         row.offers[offer.id] = offer
         self._offers[offer.id] = offer
+        self.expected.drop(row.number)
         self.rooms.added(offer)
         self.count_offers(offer.agent_id, 1)
         self._ages.note(offer, self._offers)
@@ -85,15 +88,22 @@ class OfferPool:
             row.work_out()  # the greatest amounts seen stand in for the size of the agent
 
     def rescind(self, offer_id: str) -> bool:
-        """Forgets an offer; False if it is not (any more) in the pool."""
+        """Forgets an offer that was taken back; False if it is not (any more) in the pool."""
+        row = self._remove(offer_id)
+        if row is not None:
+            self.expected.drop(row.number)
+        return row is not None
+
+    def _remove(self, offer_id: str) -> LeasedRow | None:
+        """Forgets an offer. Returns its row; None if the offer is not (any more) in the pool."""
         offer = self._forget(offer_id)
         if offer is None:
-            return False
+            return None
         row = self._rows[offer.agent_id, offer.role]
         del row.offers[offer_id]
         row.allocations.clear()
         self._shrunk(row)
-        return True
+        return row
 
     def room(self, agent_id: str, role: str) -> list[int]:
         """Scalars of all offers of an agent for a role, in the order of SCALARS, claims included: no taskgroup that
@@ -120,6 +130,7 @@ class OfferPool:
             row = self._rows.get((agent_id, known))
             if row is None:
                 continue
+            self.expected.more(row.number, rest_of(row.offers.values(), row.allocations))
             taken.extend(offer for offer_id in row.offers if (offer := self._forget(offer_id)) is not None)
             row.offers.clear()
             self._shrunk(row)
@@ -143,8 +154,8 @@ class OfferPool:
                 needed = offer.agent_id in agents
             if needed:
                 self._ages.postpone(offer, now)
-            else:
-                self.rescind(offer.id)
+            elif (row := self._remove(offer.id)) is not None:
+                self.expected.more(row.number, rest_of((offer,)))
                 old.append(offer)
         self.taken += [offer.id for offer in old]
         return old
@@ -177,6 +188,18 @@ class OfferPool:
             self.count_offers(offer.agent_id, -1)
         return offer
 
+    def freed(self, site: Site, amounts: Sequence[int]) -> None:
+        """A unit has ended on an agent that was offered before: its room is expected. `amounts`: thousandths in the
+        order of SCALARS."""
+        row = self._rows.get(site)
+        if row is not None:
+            self.expected.more(row.number, amounts)
+
+    def expect_nothing(self, agent_id: str) -> None:
+        """No offer of an agent is expected: the agent is away."""
+        for row in self.rows_of(agent_id):
+            self.expected.drop(row.number)
+
     def open_room(self, name: str, now: float, *, loose: bool = False) -> None:
         """The taskgroup of a kept room has ended; `now`: Unix seconds. `loose`: all units may use the room; else only
         those that were promised room on the agent."""
@@ -194,6 +217,7 @@ class OfferPool:
             row = self._rows.pop((agent_id, role))
             self._unlist(row)
             self.table.free_row(row)
+            self.expected.drop(row.number)
         self._totals.pop(agent_id, None)
         return taken
 
@@ -208,6 +232,7 @@ class OfferPool:
         self._ages.clear()
         self.rooms.clear()
         self.holds.cleared()
+        self.expected = ExpectedRooms()
         self._rows = {}
         self._roles = {}
         self._keys = {}
@@ -262,6 +287,7 @@ class OfferPool:
         if len(self._totals) > len(totals):
             for agent_id in self._totals.keys() - totals.keys():
                 self._touch(agent_id)
+                self.expect_nothing(agent_id)
             self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
 
     def rows_of(self, agent_id: str) -> list[LeasedRow]:

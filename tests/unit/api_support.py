@@ -93,6 +93,8 @@ class CoreGateway:
     def feed(self, *events: Input, now: float | None = None) -> list[object]:
         """Effects that left. `now`: Unix seconds; None: the time of the clock."""
         with self._lock:
+            # All offers that come have come: work that is to be spread waits for no others, however slow the test is.
+            self.core.turn_context.offers_until = 0.0
             units = self.core.turn(events, time.time() if now is None else now)
             left = [effect for unit in units for effect in unit.effects]
             self.follow.publish([Item(e.kind, e.key, e.record) for e in left if isinstance(e, Changed)])

@@ -52,7 +52,7 @@ def turns_until(lab: Lab, done: Callable[[], bool], limit: int) -> int:
 
 
 def with_agents(count: int, cpus: int = 16_000) -> Lab:
-    lab = Lab()
+    lab = Lab(CoreOptions(strict=True, offer_reserve=count))
     for number in range(count):
         lab.offer(f"agent-{number}", cpus=cpus)
     return lab

@@ -27,6 +27,8 @@ def test_an_update_keeps_its_bounds(instances: int, surge: int, unavailable: int
     assert (lab.application.status, lab.application.rolling) == ("RollingUpdate", "down")
     assert (lab.successor.status, lab.successor.rolling) == ("RollingUpdate", "up")
     lab.run()
+    lab.wait(1.0)  # taskgroups that would share an agent wait for further offers
+    lab.run()
     assert (lab.deployment.status, lab.deployment.revision) == ("Running", 2)
     assert list(lab.core.state.applications) == [f"default/{lab.deployment.application}"]
     assert lab.deployment.application != before

@@ -20,6 +20,7 @@ from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import first_slots
+from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.time_budget import LAUNCHES, MATCHING, TimeBudget
 from offers.leased.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
@@ -58,17 +59,22 @@ class PlacementPass:
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
+        self.spreading = Spreading(turn, self._spreads)
         self.aging = Aging(turn, covers, self._wants, self._admits_more, self._takes, self._outranks, self._serve)
 
     @property
     def busy(self) -> bool:
         """Something can be matched or launched right now."""
-        return bool(self._untried) or self._launcher.ready
+        return bool(self._untried) or self._launcher.ready or self.spreading.is_over
 
     def next_timer(self) -> float | None:
         """Unix seconds at which something can be matched that must wait until then; None: nothing waits for a
         moment."""
-        return None
+        return self.spreading.until
+
+    def _spreads(self) -> bool:
+        """True if the emptiest agents are preferred."""
+        return self._turn.options.scoring == "spread"
 
     @property
     def planning(self) -> bool:
@@ -110,8 +116,14 @@ class PlacementPass:
                 found.update(members)
         self.consider(sorted(found, key=ids.nanoseconds_of))
 
-    def offered(self, sites: Iterable[Site]) -> None:
+    def offered(self, sites: Iterable[Site]) -> None:  # noqa: ARG002 (other policies use them)
         """Offers for these sites have come."""
+        self._judge_again()
+
+    def _judge_again(self) -> None:
+        """Demands that have waited to be spread are decided about again."""
+        if self.spreading.waiting:
+            self.consider(self.spreading.release())
 
     def try_changed(self) -> None:
         """Matches demands that are new or have changed."""
@@ -142,6 +154,8 @@ class PlacementPass:
 
     def decide(self, pace: TimeBudget) -> None:
         """Finds places, and plans the launches."""
+        if self.spreading.is_over:
+            self._judge_again()
         self.aging.step()
         self._match_open(pace)
 
@@ -175,12 +189,14 @@ class PlacementPass:
         """All offers are gone, and with them everything that is planned."""
         self._launcher.void()
         self._untried = FairQueue()
+        self.spreading.waiting.clear()
 
     def forget(self) -> None:
         """After an error: drops everything that is planned, promised or derived from the records. The engine is made
         anew, too."""
         self._launcher.forget()
         self._untried = FairQueue()
+        self.spreading.waiting.clear()
         self.aging.forget()
 
     # --- old demands ------------------------------------------------------------------------------------------
@@ -274,7 +290,9 @@ class PlacementPass:
         room = SLICE
         while room > 0 and (item := self._untried.pop()) is not None:
             demand = self._turn.engine.demands.get(item[2])
-            if demand is not None and not demand.promised and not self._match_group(demand.group):
+            if demand is None or demand.promised or self._match_group(demand.group):
+                continue
+            if not self.spreading.waits(demand):
                 part = first_slots(demand, min(room, PROMPT_SLICE) if prompt(demand) else room)
                 parts.append(part)
                 room -= len(part.slots)
@@ -296,6 +314,10 @@ class PlacementPass:
         if lacks is None:
             return False
         engine, parts = self._turn.engine, self._groups.demands(group)
+        if any(self.spreading.waits(part) for part in parts):
+            for part in parts:
+                self._untried.discard(ids.namespace_of(part.application), part.id)
+            return True
         work = partial(self._turn.placer.plan_group, parts, lacks, Mode.COMMIT)
         result = self._turn.attempt("core", "matching", work)
         for part in parts:

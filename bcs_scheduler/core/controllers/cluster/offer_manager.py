@@ -8,7 +8,8 @@ While no demand is open, a reserve of offers is kept for `offer_hold` seconds fo
 taskgroups fail or are launched all the time need not offer all its resources for each of them. Offers beyond the
 reserve are declined unread and for long, and the framework is suppressed, so that other frameworks get the resources.
 After `offer_hold` seconds the reserve is declined, too. A demand that the held offers cannot place revives the
-framework. Nothing is ended for such a demand before the offers have come (`TurnContext.shown_until`).
+framework. Nothing is ended for such a demand before the offers have come (`TurnContext.shown_until`), and taskgroups
+that are to be spread may wait for these offers, too (core.placement.spreading).
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.partitions import placing_of
 from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer
-from store.records import AgentSetting, Namespace, PodGroup, Queue, QueueTree
+from offers.resources import SCALARS
+from store.records import AgentSetting, Namespace, PodGroup, Queue, QueueTree, Record, TaskGroup
 
 RESERVE_PART = 20
 """The reserve: one offer for so many agents, but CoreOptions.offer_reserve at least. On 10,000 agents 500 launches of
@@ -68,6 +70,7 @@ class OfferManager:
         self._revived_at = 0.0
         self._wanted_until = 0.0
         """Unix seconds until which the offers may come that `want` has requested."""
+        turn.watch("offers", (TaskGroup.kind,), self._group_changed)
 
     def recover(self) -> None:
         """Takes over the settings of all agents, and the tree of queues. After an error, gives all offers back, and
@@ -123,6 +126,8 @@ class OfferManager:
                 continue
             turn.pool.add(opened._replace(received_at=turn.now))
             self._sites[opened.agent_id, opened.role] = None
+        expected = turn.pool.expected
+        expected.unread = max(0, expected.unread - len(event.offers[:room]))
         if not (self._suppressed or self._refused):
             settled = turn.now + SETTLE_SECONDS
             turn.offers_until = min(turn.offers_until, settled)
@@ -130,6 +135,7 @@ class OfferManager:
         surplus = [offer.id for offer in event.offers[room:]]
         if surplus:
             self._suppress()
+            expected.unread += len(surplus)
         if declined := (*unusable, *surplus):
             self._refused = True
             turn.emit(Decline(offer_ids=declined, refuse_seconds=turn.options.refuse_idle, cause=turn.cause))
@@ -162,6 +168,12 @@ class OfferManager:
         self._asking = True
         self._turn.pool.override(agent, overrides(self._turn.state.agent_settings.get(agent)))
         self._overridden = True
+
+    def _group_changed(self, _: str, before: Record | None, after: Record | None) -> None:
+        if isinstance(before, TaskGroup) and not before.ended and (not isinstance(after, TaskGroup) or after.ended):
+            self._turn.pool.freed(
+                (before.agent_id, before.role or "*"), [getattr(before.resources, n) for n in SCALARS]
+            )
 
     def notice(self, changed: Collection[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key."""

@@ -30,6 +30,7 @@ from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
+from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.promises import promises, restore_promises
 from offers.policy.hierarchy.preemption.quota import give_back
@@ -120,6 +121,9 @@ class HierarchyPass(SessionPass):
         if self._following:
             return self._turn.now
         return min((one for one in (timer, self._again or None) if one is not None), default=None)
+
+    def _spreads(self) -> bool:
+        return self.trees.partition.node_order is NodeOrder.FAIR
 
     def decide(self, pace: TimeBudget) -> None:
         """Like `SessionPass.decide`; while taskgroups wait, the queues decide from time to time."""

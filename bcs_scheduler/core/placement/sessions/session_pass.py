@@ -138,13 +138,19 @@ class SessionPass(PlacementPass):
     def next_timer(self) -> float | None:
         """Unix seconds at which the next session may begin; None: nothing waits for one."""
         timer = self._next if self._waiting else self._leaving.next_timer()
-        return min((one for one in (timer, self._retry_at) if one is not None), default=None)
+        timers = (super().next_timer(), timer, self._retry_at)
+        return min((one for one in timers if one is not None), default=None)
+
+    def _spreads(self) -> bool:
+        return self._policy.spreads
 
     def decide(self, pace: TimeBudget) -> None:
         """Runs a session if one is due, and matches demands of one taskgroup per agent."""
         turn = self._turn
         self._snapshots.drain()
         self._drop_promises()
+        if self.spreading.is_over:
+            self._judge_again()
         self.aging.step()
         retries = self._retry_at is not None and turn.now >= self._retry_at
         if retries:
@@ -154,7 +160,7 @@ class SessionPass(PlacementPass):
         if not self._match_promised(pace):
             return
         self._report_hung()
-        if self._waiting and turn.now >= self._next and self._caught_up(pace):
+        if self._waiting and turn.now >= self._next and self._caught_up(pace) and self._has_work():
             self._waiting = False
             if not self._cut:
                 self._launched = False
@@ -170,7 +176,15 @@ class SessionPass(PlacementPass):
             self._report_hung()
             again = self._cut or (self._capped and not self._gaps) or turn.awaits_offers or self._launched
             self._waiting = failure is not None or (again and self._has_demands())
+            if failure is None and self.spreading.until is not None:
+                self._next = min(self._next, self.spreading.until)
         self._match_open(pace)
+
+    def _has_work(self) -> bool:
+        """False if all demands wait to be spread: no session decides about them now."""
+        self.spreading.judge(self._deciding())
+        self._waiting = not self.spreading.waiting or bool(self._deciding())
+        return self._waiting
 
     def _caught_up(self, pace: TimeBudget) -> bool:
         """Takes over changes in parts, if there are many. False: the rest follows in the next turn."""
@@ -212,7 +226,17 @@ class SessionPass(PlacementPass):
 
     def offered(self, sites: Iterable[Site]) -> None:
         """See `PlacementPass.offered`; room of taskgroups that have ended on these agents is offered now."""
+        super().offered(sites)
         self._leaving.offered(sites, self._turn.now)
+
+    def _judge_again(self) -> None:
+        """See `PlacementPass._judge_again`. A session decides at once about demands that wait no longer."""
+        waiting = list(self.spreading.waiting)
+        super()._judge_again()
+        demands = self._turn.engine.demands
+        self.spreading.judge(demands[identity] for identity in waiting if identity in demands)
+        if not self.spreading.waiting.keys() >= set(waiting):
+            self._next = min(self._next, self._turn.now)
 
     def consider(self, identities: list[str]) -> None:
         """Like `PlacementPass.consider`, by the next session."""
@@ -255,12 +279,17 @@ class SessionPass(PlacementPass):
         return any(self._covers(size.role) for size in self._turn.engine.by_size)
 
     def _deciding(self) -> list[Demand[Slot]]:
-        """The open demands that sessions decide about."""
-        return [
+        """The open demands that sessions decide about now."""
+        found = [
             demand
             for demand in self._turn.engine.demands.values()
             if not (demand.per_agent or demand.promised) and self._covers(demand.role)
         ]
+        waiting = self.spreading.waiting
+        if not waiting:
+            return found
+        groups = {demand.group for demand in found if demand.id in waiting and demand.group}
+        return [demand for demand in found if demand.id not in waiting and demand.group not in groups]
 
     def _pause(self) -> float:
         """Seconds until the next session may begin."""

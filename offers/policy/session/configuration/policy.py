@@ -57,6 +57,17 @@ class Policy(NamedTuple):
         """True if no plug-in or action of a third party takes part."""
         return all(one.trusted for one in self.actions) and all(one.trusted for tier in self.tiers for one in tier)
 
+    @property
+    def spreads(self) -> bool:
+        """True if the plug-in nodeorder prefers the emptiest agents."""
+        return any(
+            one.plugin.name == "nodeorder"
+            and "enableNodeOrder" not in one.off
+            and one.arguments["leastrequested.weight"] > one.arguments["mostrequested.weight"]
+            for tier in self.tiers
+            for one in tier
+        )
+
     def without(self, name: str) -> Policy:
         """The policy without a plug-in or action."""
         return self._replace(
