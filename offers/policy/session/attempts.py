@@ -90,13 +90,14 @@ class _Search:
         beyond = reclaims and not rules.allocatable(job.queue, need)
         position = next(position for position in job.job.pending if position not in job.placed)
         tally = self._counted(Claim(job, position, need), reclaims=reclaims and not beyond, preempts=preempts)
-        if beyond and not tally:
-            tally.count(Obstacle.OWN_GUARANTEE, 1, job.queue.name)
         if not tally:  # no work of others runs where the task could; it matters if there is some elsewhere
             others = any(other.running for other in session.queues.values() if other is not job.queue)
             if not (reclaims and others):
                 return None
-            tally.count(Obstacle.NO_CANDIDATE)
+            if beyond:
+                tally.count(Obstacle.OWN_GUARANTEE, 1, job.queue.name)
+            else:
+                tally.count(Obstacle.NO_CANDIDATE)
         return tally.attempt(now)
 
     def _is_another_above(self, queue: QueueState, need: Need) -> bool:
