@@ -91,12 +91,13 @@ def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:
 
 def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
     """Preemption takes from queues that have no more than their guarantee."""
-    honest = victims._Taken.take
+    honest = victims._Source.of
 
-    def hasty(self: Any, victims: Any, one: Any, node: str) -> bool:
-        return honest(self, victims, one._replace(source=one.source._replace(spares=[])), node)
+    def hasty(*arguments: Any) -> Any:
+        found = honest(*arguments)
+        return found and found._replace(spares=[])
 
-    patch.setattr(victims._Taken, "take", hasty)
+    patch.setattr(victims._Source, "of", hasty)
     patch.setattr(victims, "_leaves_enough", lambda request, spares: True)
 
 

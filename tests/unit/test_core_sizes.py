@@ -189,6 +189,9 @@ def test_a_step_of_an_update_names_no_more_victims_than_a_record_can_hold(monkey
     lab.run()
     lab.ask(requests.UpdateDeployment(deployment=wanted, version=version(12, labels={"revision": "2"})))
     lab.run()
+    for _ in range(4):  # taskgroups that would share an agent wait for further offers
+        lab.wait(1.0)
+        lab.run()
     scales = [each.victims for each in phase_transactions(lab.core.state.transactions.values()) if each.victims]
     assert len(scales) > 1 and all(sum(map(len, victims)) <= 300 for victims in scales)
     assert lab.deployment.status == "Running" and {g.application for g in lab.groups} == {lab.application.name}

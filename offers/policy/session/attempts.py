@@ -3,7 +3,8 @@
 An eviction is due for a job if `reclaim` runs and its queue is below the deserved share, or if `preempt` runs and the
 job is below its minimum. At the end of the session, the running tasks that would have to leave are counted by the first
 function that refuses each. Jobs that are alike share one count. The work of a session is bounded: `LOOKED_AT` tasks
-in all, and those of a job are the tasks of the first agents; sessions begin with different jobs in turn.
+in all, and those of a job are the tasks of the first agents; sessions begin with different jobs in turn. Of a round in
+portions, the last one counts.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def attempts(session: Session, evictions: list[Eviction]) -> dict[str, Attempt |
         agents[eviction.beneficiary] = eviction.agent
     for name, number in Counter(eviction.beneficiary for eviction in evictions).items():
         found[name] = Attempt(now, evicted=number, agent=agents[name])
+    if session.portion.over:
+        return found
     due: dict[Hashable, list[JobState]] = {}
     for job in session.jobs.values():
         if job.name not in found and len(job.job.pending) > len(job.placed) and not job.waiting:

@@ -21,6 +21,8 @@ class Memory:
         self._had_turn: dict[str, set[str]] = {}
         self.held_back: dict[str, str] = {}
         """The reasons of `Decisions.held_back` that the portions of this round have found, by the name of the job."""
+        self._capacities: dict[Hashable, int] = {}
+        self._agents = 0
 
     # --- tries that cannot help -------------------------------------------------------------------------------
 
@@ -33,6 +35,15 @@ class Memory:
         if len(self._vain) >= MOST:
             self._vain.clear()
         self._vain[attempt] = state
+
+    # --- figures of agents -------------------------------------------------------------------------------------
+
+    def capacities(self, agents: int) -> dict[Hashable, int]:
+        """The numbers of tasks that the agents could hold if nothing else ran, by template; the caller adds to them.
+        `agents`: number of changes of the agents; all figures are forgotten when it has changed."""
+        if agents != self._agents or len(self._capacities) > MOST:
+            self._capacities, self._agents = {}, agents
+        return self._capacities
 
     # --- portions ---------------------------------------------------------------------------------------------
 

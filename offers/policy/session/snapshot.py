@@ -72,6 +72,8 @@ class Snapshot:
         self.queue_changes = 0
         self.work_changes: dict[str, int] = {}
         """The same by queue: its jobs have other tasks on agents, or other minimums or priorities."""
+        self.agent_changes = 0
+        """Number of changes of agents themselves, whatever runs there."""
         agents, queues, jobs = list(agents), tuple(queues), list(jobs)
         for title, names in (
             ("agent", [agent.name for agent in agents]),
@@ -89,6 +91,7 @@ class Snapshot:
         self.changes += 1
         self.room_changes += 1
         self.queue_changes += 1
+        self.agent_changes += 1
         self.agents = sorted(agents, key=lambda agent: agent.name)
         self.queues = tuple(queues)
         self.jobs: dict[str, Job] = {}
@@ -103,6 +106,8 @@ class Snapshot:
         self._uses: dict[Template, int] = {}
         """Number of jobs by template."""
         self._numbers = 0
+        self._with_affinity = 0
+        """Number of distinct templates that have rules about other work."""
         self._groups: Groups | None = None
         jobs = list(jobs)
         names = {"cpus", "mem"}.union(_named(self.agents, self.queues, jobs))
@@ -162,6 +167,7 @@ class Snapshot:
         if moved:
             self.changes += 1
             self.room_changes += 1
+            self.agent_changes += 1
             tenants = self.tenants
             for name in moved:
                 agent, rank = agents[name], bisect_left(self.agents, name, key=_name)
@@ -180,6 +186,7 @@ class Snapshot:
             if agent is not None and self.agents[rank] is not agent:
                 self.changes += 1
                 self.room_changes += 1
+                self.agent_changes += 1
                 self.columns.replace_agent(rank, self.agents[rank], agent)
                 self.agents[rank] = agent
 
@@ -268,6 +275,7 @@ class Snapshot:
         if not number:
             self.templates[template] = self._numbers
             self._numbers += 1
+            self._with_affinity += bool(template.affinity)
         self._uses[template] = number + 1
 
     def _forget(self, template: Template) -> None:
@@ -275,13 +283,14 @@ class Snapshot:
         if not self._uses[template]:
             del self._uses[template]
             del self.templates[template]
+            self._with_affinity -= bool(template.affinity)
 
     # --- questions --------------------------------------------------------------------------------------------
 
     @property
     def has_affinity(self) -> bool:
         """True if a template has rules about other work."""
-        return any(template.affinity for template in self.templates)
+        return self._with_affinity > 0
 
     @cached_property
     def wide(self) -> bool:

@@ -6,7 +6,7 @@ they stay what they are when an engine changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import pytest
@@ -32,13 +32,13 @@ Chooses = Callable[[SessionPass, Demand[Slot], TaskGroup], bool]
 
 
 class PolicyMutant(NamedTuple):
-    """`caught_by`: the rule that notices. `seeds`: tried one after the other until one shows the fault."""
+    """`caught_by`: the rule that notices. `seeds`: tried one after the other until one shows the fault, for each
+    engine."""
 
     name: str
     breaks: Callable[[pytest.MonkeyPatch], None]
-    engine: Engine
     caught_by: str
-    seeds: range
+    seeds: Mapping[Engine, range]
 
 
 def end_one_more(patch: pytest.MonkeyPatch) -> None:
@@ -172,11 +172,20 @@ def _most(self: SessionPass, application: str) -> int | None:
 
 
 PLANTED: tuple[PolicyMutant, ...] = (
-    PolicyMutant("end one more", end_one_more, "hierarchical", "I81", range(8, 28)),
-    PolicyMutant("end for what no limit admits", end_for_what_no_limit_admits, "hierarchical", "I80", range(1, 21)),
-    PolicyMutant("swap equals", swap_equals, "hierarchical", "I82", range(5, 25)),
-    PolicyMutant("let nobody be evicted", let_nobody_be_evicted, "hierarchical", "I83", range(2, 22)),
-    PolicyMutant("count one more", count_one_more, "hierarchical", "I84", range(1, 21)),
-    PolicyMutant("end in vain", end_in_vain, "hierarchical", "I86", range(1, 21)),
-    PolicyMutant("let nobody be drained", let_nobody_be_drained, "hierarchical", "I85", range(15, 35)),
+    PolicyMutant("end one more", end_one_more, "I81", {"hierarchical": range(8, 28), "session": range(3, 23)}),
+    PolicyMutant(
+        "end for what no limit admits",
+        end_for_what_no_limit_admits,
+        "I80",
+        {"hierarchical": range(1, 21), "session": range(3, 23)},
+    ),
+    PolicyMutant("swap equals", swap_equals, "I82", {"hierarchical": range(6, 26), "session": range(7, 27)}),
+    PolicyMutant(
+        "let nobody be evicted", let_nobody_be_evicted, "I83", {"hierarchical": range(2, 22), "session": range(1, 21)}
+    ),
+    PolicyMutant("count one more", count_one_more, "I84", {"hierarchical": range(1, 21), "session": range(15, 35)}),
+    PolicyMutant("end in vain", end_in_vain, "I86", {"hierarchical": range(3, 23), "session": range(4, 24)}),
+    PolicyMutant(
+        "let nobody be drained", let_nobody_be_drained, "I85", {"hierarchical": range(21, 41), "session": range(41, 61)}
+    ),
 )

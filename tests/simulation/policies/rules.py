@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
+from tests.simulation.policies.presence import presence
 from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
 from tests.simulation.policies.world import QuietWorld
 from tests.simulation.readiness import ready
@@ -210,6 +211,12 @@ class Rules:
                 self._has_no_room(ask, waiting)
                 self._has_no_victim(ask)
         self._drains_end()
+        self.world.counts.update(presence(self.world, self.queues, self._spared()))
+
+    def _spared(self) -> int:
+        """Ready taskgroups that only the budget keeps from ending."""
+        groups = (group for group in self.world.groups.values() if not group.ended and ready(group))
+        return sum(self.may_end(group, budgets=False) and not self.may_end(group) for group in groups)
 
     def _has_no_room(self, ask: Ask, waiting: list[Ask]) -> None:
         """I84."""
@@ -250,9 +257,9 @@ class Rules:
                 words = f"{ask.application} is entitled to a taskgroup, {group.id} may be ended for it, and is not"
                 raise Violation("I83", words, ask.application, group.id)
 
-    def may_end(self, group: TaskGroup) -> bool:
+    def may_end(self, group: TaskGroup, *, budgets: bool = True) -> bool:
         """Whether a taskgroup may be ended for others (4a of the specification), at rest: no operation places or ends
-        anything then."""
+        anything then. `budgets`: they count."""
         state = self.world.state
         application = state.applications.get(group.application_key)
         version = version_of(self.world, group.application_key)
@@ -263,7 +270,7 @@ class Rules:
         members = [one for one in state.groups_of(group.application_key).values() if not one.ended]
         if version.min_available > 1 and len(members) <= version.min_available:
             return False
-        if not ready(group):
+        if not budgets or not ready(group):
             return True
         records = {(record.kind, record.key): record for record in state.records()}
         found = budget(records, application, self.world.now)
@@ -272,6 +279,8 @@ class Rules:
     # --- I85 --------------------------------------------------------------------------------------------------
 
     def _drains_end(self) -> None:
+        transactions = self.world.state.transactions.values()
+        moved = {one.application_key for one in transactions if one.active and one.type == "RESCHEDULE"}
         for setting in self.world.state.agent_settings.values():
             if setting.drain is None or setting.drain.done_at or setting.drain.phase != "Moving":
                 continue
@@ -282,6 +291,8 @@ class Rules:
             waits = {ask.application for ask in asks(self.world)}
             if len(movable) < len(there) or waits & {group.application_key for group in there}:
                 continue
+            if not there and waits & moved:
+                continue  # those that have left wait for places (I84)
             if not all(self.queues.admits(group.application_key, Amount(cpus=1, mem=1)) for group in there):
                 continue  # the limit of a queue keeps new places from it, those of moves as well
             self.world.counts["drains judged"] += 1

@@ -16,7 +16,7 @@ from bcs_scheduler.simulator.scenario.model import START, Machine
 from offers.policy.session.configuration.document import policy_of
 from store.records import Deployment, Limits, Namespace, Queue, Strategy, Version
 from store.records.definition import Amounts, Container, HealthCheck
-from tests.simulation.policies.queues import Queues, SessionQueues, TreeQueues
+from tests.simulation.policies.queues import Queues, SessionQueues, TreeQueues, version_of
 from tests.simulation.policies.rules import Rules
 from tests.simulation.policies.world import CRITICAL, QuietWorld
 from tests.simulation.simulation import Result
@@ -36,6 +36,8 @@ FULL = policy_of(
         ],
     }
 )
+PLENTY, LITTLE = 64_000_000, 192_000
+"""Memory of an agent, and memory for each core where it is scarce."""
 AT_REST = 12
 """Steps between two times in which nobody asks for anything."""
 
@@ -45,11 +47,14 @@ class FairWorld:
 
     def __init__(self, seed: int, engine: Engine) -> None:
         self.chance = random.Random(f"{engine}-{seed}")
+        self._more = random.Random(f"more-{engine}-{seed}")
+        """Chances of what came later: so a seed stays what it is."""
         self.engine = engine
         chance = self.chance
         self._agents = chance.randint(1, 5)
         self._size = chance.choice((2, 3, 4, 4, 8))
-        machines = [machine(number, self._size * CORES) for number in range(self._agents)]
+        memory = self._size * LITTLE if self._more.random() < 0.25 else PLENTY
+        machines = [machine(number, self._size * CORES, memory) for number in range(self._agents)]
         periods = Periods(launch=chance.choice((120.0, 1800.0)))
         options = CoreOptions(session_period=1.0, transactions=Options(periods=periods))
         self.document = self._tree()
@@ -75,6 +80,7 @@ class FairWorld:
         for number in range(1, steps + 1):
             self.rules.changed()
             self.step()
+            self._change_one()
             self.world.pass_time(self.chance.choice((0.0, 1.0, 5.0, 20.0, 40.0)))
             if number % AT_REST == 0:
                 self.rules.rest()
@@ -116,6 +122,23 @@ class FairWorld:
                 group = chance.choice(running)
                 self.world.cluster.end(group.application_key, group.index, chance.choice(("FINISHED", "FAILED")))  # type: ignore[arg-type]
 
+    def _change_one(self) -> None:
+        """From time to time the checks of an application begin to fail or to pass, or it is updated."""
+        more, roll = self._more, self._more.random()
+        work = [one for one in self.world.state.applications.values() if not one.deployment]
+        if roll < 0.06:
+            checked = {group.application_key for group in self.world.groups.values() if group.tasks[0].checks}
+            if checked:
+                self.world.flip(more.choice(sorted(checked)))
+        elif roll < 0.12 and work:
+            one = more.choice(work)
+            version = version_of(self.world, one.key)
+            assert version is not None
+            wanted = Amounts(cpus=more.choice((500, 1000, 2000)), mem=64_000, disk=0)
+            container = msgspec.structs.replace(version.containers[0], requests=wanted)
+            version = replace_version(version, containers=(container,), priority=more.choice((0, 1, 5)))
+            self.world.ask(requests.UpdateApplication(version=version))
+
     # --- users ------------------------------------------------------------------------------------------------
 
     def _version(self, namespace: str, name: str, instances: int) -> Version:
@@ -139,7 +162,7 @@ class FairWorld:
             instances=instances,
             containers=(container,),
             priority=chance.choice((0, 0, 0, 1, 5, 9)),
-            priority_class=CRITICAL if chance.random() < 0.07 else "",
+            priority_class=CRITICAL if chance.random() < 0.15 else "",
             min_available=chance.randint(2, instances) if gang else 0,
             max_unavailable=chance.choice((0, 0, 1, instances)),
         )
@@ -219,10 +242,22 @@ class FairWorld:
                 properties["preemption.policy"] = chance.choice(("fence", "disabled"))
             queues.append({"name": name, "resources": resources, "properties": properties})
         if chance.random() < 0.4:
-            queues = [{"name": "all", "parent": True, "queues": queues}]
+            queues = [{"name": "all", "parent": True, "queues": queues, "resources": self._parent(queues)}]
             below = {"name": "tag", "value": "namespace", "parent": {"name": "fixed", "value": "all"}}
             return {"queues": [{"name": "default"}, *queues], "placementrules": [below]}
         return {"queues": [{"name": "default"}, *queues], "placementrules": [{"name": "tag", "value": "namespace"}]}
+
+    def _parent(self, queues: list[dict[str, Any]]) -> dict[str, Any]:
+        """The guarantee and the maximum of a parent of these queues."""
+        most, resources = self._agents * self._size, dict[str, Any]()
+        least = sum(queue["resources"].get("guaranteed", {}).get("cpus", 0) for queue in queues)
+        limits = [queue["resources"].get("max", {}).get("cpus", 0) for queue in queues]
+        if self._more.random() < 0.5:
+            least = max(least, most // 2)
+            resources["guaranteed"] = {"cpus": least}
+        if self._more.random() < 0.3:
+            resources["max"] = {"cpus": max(least, most - 1, *limits)}
+        return resources
 
     def _agent(self) -> None:
         """An agent is drained, or all are given back."""
@@ -258,7 +293,7 @@ def address(number: int) -> str:
     return f"10.0.0.{number + 1}"
 
 
-def machine(number: int, cpus: int) -> Machine:
-    """An agent with much memory."""
-    total = {"cpus": cpus, "mem": 64_000_000, "disk": 1_000_000_000, "gpus": 0}
+def machine(number: int, cpus: int, memory: int = PLENTY) -> Machine:
+    """An agent."""
+    total = {"cpus": cpus, "mem": memory, "disk": 1_000_000_000, "gpus": 0}
     return Machine(f"agent-{number}", f"host-{number}", {"InnerIP": address(number)}, total)

@@ -57,6 +57,7 @@ class QuietWorld:
         self.counts: Counter[str] = Counter()
         self.sick: set[str] = set()
         self.lasts: dict[str, float] = {}
+        self._verdicts: dict[str, cluster_manager.StatusUpdate] = {}
         self.decided: Callable[[Unit, Mapping[str, TaskGroup]], None] = lambda unit, before: None
         self.turned: Callable[[], None] = lambda: None
         """Called after each turn."""
@@ -102,6 +103,16 @@ class QuietWorld:
         """Lets time pass."""
         self._clock.run(self.now + seconds)
 
+    def flip(self, application: str) -> None:
+        """The checks of an application begin to fail, or to pass."""
+        self.sick ^= {application}
+        healthy = application not in self.sick
+        self._tell(f"checks of {application}: {'pass' if healthy else 'fail'}")
+        for key, group in sorted(self._groups.items()):
+            verdict = self._verdicts.get(key)
+            if group.application_key == application and verdict is not None:
+                self._probed(msgspec.structs.replace(verdict, uuid=verdict.uuid + b"h", healthy=healthy))
+
     def ask(self, request: requests.Request) -> effects.Reply | None:
         """A user sends a request. The answer; None if it does not come within a second."""
         self._token += 1
@@ -130,6 +141,7 @@ class QuietWorld:
 
     def _probed(self, verdict: cluster_manager.StatusUpdate) -> None:
         if verdict.executor_id in self._groups:
+            self._verdicts[verdict.executor_id] = verdict
             self._receive(verdict)
 
     def _woken(self, wake: int) -> None:
@@ -166,6 +178,7 @@ class QuietWorld:
                 self._tell(f"{key} on {record.agent_id}: {record.status} {record.end_cause} {record.message}")
         else:
             self._groups.pop(key, None)
+            self._verdicts.pop(key, None)
 
     def _tell(self, words: str) -> None:
         self.told.append((self.now - START, words))

@@ -133,14 +133,15 @@ class Shares:
             if job.pending
         ]
         waiting += [(group.queue, group.template, group.min_available, group.requested) for group in session.aside]
-        capacities: dict[int, int] = {}
+        capacities = session.memory.capacities(session.snapshot.agent_changes)
         for queue, template, least, amounts in waiting:
             if template is None:
                 continue
             need, limit = self._needs.of(template), self.limits[queue]
-            if need.number not in capacities:
-                capacities[need.number] = session.candidates(need).capacity(ever=True)
-            if capacities[need.number] < least or any(amount * least > limit[d] for d, amount in need.row):
+            capacity = capacities.get(template)
+            if capacity is None:
+                capacity = capacities[template] = session.candidates(need).capacity(ever=True)
+            if capacity < least or any(amount * least > limit[d] for d, amount in need.row):
                 changed = True
                 for d, amount in enumerate(amounts):
                     found[queue][d] -= amount
