@@ -147,7 +147,7 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("admit the young", admit_the_young, ("I56",), range(4, 44)),
     ("keep the present tree", keep_the_present_tree, ("I57",), range(1, 41)),
     ("begin with the oldest", begin_with_the_oldest, ("I57",), range(1, 41)),
-    ("ignore the budget of victims", ignore_the_budget_of_victims, ("I41",), range(28, 68)),
+    ("ignore the budget of victims", ignore_the_budget_of_victims, ("I41",), range(31, 71)),
     ("forget the sums", forget_the_sums, ("I55",), range(1, 41)),
 )
 OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (

@@ -131,8 +131,10 @@ class Sessions:
         if not lost:
             return  # taskgroups that are not ready spend no budget
         moves = {group.id for group in evicted}
-        now = max(t.created_at for c in unit.changes if isinstance(t := c.record, Transaction) and t.taskgroup in moves)
-        found = budget(before, application, now)
+        made = [t.created_at for c in unit.changes if isinstance(t := c.record, Transaction) and t.taskgroup in moves]
+        if not made:
+            return  # I42 says that no transaction looks for other places
+        found = budget(before, application, max(made))
         left = found.ready - lost
         if left < found.least:
             words = f"evictions leave {left} of {found.places} of {key} ready, {found.least} must stay"
