@@ -73,7 +73,7 @@ class Snapshot:
         self.work_changes: dict[str, int] = {}
         """The same by queue: its jobs have other tasks on agents, or other minimums or priorities."""
         self.agent_changes = 0
-        """Number of changes of agents themselves, whatever runs there."""
+        """Number of changes of agents themselves, not of the work on them."""
         agents, queues, jobs = list(agents), tuple(queues), list(jobs)
         for title, names in (
             ("agent", [agent.name for agent in agents]),

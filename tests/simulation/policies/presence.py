@@ -1,4 +1,4 @@
-"""What the worlds of policies must have, counted when they are at rest: without it their rules prove little."""
+"""Conditions that the worlds of policies must have, counted at rest: without them the rules prove little."""
 
 from __future__ import annotations
 
