@@ -188,6 +188,7 @@ def test_requests_do_what_they_say(scheduler: SchedulerProcess) -> None:
     remove(scheduler, "web")
 
 
+@pytest.mark.rotating
 def test_a_daemonset_is_on_every_agent(scheduler: SchedulerProcess) -> None:
     scheduler.call("POST", "/namespaces/default/daemonsets", example("daemonset"))
     path = "/namespaces/default/daemonsets/node-probe"

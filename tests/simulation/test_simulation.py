@@ -100,7 +100,7 @@ WORLDS: dict[str, dict[str, bool]] = {
 @pytest.mark.parametrize("kind", WORLDS)
 def test_worlds_of_every_policy_keep_the_rules(kind: str) -> None:
     """In every run, with other seeds in each share. How often rare things happen is counted by the tests below."""
-    counted(effort.in_turn(7_001, 3), **WORLDS[kind])
+    counted(effort.in_turn(7_001, 2), **WORLDS[kind])
 
 
 @pytest.mark.rotating

@@ -45,7 +45,7 @@ def blocked(number: int, nodes: int, most: int | None = None) -> Tree:
     return tree
 
 
-@pytest.mark.parametrize("number", [1000, pytest.param(50_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [1000, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.rotating])])
 @pytest.mark.parametrize("most", [None, 50])
 def test_an_allocation_that_ends_wakes_only_requests_that_fit(number: int, most: int | None) -> None:
     tree = blocked(number, 5, most)
@@ -116,7 +116,7 @@ def test_nodes_that_cannot_need_fewer_victims_are_passed_over(monkeypatch: pytes
     assert searched == ["n000"]
 
 
-MANY = [1000, pytest.param(50_000, marks=pytest.mark.slow)]
+MANY = [1000, pytest.param(50_000, marks=[pytest.mark.slow, pytest.mark.rotating])]
 NODES = [1000, pytest.param(5_000, marks=pytest.mark.slow)]
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.component.agentfiles import AgentFiles
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.unit.api_support import document
@@ -180,6 +182,7 @@ def until(console: Console, condition: Callable[[], object]) -> None:
     wait_for(lambda: console.gateway.feed() is not None and bool(condition()), what="the decision of the policy")
 
 
+@pytest.mark.rotating
 def test_a_plan_names_the_other_work_that_ends_and_the_work_that_gets_the_room(preempting: Console) -> None:
     browser, gateway = preempting.browser, preempting.gateway
     gateway.offer(1, cpus=5)

@@ -5,6 +5,8 @@ Pictures of all pages are kept in build/console, for people who look at them.
 
 from __future__ import annotations
 
+import pytest
+
 from tests.integration.browser.driver import Browser
 from tests.integration.browser.stage import PICTURES, Console, create
 from tests.integration.browser.test_application import change
@@ -145,6 +147,7 @@ def test_no_page_is_too_wide_and_no_text_is_cut(console: Console) -> None:
     console.sign_out()
 
 
+@pytest.mark.rotating
 def test_narrow_windows_show_messages_and_queues(console: Console) -> None:
     """Nothing of a row is outside of the window, and its columns have their names."""
     browser = console.browser

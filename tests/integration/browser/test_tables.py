@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.integration.browser.stage import PICTURES, Console, create, offer, settle, violations
 from tests.integration.browser.test_application import change
 from tests.unit.api_support import document
@@ -178,6 +180,7 @@ def test_a_roll_back_shows_dates_and_differences(console: Console) -> None:
     console.sign_out()
 
 
+@pytest.mark.rotating
 def test_a_roll_back_of_a_deployment_shows_dates_and_differences(console: Console) -> None:
     browser = console.browser
     body = deployment("front", instance=1)
