@@ -250,3 +250,20 @@ def test_agents_on_which_nothing_helps_are_not_looked_at(monkeypatch: pytest.Mon
     decide(hopeless(50), EVERYTHING)
     decide(at_minimum(50), EVERYTHING)
     assert not looks
+
+
+def test_a_portion_finds_no_obstacle_for_a_job_with_promised_room() -> None:
+    """Earlier portions made the room. Later ones, in which the job has no turn, look for no victims."""
+    one = Template((("cpus", 1000),))
+    low = Job("low", "q", tuple(Task(f"l{n}", one, Status.RUNNING, "a") for n in range(2)), created=1.0)
+    high = Job("high", "q", (Task("h", one),), priority=10, created=2.0)
+    large = Job("large", "q", tuple(Task(f"x{n}", one) for n in range(9)), min_available=9, priority=10, created=3.0)
+    snapshot = Snapshot([Agent("a", (("cpus", 2000),))], [Queue("q")], [low, high, large], now=100.0)
+    found = in_portions(snapshot, ["allocate", "preempt"])
+    found += in_portions(snapshot, ["allocate", "preempt"])
+    assert len(found) > 2
+    assert sum(len(decisions.evictions) for decisions in found) == 1
+    promised = [decisions for decisions in found if ("high", "h") in decisions.nominations]
+    assert len(promised) > 1
+    attempts = [decisions.attempts["high"] for decisions in promised if "high" in decisions.attempts]
+    assert [attempt for attempt in attempts if attempt is not None and attempt.met] == []
