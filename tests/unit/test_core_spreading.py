@@ -161,6 +161,16 @@ def test_full_agents_are_not_waited_for(policy: str) -> None:
     assert used(lab) == [3]
 
 
+def test_no_room_is_expected_after_a_dry_run() -> None:
+    """The search for changes that help ends taskgroups on trial."""
+    lab = full("session")
+    pool = lab.core.turn_context.pool
+    create(lab, 1, priority=5)
+    reply = lab.ask(requests.AskWhatIf(namespace="default", name="web"))
+    assert any(change["kind"] == "preemptTaskgroups" for one in reply.data["solutions"] for change in one["changes"])
+    assert not pool.expected.fits((PART, 0, 0, 0), len(pool.table.rows)).any()
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_agents_on_which_taskgroups_have_ended_are_waited_for(policy: str) -> None:
     lab = full(policy)

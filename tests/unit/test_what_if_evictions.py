@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.views.whatif import show_what_if
+from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of
@@ -85,6 +86,7 @@ def loaded(rooms: list[int], apps: list[tuple[str, int, int, int]]) -> Cluster:
         lab.offer(f"a{number}", cpus=cpus)
     for name, instances, cpus, priority in apps:
         lab.ask(sized(name, instances, cpus, priority=priority, max_unavailable=instances))
+    lab.wait(ANSWER_SECONDS)  # taskgroups that would share an agent wait for further offers
     start(lab)
     used = dict.fromkeys(range(len(rooms)), 0)
     for group in lab.core.state.taskgroups.values():

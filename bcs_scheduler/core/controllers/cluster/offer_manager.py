@@ -15,8 +15,9 @@ that are to be spread may wait for these offers, too (core.placement.spreading).
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
-from bcs_scheduler.core.context import ANSWER_SECONDS, TurnContext
+from bcs_scheduler.core.context import ANSWER_SECONDS, ERRORS_AT_ONCE, TurnContext
 from bcs_scheduler.core.interface.leased import (
     AcceptInverseOffers,
     Decline,
@@ -32,6 +33,7 @@ from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer
 from offers.resources import SCALARS
 from store.records import AgentSetting, Namespace, PodGroup, Queue, QueueTree, Record, TaskGroup
+from transactions.base import Failure
 
 RESERVE_PART = 20
 """The reserve: one offer for so many agents, but CoreOptions.offer_reserve at least. On 10,000 agents 500 launches of
@@ -70,6 +72,9 @@ class OfferManager:
         self._revived_at = 0.0
         self._wanted_until = 0.0
         """Unix seconds until which the offers may come that `want` has requested."""
+        self._changed_groups: dict[str, Record | None] = {}
+        """The taskgroups that have changed since the last look at them, by id, as they were then; None: there was none.
+        Changes that were undone are included."""
         turn.watch("offers", (TaskGroup.kind,), self._group_changed)
 
     def recover(self) -> None:
@@ -116,6 +121,7 @@ class OfferManager:
     def arrived(self, event: OffersArrived) -> None:
         """Takes the offers that are wanted or fit the reserve, and declines the others."""
         turn = self._turn
+        self._expect_freed()  # these offers may have the room
         room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(turn.pool))
         unusable: list[str] = []
         for offer in event.offers[:room]:
@@ -169,14 +175,31 @@ class OfferManager:
         self._turn.pool.override(agent, overrides(self._turn.state.agent_settings.get(agent)))
         self._overridden = True
 
-    def _group_changed(self, _: str, before: Record | None, after: Record | None) -> None:
-        if isinstance(before, TaskGroup) and not before.ended and (not isinstance(after, TaskGroup) or after.ended):
-            self._turn.pool.freed(
-                (before.agent_id, before.role or "*"), [getattr(before.resources, n) for n in SCALARS]
-            )
+    def _group_changed(self, key: str, before: Record | None, _: Record | None) -> None:
+        self._changed_groups.setdefault(key, before)
+
+    def _expect_freed(self) -> None:
+        """Expects the room of the taskgroups that have ended. Dry runs have undone their changes. An error of one
+        taskgroup delays no other."""
+        changed, self._changed_groups = self._changed_groups, {}
+        failures = 0
+        for key, before in changed.items():
+            if before is None:
+                continue
+            done = self._turn.attempt("taskgroup", key, partial(self._expect_room_of, key, before))
+            failures += isinstance(done, Failure)
+            if failures >= ERRORS_AT_ONCE:
+                return  # less room is expected
+
+    def _expect_room_of(self, key: str, before: Record) -> None:
+        after = self._turn.state.taskgroups.get(key)
+        if isinstance(before, TaskGroup) and not before.ended and (after is None or after.ended):
+            site = (before.agent_id, before.role or "*")
+            self._turn.pool.freed(site, [getattr(before.resources, name) for name in SCALARS])
 
     def notice(self, changed: Collection[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key."""
+        self._expect_freed()
         self._asking = self._asking or any(kind in LIMITS for kind, _ in changed)
         self.placing.notice(changed)
 
