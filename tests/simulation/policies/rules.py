@@ -22,7 +22,7 @@ from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
 from tests.simulation.policies.presence import presence
 from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
-from tests.simulation.policies.world import QuietWorld
+from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
 
@@ -37,6 +37,9 @@ PAUSED = 300.0
 UNREST = 3600.0
 """Seconds without a change from outside after which the cluster must be at rest."""
 LOOK = 20.0
+CALM, LATE = 30.0, 5.0
+"""Seconds of rest without a change after which turns that nothing asks for come so late: each costs as much as one in
+which much happens."""
 
 
 class Rules:
@@ -55,6 +58,7 @@ class Rules:
         """The applications for which room was kept before the present turn, by agent."""
         self._moved = world.now
         """When a taskgroup changed the last time."""
+        self._resting = False
 
     def changed(self) -> None:
         """Something changes from outside."""
@@ -92,6 +96,7 @@ class Rules:
     def turned(self) -> None:
         """After each turn."""
         self._promised = self.queues.promised()
+        self.world.pause = LATE if self._resting and self.world.now - self._moved > CALM else SHORT
 
     @staticmethod
     def _beneficiary(unit: Unit, group: TaskGroup) -> str:
@@ -196,11 +201,12 @@ class Rules:
         """Lets time pass without changes from outside until nothing has moved for longer than anything may wait, and
         judges what waits then."""
         self.changed()
-        begun = self.world.now
+        begun, self._resting = self.world.now, True
         while self.world.now - self._moved < PATIENCE + LOOK:
             self.world.pass_time(LOOK)
             if self.world.now - begun > UNREST:
                 raise Violation("I82", f"the cluster is not at rest after {UNREST:.0f} seconds")
+        self._resting = False
         self.world.counts["times at rest"] += 1
         waiting = [ask for ask in asks(self.world) if self.world.now - ask.since > PATIENCE]
         self.world.counts["asks at rest"] += len(waiting)

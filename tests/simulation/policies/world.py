@@ -26,6 +26,8 @@ CRITICAL = "system-cluster-critical"
 NEVER = 10.0**9
 TICK = 60.0
 """Longest pause in seconds between two turns."""
+SHORT = 0.001
+"""Least pause in seconds between two turns without an input."""
 SERVING = 2.0
 """Seconds from the start of tasks with checks to the first verdict."""
 
@@ -61,6 +63,8 @@ class QuietWorld:
         self.decided: Callable[[Unit, Mapping[str, TaskGroup]], None] = lambda unit, before: None
         self.turned: Callable[[], None] = lambda: None
         """Called after each turn."""
+        self.pause = SHORT
+        """Least seconds between two turns without an input: a scheduler that is late, when nothing happens anyway."""
         self.told: list[tuple[float, str]] = []
         self.refused: Counter[str] = Counter()
         self._clock = World(START)
@@ -157,7 +161,8 @@ class QuietWorld:
             self._follow(unit)
         self.turned()
         self._wake += 1
-        self._clock.at(max(now + 0.001, self.core.next_wakeup(now, TICK)), self._woken, self._wake)
+        pause = SHORT if self.core.busy else self.pause
+        self._clock.at(max(now + pause, self.core.next_wakeup(now, TICK)), self._woken, self._wake)
 
     def _follow(self, unit: Unit) -> None:
         self.decided(unit, self._groups)
