@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from offers.model import Attribute
 from offers.names import name_of
+from offers.resources import SCALARS
 
 REMEMBERED = 20_000
 """Agents that are not listed any more, of which it is remembered that they were: twice the largest cluster."""
@@ -39,6 +41,12 @@ class ListedAgent(NamedTuple):
         """The name under which operators' settings are stored, as offers.model.Offer.key: the attribute InnerIP, else
         the host name."""
         return name_of(self.attributes, self.hostname)
+
+    @property
+    def size(self) -> tuple[int, ...]:
+        """The total amounts in the order of `SCALARS`: CPU and memory, then disk and GPUs as far as they are listed."""
+        others = takewhile(self.total.__contains__, SCALARS[2:])
+        return (*(self.total.get(name, 0) for name in SCALARS[:2]), *(self.total[name] for name in others))
 
 
 class Agent(NamedTuple):

@@ -395,9 +395,7 @@ class Core:
             self._part_of(self._orphaned_tasks).call("returned", partial(self._orphaned_tasks.returned, returned))
         self._request_handler.agents.learn(event.agents)
         # The score of an agent is its free share of its total, which its offers alone do not show.
-        self.turn_context.pool.learn_totals(
-            {agent.id: (agent.total.get("cpus", 0), agent.total.get("mem", 0)) for agent in event.agents}
-        )
+        self.turn_context.pool.learn_totals({agent.id: agent.size for agent in event.agents})
         for agent in event.agents:
             if not agent.active:
                 self.turn_context.pool.expect_nothing(agent.id)

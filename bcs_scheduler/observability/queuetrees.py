@@ -10,12 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
+from bcs_scheduler.core.placement.hierarchy.asks import ALWAYS
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures, TreeQueueFigures
 from bcs_scheduler.observability.exposition import PREFIX
 from offers.dimensions import recorded
 from offers.policy.hierarchy.configuration.partition import ROOT
-
-COUNTED = ("cpus", "mem")
 
 
 class _Families:
@@ -51,9 +50,10 @@ def tree_series(tree: TreeFigures, *, named: bool = False) -> Iterator[GaugeMetr
     )
     applications = made.family("queue_running_applications", "Applications of a queue that have taskgroups", "queue")
     halted = made.family("queue_halted", "1 if an operator has stopped the queue or lets it drain, else 0", "queue")
+    counted = sorted({*ALWAYS, *(name for each in tree.queues for name in _named(each))})
     for each in tree.queues:
         for role in each.used:
-            for resource in COUNTED:
+            for resource in counted:
                 # A queue without taskgroups has nothing; without the series, rules could not compare.
                 made.add_amount(used, [each.name, role], resource, each.used[role].get(resource, 0))
                 made.add_amount(wanted, [each.name, role], resource, each.wanted[role].get(resource, 0))
@@ -69,6 +69,12 @@ def tree_series(tree: TreeFigures, *, named: bool = False) -> Iterator[GaugeMetr
     revision = made.family("queue_tree_revision", "Revision of the tree of queues that counts; 0: nothing is stored")
     made.add(revision, [], tree.revision.number if tree.revision is not None else 0)
     yield from (used, wanted, guarantee, most, groups, pending, applications, halted, revision)
+
+
+def _named(queue: TreeQueueFigures) -> Iterator[str]:
+    """The resources of a queue that it names, or that its taskgroups hold or wait for."""
+    for amounts in (queue.guaranteed, queue.max, *queue.used.values(), *queue.wanted.values()):
+        yield from amounts
 
 
 def _own(queue: TreeQueueFigures) -> dict[str, int]:

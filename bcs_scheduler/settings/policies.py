@@ -17,14 +17,13 @@ from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS,
 from offers.policy.session.configuration.document import BadPolicy, Problem, default_policy, policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.configuration.registry import Registry
+from offers.resources import SCALARS
 
 PLUGINS = "bcs_scheduler.policy_plugins"
 ACTIONS = "bcs_scheduler.policy_actions"
 NODE_ORDERS = "bcs_scheduler.policy_node_orders"
 """Groups of entry points."""
 Kind = Literal["simple", "session", "hierarchical"]
-RESOURCES = ("cpus", "mem")
-"""The resources that queues of the policy `hierarchical` count: cores, and MB."""
 
 
 class BadPlugin(Exception):
@@ -93,8 +92,8 @@ def queues_of_settings(kind: Kind, path: str) -> TreeOfSettings | None:
 def tree_of(document: Any) -> TreeOfSettings:
     """The tree of queues that a document describes; None = one queue, `root.default`. Raises BadQueues."""
     if document is None:
-        return TreeOfSettings(partition_of(DEFAULT_QUEUES, RESOURCES), "")
-    return TreeOfSettings(partition_of(document, RESOURCES, tags=TAGS), canonical(document))
+        return TreeOfSettings(partition_of(DEFAULT_QUEUES, SCALARS), "")
+    return TreeOfSettings(partition_of(document, SCALARS, tags=TAGS), canonical(document))
 
 
 def policy_of_settings(kind: Kind, path: str) -> Policy | None:

@@ -20,6 +20,7 @@ class PoolCopy(NamedTuple):
     """Allocations by agent and role."""
     overrides: dict[str, AgentOverrides]
     totals: dict[str, tuple[int, int]]
+    sizes: dict[str, tuple[int, ...]]
     opened: dict[str, float]
     """Kept rooms whose taskgroups have ended."""
     loose: set[str]
@@ -29,7 +30,7 @@ class PoolCopy(NamedTuple):
 
     def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
         """Fills an empty pool, with so many offers in each step."""
-        pool._overrides, pool._totals = self.overrides, self.totals
+        pool._overrides, pool._totals, pool._sizes = self.overrides, self.totals, self.sizes
         pool.rooms.opened.update(self.opened)
         pool.rooms.loose |= self.loose
         for name, hold in self.holds:

@@ -53,6 +53,7 @@ class OfferPool:
         self._keys: dict[str, list[LeasedRow]] = {}
         self._overrides: dict[str, AgentOverrides] = {}
         self._totals: dict[str, tuple[int, int]] = {}
+        self._sizes: dict[str, tuple[int, ...]] = {}
         self._eligibilities = Eligibilities()
 
     def __len__(self) -> int:
@@ -219,6 +220,7 @@ class OfferPool:
             self.table.free_row(row)
             self.expected.drop(row.number)
         self._totals.pop(agent_id, None)
+        self._sizes.pop(agent_id, None)
         return taken
 
     def clear(self) -> None:
@@ -243,7 +245,9 @@ class OfferPool:
         allocations = {place: list(row.allocations) for place, row in self._rows.items() if row.allocations}
         rooms, loose = dict(self.rooms.opened), set(self.rooms.loose)
         offers, overrides = list(self._offers.values()), dict(self._overrides)
-        return PoolCopy(offers, allocations, overrides, dict(self._totals), rooms, loose, list(self.holds))
+        return PoolCopy(
+            offers, allocations, overrides, dict(self._totals), dict(self._sizes), rooms, loose, list(self.holds)
+        )
 
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
@@ -268,11 +272,13 @@ class OfferPool:
         for row in self._keys.get(agent_key, ()):
             self._override(row, overrides)
 
-    def learn_total(self, agent_id: str, cpus: int, mem: int) -> None:
-        """Sets the total of a whole agent, in thousandths. Until then the greatest amounts seen in offers are used."""
-        if self._totals.get(agent_id) == (cpus, mem):
+    def learn_total(self, agent_id: str, cpus: int, mem: int, *others: int) -> None:
+        """Sets the total of a whole agent, in thousandths; `others`: disk and GPUs, as far as they are known. Until
+        then the greatest amounts seen in offers are used."""
+        size = (cpus, mem, *others)
+        if self._sizes.get(agent_id) == size:
             return
-        self._totals[agent_id] = (cpus, mem)
+        self._sizes[agent_id], self._totals[agent_id] = size, (cpus, mem)
         self._touch(agent_id)
         for role in self._roles.get(agent_id, ()):
             row = self._rows[agent_id, role]
@@ -280,15 +286,17 @@ class OfferPool:
             if row.offers:
                 self.table.amounts_changed(row)
 
-    def learn_totals(self, totals: Mapping[str, tuple[int, int]]) -> None:
-        """Calls `learn_total` for all agents that exist; forgets the totals of other agents."""
-        for agent_id, (cpus, mem) in totals.items():
-            self.learn_total(agent_id, cpus, mem)
+    def learn_totals(self, totals: Mapping[str, tuple[int, ...]]) -> None:
+        """Calls `learn_total` for all agents that exist, with amounts in the order of `SCALARS`; forgets the totals of
+        other agents."""
+        for agent_id, size in totals.items():
+            self.learn_total(agent_id, *size)
         if len(self._totals) > len(totals):
             for agent_id in self._totals.keys() - totals.keys():
                 self._touch(agent_id)
                 self.expect_nothing(agent_id)
             self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
+            self._sizes = {agent_id: size for agent_id, size in self._sizes.items() if agent_id in totals}
 
     def rows_of(self, agent_id: str) -> list[LeasedRow]:
         """The rows of an agent, one per role in which it has ever been offered."""
@@ -298,6 +306,11 @@ class OfferPool:
     def totals(self) -> Mapping[str, tuple[int, int]]:
         """CPU and memory in thousandths of the agents whose whole size is known, by agent id."""
         return self._totals
+
+    @property
+    def sizes(self) -> Mapping[str, tuple[int, ...]]:
+        """The whole size of the agents in `totals`: amounts in the order of `SCALARS`, the first two or more."""
+        return self._sizes
 
     def row(self, agent_id: str, role: str) -> LeasedRow | None:
         """The row of an agent in a role; None if the agent was not offered in the role. Amounts are up to date after

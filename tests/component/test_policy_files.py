@@ -100,7 +100,7 @@ def test_the_tree_of_queues_that_is_shipped_can_be_used() -> None:
 def test_a_tree_of_queues_is_refused_with_all_its_mistakes(tmp_path: Path) -> None:
     path = tmp_path / "queues.yaml"
     path.write_text(
-        "queues:\n- {name: a, resources: {max: {cpus: 2}, guaranteed: {cpus: 3, gpus: 1}}}\n- {name: a}\n"
+        "queues:\n- {name: a, resources: {max: {cpus: 2}, guaranteed: {cpus: 3, gpu: 1}}}\n- {name: a}\n"
         "placementrules:\n- {name: fixed, value: missing}\n"
     )
     with pytest.raises(ConfigError) as refused:
@@ -108,7 +108,7 @@ def test_a_tree_of_queues_is_refused_with_all_its_mistakes(tmp_path: Path) -> No
     text = str(refused.value)
     for place in (
         "queues[0].resources.guaranteed.cpus: ",
-        "queues[0].resources.guaranteed.gpus: unknown resource",
+        "queues[0].resources.guaranteed.gpu: unknown resource: GPUs are named gpus",
         "queues[1].name: two queues have the name a",
         "placementrules[0].value: ",
     ):

@@ -121,12 +121,12 @@ def test_a_higher_maximum_takes_effect_without_a_restart() -> None:
 
 def test_every_problem_is_named_and_the_old_tree_stays() -> None:
     lab = Lab(options())
-    bad = {"queues": [{"name": "a.b"}, {"name": "c", "resources": {"max": {"gold": 1}, "guaranteed": {"cpus": -1}}}]}
+    bad = {"queues": [{"name": "a.b"}, {"name": "c", "resources": {"max": {"pods": 1}, "guaranteed": {"cpus": -1}}}]}
     answer = put(lab, json.dumps(bad))
     assert answer.error == "invalid"
     assert {problem.path for problem in answer.problems} == {
         "$.queues[0].name",
-        "$.queues[1].resources.max.gold",
+        "$.queues[1].resources.max.pods",
         "$.queues[1].resources.guaranteed.cpus",
     }
     assert put(lab, "{").problems[0].path == "$"

@@ -14,6 +14,7 @@ from offers.policy.hierarchy.configuration.document import TAGS, canonical, part
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import NodeOrder, Partition, SortPolicy
 from offers.policy.hierarchy.configuration.yunikorn import duration, memory, vcore
+from offers.resources import SCALARS
 
 FILE: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[2] / "conf" / "yunikorn-queues.yaml").read_text(encoding="utf-8")
@@ -21,7 +22,7 @@ FILE: dict[str, Any] = yaml.safe_load(
 
 
 def read(document: Any) -> Partition:
-    return partition_of(document, ("cpus", "mem"), tags=TAGS)
+    return partition_of(document, SCALARS, tags=TAGS)
 
 
 def problems(document: Any) -> list[str]:
@@ -41,7 +42,7 @@ def test_a_file_is_read_in_full() -> None:
     assert found.root.limits[0].max_applications == 20 and found.root.submit.admits("anyone", ())
     teams = found.root.queues[1]
     assert teams.guaranteed == {"cpus": 2500, "mem": 512 * 10**9 // 2**20}
-    assert teams.max == {"cpus": 8000, "mem": 6 * 1024 * 1000}
+    assert teams.max == {"cpus": 8000, "mem": 6 * 1024 * 1000, "nvidia.com/gpu": 8000}
     assert teams.properties.sort_policy is SortPolicy.FAIR and teams.properties.preemption_delay == 90.0
     assert teams.template is not None and teams.template.max == {"cpus": 4000, "mem": 2 * 10**12 // 2**20}
     assert teams.template.max_applications == 5
@@ -54,7 +55,7 @@ def test_the_stored_form_is_the_same_tree_and_stays_as_it_is() -> None:
     stored = json.loads(text)
     assert "partitions" not in stored and read(stored) == read(FILE)
     assert canonical(stored) == text
-    assert stored["queues"][0]["queues"][1]["resources"]["max"] == {"cpus": 8, "mem": 6144}
+    assert stored["queues"][0]["queues"][1]["resources"]["max"] == {"cpus": 8, "mem": 6144, "nvidia.com/gpu": 8}
 
 
 def test_limits_of_a_partition_without_root_are_those_of_root() -> None:
@@ -62,6 +63,42 @@ def test_limits_of_a_partition_without_root_are_those_of_root() -> None:
     found = read(document)
     assert found.root.limits[0].max_resources == {"cpus": 2000} and found.root.submit.admits("anyone", ())
     assert read(json.loads(canonical(document))) == found
+
+
+def test_extended_resources_are_counted_by_their_names() -> None:
+    amounts = {"nvidia.com/gpu": 8, "vendor/card": "2k", "memory": "1Gi"}
+    document = partition(
+        queues=[{"name": "a", "resources": {"max": amounts}}],
+        limits=[{"users": ["*"], "maxresources": {"nvidia.com/gpu": "1.5"}}],
+        nodesortpolicy={"type": "fair", "resourceweights": {"amd.com/gpu": 2}},
+    )
+    found = read(document)
+    wanted = {"nvidia.com/gpu": 8000, "vendor/card": 2_000_000, "mem": 1_024_000}
+    assert found.root.queues[0].max == wanted and found.root.limits[0].max_resources == {"nvidia.com/gpu": 1500}
+    assert found.resources == {*wanted, "amd.com/gpu"}
+    stored = json.loads(canonical(document))
+    assert stored["queues"][0]["queues"][0]["resources"]["max"] == {
+        "nvidia.com/gpu": 8,
+        "vendor/card": 2000,
+        "mem": 1024,
+    }
+    assert read(stored) == found and canonical(stored) == canonical(document)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("cpu", 1, "unknown resource: cores are named cpus, or vcore as in YuniKorn"),
+        ("a card", 1, "unknown resource: a name has 1 to 253 characters, and no blank, comma or equals sign"),
+        ("", 1, "unknown resource: a name has 1 to 253 characters, and no blank, comma or equals sign"),
+        ("vendor/card", "1x", "unknown unit 'x'; known: k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei"),
+        ("vendor/card", "many", "'many' is not a number such as 8 or 2k"),
+        ("vendor/card", 0.0001, "more than three decimals: 0.0001"),
+    ],
+)
+def test_wrong_amounts_of_extended_resources_are_refused(name: str, value: object, text: str) -> None:
+    found = problems({"queues": [{"name": "a", "resources": {"max": {name: value}}}]})
+    assert found == [f"queues[0].resources.max.{name}: {text}"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +119,8 @@ def test_limits_of_a_partition_without_root_are_those_of_root() -> None:
                 "partitions[0].queues[0].resources.max.memory: unknown unit 'X'; known: k, M, G, T, P, E, Ki, Mi, Gi, "
                 "Ti, Pi, Ei",
                 "partitions[0].queues[0].resources.max.vcore: unknown unit 'k': cores are written 2 or 500m",
-                "partitions[0].queues[0].resources.max.pods: unknown resource",
+                "partitions[0].queues[0].resources.max.pods: unknown resource: queues count no taskgroups; "
+                "maxapplications limits applications",
             ],
         ),
         (

@@ -30,7 +30,7 @@ class NewSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RaisedLimit(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit of a queue in cores or MB."""
+    """A limit of a queue: cores, MB, GPUs, or a number of an extended resource."""
 
     resource: str
     before: float = msgspec.field(name="from")

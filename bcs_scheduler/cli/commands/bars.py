@@ -2,8 +2,9 @@
 
     batch   cpus  [█████████▓▓▓      |          ]   4/3/6
 
-The bar stands for the whole cluster. `█` is used, `▓` is used above the deserved share, `░` is deserved and not used,
-`|` is the capability. The numbers are used, deserved and capability amounts.
+The bar stands for the whole cluster; of an extended resource, for the greatest amount of the queue. `█` is used, `▓` is
+used above the deserved share, `░` is deserved and not used, `|` is the capability. The numbers are used, deserved and
+capability amounts.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.output.terminal import UNBOUNDED, Line, Style, Styled
 
 RESOURCES = ("cpus", "mem", "disk", "gpus")
+"""The resources in the order in which they are drawn; extended ones follow by name."""
+AMOUNTS_OF = ("used", "deserved", "guarantee", "capability")
+"""The amounts of a queue."""
 USED, ABOVE, UNUSED, FREE, LIMIT = "█", "▓", "░", " ", "|"
 SHORTEST, LONGEST = 20, 60
 """Places of a bar without its brackets: enough for a column beside the bar, and on the widest terminal."""
@@ -29,7 +33,9 @@ class Bars:
         """`amounts`: the title of the numbers."""
         self._headers = headers
         self._titles = ("QUEUE", amounts, "WAITING", "WAITING")
-        shown = [name for name in RESOURCES if any(_matters(queue, name) for queue in queues)] or ["cpus"]
+        named = {name for queue in queues for field in AMOUNTS_OF for name in queue[field] or {}}
+        names = (*RESOURCES, *sorted(named.difference(RESOURCES)))
+        shown = [name for name in names if any(_matters(queue, name) for queue in queues)] or ["cpus"]
         self._rows = [(queue, name) for queue in queues for name in shown]
 
     def lines(self, width: int | None) -> Iterator[Line]:
@@ -106,7 +112,8 @@ def _marked(pieces: Sequence[Styled], place: int) -> list[Styled]:
 
 def _places(queue: Json, field: str, resource: str, size: int) -> int | None:
     """The end of an amount on the bar; None: the queue has no such amount. An amount above 0 takes a place."""
-    amount, total = (queue[field] or {}).get(resource), queue["total"][resource]
+    amount = (queue[field] or {}).get(resource)
+    total = queue["total"].get(resource) or max((queue[one] or {}).get(resource) or 0 for one in AMOUNTS_OF)
     if amount is None:
         return None
     if amount <= 0 or total <= 0:
@@ -115,7 +122,7 @@ def _places(queue: Json, field: str, resource: str, size: int) -> int | None:
 
 
 def _matters(queue: Json, resource: str) -> bool:
-    amounts = [(queue[field] or {}).get(resource) for field in ("used", "deserved", "guarantee", "capability")]
+    amounts = [(queue[field] or {}).get(resource) for field in AMOUNTS_OF]
     return any(amounts)
 
 

@@ -27,7 +27,6 @@ from bcs_scheduler.cli.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = ("cpus", "mem", "disk", "gpus")
-TREE_RESOURCES = ("cpus", "mem")
 ALIASES = {"cpu": "cpus", "memory": "mem", "storage": "disk", "gpu": "gpus"}
 WITH_UNITS = {"cpus": "vcore", "mem": "memory"}
 """Names of resources in documents of trees whose amounts have units."""
@@ -37,7 +36,7 @@ names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE
 
 def setting_options(command: Command) -> Command:
     """Options for the settings of a queue."""
-    amounts = f"RESOURCE is {', '.join(RESOURCES)}. May be repeated."
+    amounts = f"RESOURCE is {', '.join(RESOURCES)}, or an extended resource. May be repeated."
     for flags, extra in (
         (
             ("--max-applications", "most"),
@@ -316,9 +315,6 @@ def _change_entry(
     resources = dict(entry.get("resources") or {})
     for field, option, given in (("guaranteed", "--guarantee", guarantee), ("max", "--capability", capability)):
         found = _amounts(resources.get(field) or {}, option, given)
-        for name in found:
-            if name not in TREE_RESOURCES:
-                raise UsageError(f"{option}: queues of the tree count {' and '.join(TREE_RESOURCES)}, not {name}")
         resources[field] = dict(_written(name, amount) for name, amount in found.items())
     resources = {field: found for field, found in resources.items() if found}
     if resources or "resources" in entry:
@@ -345,7 +341,7 @@ def _written(name: str, amount: Any) -> tuple[str, Any]:
     try:
         number = float(amount)
     except ValueError:
-        return WITH_UNITS[name], amount
+        return WITH_UNITS.get(name, name), amount
     if not isfinite(number):
         return name, amount
     return name, int(number) if number.is_integer() else number
@@ -388,16 +384,13 @@ def _amounts(present: Json, option: str, given: Iterable[str]) -> Json:
     for setting in given:
         name, equals, amount = setting.partition("=")
         if not equals and setting.endswith("-"):
-            found.pop(_resource(option, setting[:-1]), None)
-        elif equals and amount:
-            found[_resource(option, name)] = amount
+            found.pop(_resource(setting[:-1]), None)
+        elif name and equals and amount:
+            found[_resource(name)] = amount
         else:
             raise UsageError(f"{option} takes RESOURCE=AMOUNT or RESOURCE-, not {setting!r}")
     return found
 
 
-def _resource(option: str, name: str) -> str:
-    name = ALIASES.get(name, name)
-    if name not in RESOURCES:
-        raise UsageError(f"{option}: unknown resource {name!r}; known: {', '.join(RESOURCES)}")
-    return name
+def _resource(name: str) -> str:
+    return ALIASES.get(name, name)

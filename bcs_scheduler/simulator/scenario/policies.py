@@ -10,12 +10,13 @@ from typing import Any
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
-from bcs_scheduler.settings.policies import RESOURCES, policy_of_settings, queues_of_settings
+from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.sections import ConfigError
 from bcs_scheduler.simulator.scenario.amounts import BadInput
 from bcs_scheduler.wire.yamltext import BadYaml, document_of
 from offers.policy.hierarchy import BadQueues, partition_of
 from offers.policy.hierarchy.configuration.document import canonical
+from offers.resources import SCALARS
 from transactions.base import Refused
 
 SIMPLE = "simple"
@@ -54,7 +55,7 @@ def _of_dump(options: CoreOptions, file: str, trees: Mapping[str, Mapping[str, A
     except Refused as refused:
         raise BadInput(f"--policy: {file}: {refused.message}") from None
     try:
-        return replace(options, hierarchy=partition_of(document, RESOURCES), hierarchy_document=canonical(document))
+        return replace(options, hierarchy=partition_of(document, SCALARS), hierarchy_document=canonical(document))
     except BadQueues as error:
         raise BadInput(f"--policy: {file}: the tree of queues is refused: {error.problems[0]}") from None
 

@@ -27,7 +27,7 @@ that does not suit the existing applications (CannotChange). `copied` gives a tr
 from __future__ import annotations
 
 from offers.policy.hierarchy.changes.applying import CannotChange, apply
-from offers.policy.hierarchy.changes.copying import Steps, captured, copied
+from offers.policy.hierarchy.changes.copying import Captured, Steps, captured, copied, recounted
 from offers.policy.hierarchy.changes.trial import Trial, Victim, Wait, trial, trying
 from offers.policy.hierarchy.cluster import (
     add_node,
@@ -65,6 +65,7 @@ __all__ = [
     "Attempts",
     "BadQueues",
     "CannotChange",
+    "Captured",
     "Cause",
     "Hold",
     "Maintenance",
@@ -105,6 +106,7 @@ __all__ = [
     "promise_again",
     "promises",
     "promises_to",
+    "recounted",
     "recover_all",
     "regain",
     "remove_node",

@@ -75,9 +75,9 @@ def test_the_tree_is_exported_changed_and_applied(bcs: Any, tmp_path: Path) -> N
     refused = bcs("queue", "apply", "-f", str(QUEUES), "--expected", "1")
     assert refused.code != 0 and "the present revision is 2, not 1" in refused.err
     assert done(bcs("queue", "apply", "-f", str(path))) == [("queue", "root", "unchanged")]
-    path.write_text("queues: [{name: a.b}, {name: c, resources: {max: {gold: 1}}}]")
+    path.write_text("queues: [{name: a.b}, {name: c, resources: {max: {pods: 1}}}]")
     bad = bcs("queue", "apply", "-f", str(path))
-    assert bad.code != 0 and "$.queues[0].name" in bad.err and "$.queues[1].resources.max.gold" in bad.err
+    assert bad.code != 0 and "$.queues[0].name" in bad.err and "$.queues[1].resources.max.pods" in bad.err
     path.write_text("- queues")
     assert "one object with the field queues or partitions is needed" in bcs("queue", "apply", "-f", str(path)).err
 
@@ -161,7 +161,12 @@ def test_queues_are_created_set_and_deleted(bcs: Any) -> None:
     assert described["spec"]["max"] == {"cpus": 1.5, "mem": 2048.0}
     assert "unknown unit" in bcs("queue", "set", "batch.weekly", "--max", "mem=2Xi").err
     assert "no --weight" in bcs("queue", "set", "batch.weekly", "--weight", "3").err
-    assert "count cpus and mem, not gpus" in bcs("queue", "set", "batch.weekly", "--max", "gpus=1").err
+    assert bcs("queue", "set", "batch.weekly", "--max", "gpus=1", "--max", "nvidia.com/gpu=8").code == 0
+    shown = json.loads(bcs("queue", "describe", "batch.weekly", "-o", "json").out)
+    assert (shown["spec"]["max"]["gpus"], shown["spec"]["max"]["nvidia.com/gpu"]) == (1, 8)
+    assert "nvidia.com/gpu  [" in bcs("queue", "top", "-o", "table").out
+    assert bcs("queue", "set", "batch.weekly", "--max", "gpus-", "--max", "nvidia.com/gpu-").code == 0
+    assert "no taskgroups; maxapplications" in bcs("queue", "set", "batch.weekly", "--max", "pods=1").err
     assert done(bcs("queue", "delete", "batch.weekly")) == [("queue", "root.batch.weekly", "deleted")]
     assert bcs("queue", "describe", "batch.weekly").code != 0
     assert "is not configured" in bcs("queue", "delete", "batch.weekly").err
@@ -235,7 +240,7 @@ def test_a_file_of_yunikorn_is_applied_as_it_is(bcs: Any) -> None:
     path = QUEUES.parent / "yunikorn-queues.yaml"
     assert done(bcs("queue", "apply", "-f", str(path))) == [("queue", "root", "applied")]
     (root,) = exported(bcs)["queues"]
-    assert root["queues"][1]["resources"]["max"] == {"cpus": 8, "mem": 6144}
+    assert root["queues"][1]["resources"]["max"] == {"cpus": 8, "mem": 6144, "nvidia.com/gpu": 8}
 
 
 @pytest.mark.parametrize("gateway", ["partitions"], indirect=True)

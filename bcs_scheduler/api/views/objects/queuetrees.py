@@ -59,7 +59,8 @@ class QueueTreeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreeQueueSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Amounts: cores, MB. A maximum that is missing does not limit. `maxApplications` null: not limited."""
+    """Amounts: cores, MB, GPUs, and numbers of extended resources, by name. A maximum that is missing does not limit.
+    `maxApplications` null: not limited."""
 
     guaranteed: dict[str, float]
     max: dict[str, float]

@@ -26,7 +26,10 @@ export const waitingOf = (pending = {}) => Object.values(pending).reduce((sum, n
 // The resources of a queue. `guarantee`, `most`, `used`, `deserved`, `total`: amounts by resource, or nothing if they are
 // unknown. `total`: of the whole cluster.
 export function amounts(queue) {
-  return h("div", { class: "amounts" }, AMOUNTS.map((one) => figures(queue, one)).filter(Boolean));
+  const known = new Set(AMOUNTS.map(([key]) => key));
+  const named = [queue.guarantee, queue.most, queue.used, queue.deserved].flatMap((each) => Object.keys(each ?? {}));
+  const extended = [...new Set(named)].filter((name) => !known.has(name)).sort();
+  return h("div", { class: "amounts" }, [...AMOUNTS, ...extended.map((name) => [name, name, ""])].map((one) => figures(queue, one)).filter(Boolean));
 }
 
 // A bar from nothing to the maximum (without one: to the whole cluster), with marks for guarantee and deserved share.
@@ -48,7 +51,7 @@ function figures(queue, [key, title, unit]) {
   if (guarantee) add("least", "left", guarantee);
   if (deserved) add("deserved", "left", deserved);
   const words = [
-    `${amount(used)} ${unit} used`,
+    `${amount(used)} ${unit ? `${unit} ` : ""}used`,
     guarantee ? `${amount(guarantee)} guaranteed` : "",
     deserved === undefined || deserved === null ? "" : `${amount(deserved)} deserved`,
     most === undefined ? "no maximum" : `at most ${amount(most)}`,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
+from bcs_scheduler.core.placement.hierarchy.asks import Counted, dimension_of
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from offers.matching.explain import Explainer
@@ -19,27 +19,33 @@ Admits = Callable[[Template, str], bool]
 class Admission:
     """The tests of agents, by the mask that a function makes for a template. Masks are kept."""
 
-    def __init__(self, rank: Mapping[str, int], mask: Callable[[Template], Array]) -> None:
-        """`rank`: index of an agent in the masks."""
-        self._rank, self._mask = rank, mask
+    def __init__(
+        self, rank: Mapping[str, int], mask: Callable[[Template, Collection[str]], Array], counted: Collection[str]
+    ) -> None:
+        """`rank`: index of an agent in the masks. `mask`: makes the mask of a template without the resources of some
+        dimensions; without those in `counted`, for `__call__`."""
+        self._rank, self._mask, self._counted = rank, mask, counted
         self._known: dict[Template, Array] = {}
 
     def __call__(self, template: Template, agent: str) -> bool:
         """True if the agent passes the tests of the template."""
         accepted = self._known.get(template)
         if accepted is None:
-            accepted = self._known[template] = self._mask(template)
+            accepted = self._known[template] = self._mask(template, self._counted)
         rank = self._rank.get(agent)
         return rank is not None and bool(accepted[rank])
 
-    def names(self, template: Template) -> frozenset[str]:
-        """The agents that pass the tests of the template."""
-        return frozenset(name for name, passed in zip(self._rank, self._mask(template).tolist(), strict=True) if passed)
+    def names(self, template: Template, counted: Collection[str]) -> frozenset[str]:
+        """The agents that pass the tests of the template. `counted`: the dimensions that are tested elsewhere."""
+        mask = self._mask(template, counted)
+        return frozenset(name for name, passed in zip(self._rank, mask.tolist(), strict=True) if passed)
 
 
-def frozen(present: Callable[[], Admits]) -> Callable[[Hashable, str], bool]:
+def frozen(present: Callable[[], Admits], resources: Collection[str]) -> Callable[[Hashable, str], bool]:
     """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
-    judged once, by the tests that `present` returns at that moment."""
+    judged once, by the tests that `present` returns at that moment. `resources`: the names of those that the tree of
+    the trial counts."""
+    counted = frozenset(map(dimension_of, resources))
     known: dict[Template, frozenset[str] | None] = {}
 
     def admitted(constraint: Hashable, node: str) -> bool:
@@ -47,20 +53,21 @@ def frozen(present: Callable[[], Admits]) -> Callable[[Hashable, str], bool]:
             return True
         if constraint not in known:
             admits = present()
-            known[constraint] = admits.names(constraint) if isinstance(admits, Admission) else None
+            known[constraint] = admits.names(constraint, counted) if isinstance(admits, Admission) else None
         names = known[constraint]
         return names is None or node in names
 
     return admitted
 
 
-def admission(found: SessionInput, explainer: Explainer, taken: Sequence[Array] = ()) -> Admission:
-    """The tests of the matcher, and the resources that queues do not count. `taken`: amounts by dimension and rank that
+def admission(found: SessionInput, explainer: Explainer, counted: Counted, taken: Sequence[Array] = ()) -> Admission:
+    """The tests of the matcher, and the resources that queues do not count. `counted`: those that they count. `taken`:
+    amounts by dimension and rank that
     the snapshot has as idle and that are not; empty = there are none."""
     snapshot = found.snapshot
     tests = AgentTests(explainer, found.numbers, found.tests, lambda _: 0)
 
-    def mask(template: Template) -> Array:
+    def mask(template: Template, elsewhere: Collection[str]) -> Array:
         accepted = tests.accepted(template).copy()
         idle: Sequence[Array] = snapshot.columns.mirrors.idle
         total = snapshot.columns.total_arrays
@@ -68,10 +75,10 @@ def admission(found: SessionInput, explainer: Explainer, taken: Sequence[Array] 
             idle = [there - used for there, used in zip(idle, taken, strict=True)]
         full = (idle[0] <= 0) | (idle[1] <= 0)
         for name, amount in template.request:
-            if name not in COUNTED and amount:
+            if name not in elsewhere and amount:
                 d = snapshot.index[name]
                 # Only victims make room on a full agent, and they free the other resources as well.
                 accepted &= np.where(full, total[d] >= amount, idle[d] >= amount)
         return accepted
 
-    return Admission(snapshot.rank, mask)
+    return Admission(snapshot.rank, mask, counted.by_dimension.keys())

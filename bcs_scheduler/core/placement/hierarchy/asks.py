@@ -4,30 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from bcs_scheduler.core.placement.sessions.held import extended_dimension
 from bcs_scheduler.core.placement.sessions.pending import demand_of
-from offers.dimensions import Amounts
+from offers.dimensions import THOUSANDTHS, Amounts
 from offers.model import HeldBack
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy import Allocation, Ask, Cause, Preemption, Tree
+from offers.policy.hierarchy import Allocation, Ask, Cause, Partition, Preemption, Tree
 from offers.policy.holds import Hold
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task
 from offers.policy.session.snapshot import Snapshot
+from offers.resources import SCALARS
 from store import ids
 
-COUNTED = ("cpus", "mem")
-"""The resources that queues and nodes count, in thousandths."""
+ALWAYS = THOUSANDTHS.names[:2]
+"""The resources that every tree counts: CPU and memory."""
 QUEUE_HOLDS = frozenset(
     {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
 )
 
 
-def ask_of(job: Job, task: Task, *, lasting: bool = False) -> Ask:
+class Counted:
+    """The resources that the queues and nodes of a tree count: CPU, memory, and those that its configuration names. The
+    tree has them under the names of the configuration, in thousandths; snapshots have dimensions."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        """`names`: of resources that the configuration names."""
+        self.names = frozenset(ALWAYS).union(names)
+        self.by_dimension: Mapping[str, str] = {dimension_of(name): name for name in sorted(self.names)}
+        """The names by dimension."""
+        self._is_renamed = any(dimension != name for dimension, name in self.by_dimension.items())
+
+    def of(self, amounts: Amounts) -> Amounts:
+        """The amounts that count, of amounts by dimension."""
+        known = self.by_dimension
+        found = [(known[name], amount) for name, amount in amounts if name in known]
+        if self._is_renamed:
+            found.sort()
+        return tuple(found)
+
+
+def counted_with(tree: Tree, partition: Partition) -> frozenset[str]:
+    """The resources that a tree counts with a configuration: those that it names, and those of the maxima of queues
+    that are no longer configured and have applications."""
+    return partition.resources.union(*[queue.max for queue in tree.queues.values() if queue.parent is not None])
+
+
+def dimension_of(name: str) -> str:
+    """The dimension of a resource that a configuration of queues names."""
+    return name if name in SCALARS else extended_dimension(name)
+
+
+def ask_of(job: Job, task: Task, counted: Counted, *, lasting: bool = False) -> Ask:
     """A task as the tree has it. Conditions on nodes matter only while the task waits. `lasting`: the taskgroups of the
     job stay for as long as their agents do."""
     pending = task.status is Status.PENDING
     created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
-    constraint, request = task.template if pending else None, counted(task.template.request)
+    constraint, request = task.template if pending else None, counted.of(task.template.request)
     return Ask(
         job.name,
         safe(task.name),
@@ -53,12 +86,9 @@ def same(before: Task, after: Task | None) -> bool:
     return after is not None and (before.template, before.agent) == (after.template, after.agent)
 
 
-def counted(amounts: Amounts) -> Amounts:
-    """The amounts that queues and nodes count."""
-    return tuple([pair for pair in amounts if pair[0] in COUNTED])
-
-
-def sized_anew(known: Mapping[str, Agent], snapshot: Snapshot, agents: Iterable[str]) -> dict[str, Vector]:
+def sized_anew(
+    known: Mapping[str, Agent], snapshot: Snapshot, agents: Iterable[str], counted: Counted
+) -> dict[str, Vector]:
     """The counted sizes of those of the agents in a snapshot that are not known, or are known with other sizes."""
     found: dict[str, Vector] = {}
     for name in agents:
@@ -66,8 +96,8 @@ def sized_anew(known: Mapping[str, Agent], snapshot: Snapshot, agents: Iterable[
             agent, before = snapshot.agents[snapshot.rank[name]], known.get(name)
             if before is not None and before.total == agent.total:
                 continue
-            size = counted(agent.total)
-            if before is None or size != counted(before.total):
+            size = counted.of(agent.total)
+            if before is None or size != counted.of(before.total):
                 found[name] = dict(size)
     return found
 

@@ -16,7 +16,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import KeptRoom, Why, ending_within
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
-from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
+from bcs_scheduler.core.placement.hierarchy.asks import Counted, evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
@@ -234,7 +234,9 @@ class HierarchyPass(SessionPass):
         rest is done at once."""
         if self._snapshots.catch_up(role, self._turn.now, plain=self.plain):
             return True
-        looked_at = self.trees.catch_up(role, self._snapshots.changes(role, is_new=role not in self.trees.roles))
+        tree_of = self.trees.roles.get(role)
+        is_new = tree_of is None or tree_of.wants_all()
+        looked_at = self.trees.catch_up(role, self._snapshots.changes(role, is_new=is_new))
         self._looked_at += looked_at
         return looked_at > 0
 
@@ -301,7 +303,7 @@ class HierarchyPass(SessionPass):
             return super()._session(role, demands, caps)
         self._continued = rest
         tree_of = self.trees.roles[role]
-        tree_of.admits = self._admits(rest.found, rest.taken)
+        tree_of.admits = self._admits(rest.found, tree_of.counted, rest.taken)
         tree_of.tree.allowance = self._remaining(tree_of.tree)
         return rest.found, self._run(role, rest.found, tree_of)
 
@@ -390,15 +392,18 @@ class HierarchyPass(SessionPass):
         self._rest.pop(role, None)
         is_new = role not in self.trees.roles
         tree_of, snapshot = self.trees.of(role), found.snapshot
-        agents, jobs = (snapshot.rank, snapshot.jobs) if is_new else (found.agents, found.jobs)
-        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._admits(found))
+        agents: Collection[str] = found.agents
+        jobs: Collection[str] = found.jobs
+        if tree_of.wants_all() or is_new:
+            agents, jobs = snapshot.rank, {*snapshot.jobs, *found.jobs}
+        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._admits(found, tree_of.counted))
         tree_of.tree.allowance = self._remaining(tree_of.tree)
         found.agents.clear()
         found.jobs.clear()
         return tree_of
 
-    def _admits(self, found: SessionInput, taken: Sequence[Array] = ()) -> Admits:
-        return admission(found, self._turn.placer.tests(), taken)
+    def _admits(self, found: SessionInput, counted: Counted, taken: Sequence[Array] = ()) -> Admits:
+        return admission(found, self._turn.placer.tests(), counted, taken)
 
     # --- evictions --------------------------------------------------------------------------------------------
 

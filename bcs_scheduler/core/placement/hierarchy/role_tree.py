@@ -1,7 +1,8 @@
 """The tree of queues of one role, which follows the kept snapshot of the role.
 
-Agents become nodes with cores and memory. Applications belong to a leaf. Slots of open demands become asks, taskgroups
-and planned placements become allocations. Other resources are a condition on nodes.
+Agents become nodes with cores and memory, and with the resources that the configuration of the queues names.
+Applications belong to a leaf. Slots of open demands become asks, taskgroups and planned placements become allocations.
+Other resources are a condition on nodes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from contextlib import contextmanager
 from itertools import chain
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, frozen
-from bcs_scheduler.core.placement.hierarchy.asks import ask_of, counted, least_of, safe, same, sized_anew, task_name
+from bcs_scheduler.core.placement.hierarchy.asks import (
+    Counted,
+    ask_of,
+    counted_with,
+    least_of,
+    safe,
+    same,
+    sized_anew,
+    task_name,
+)
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy import (
@@ -20,6 +30,7 @@ from offers.policy.hierarchy import (
     Ask,
     Attempts,
     CannotChange,
+    Captured,
     NotPlaced,
     Partition,
     Promise,
@@ -30,6 +41,7 @@ from offers.policy.hierarchy import (
     Tree,
     Vacated,
     apply,
+    captured,
     conditions_changed,
     finish,
     hand_over,
@@ -40,6 +52,7 @@ from offers.policy.hierarchy import (
     promise_again,
     promises,
     promises_to,
+    recounted,
     recover_all,
     regain,
     remove_node,
@@ -73,6 +86,12 @@ class RoleTree:
         True if the taskgroups of an application stay for as long as their agents do."""
         self._partition, self._halts, self._submission_of, self._has_ended = partition, halts, submission, has_ended
         self._lasts = lasts
+        self.counted = Counted(partition.resources)
+        """The resources that the tree counts."""
+        self._is_recounting = False
+        """The tree counts other resources than before: asks and allocations follow."""
+        self._has_all = False
+        """All agents and jobs are among the changes that `follow` gets."""
         self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
         self.attempts = Attempts(self.tree, vacated)
@@ -102,7 +121,21 @@ class RoleTree:
 
     def frozen(self) -> Callable[[Hashable, str], bool]:
         """See `admission.frozen`."""
-        return frozen(lambda: self.admits)
+        return frozen(lambda: self.admits, self.counted.names)
+
+    def captured(self, partition: Partition) -> Captured:
+        """The state of the tree, with amounts of all resources that it counts at present or with a configuration."""
+        names = counted_with(self.tree, partition) - self.counted.names
+        if not names:
+            return captured(self.tree, self.frozen())
+        counted = Counted(names | self.counted.names)
+        sizes = {name: (dict(counted.of(one.total)), counted.of(one.foreign)) for name, one in self._agents.items()}
+        requests = {
+            (application, safe(name)): counted.of(task.template.request)
+            for application, tasks in self._tasks.items()
+            for name, task in tasks.items()
+        }
+        return recounted(captured(self.tree, frozen(lambda: self.admits, counted.names)), sizes, requests)
 
     def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
         """Gives the tree another configuration. The next `follow` tries applications again that no queue has taken."""
@@ -114,10 +147,32 @@ class RoleTree:
                 apply(self.tree, partition)
             except CannotChange:
                 self.renew()  # the request was checked: applications that have come since then get other queues
+            else:
+                self._recount(counted_with(self.tree, partition))
         self._set_states()
         again = {*self.unplaced, *(name for name, given in self._given.items() if given.forced)}
         self._again |= again
         self._doubtful |= again
+
+    def _recount(self, names: Iterable[str]) -> None:
+        """The tree counts other resources from now on. Nodes follow at once, asks and allocations with the next
+        `follow`."""
+        before, after = self.counted, Counted(names)
+        if after.names == before.names:
+            return
+        self.counted, self._is_recounting = after, True
+        nodes = self.tree.nodes.by_name
+        there = [agent for name, agent in self._agents.items() if name in nodes]
+        sizes = {agent.name: dict(after.of(agent.total)) for agent in there}
+        with self.tree.nodes.settling():
+            for agent in there:
+                occupy_anew(self.tree, agent.name, before.of(agent.foreign), after.of(agent.foreign))
+            set_nodes(self.tree, {name: size for name, size in sizes.items() if size != nodes[name].total})
+
+    def wants_all(self) -> bool:
+        """True if the next `follow`, or those that follow in parts, must look at all agents and jobs; once."""
+        wants, self._has_all = self._is_recounting and not self._has_all, self._is_recounting
+        return wants
 
     def _set_states(self) -> None:
         halted = {halt.queue: QueueState(halt.state) for halt in self._halts}
@@ -140,7 +195,7 @@ class RoleTree:
         if not partly:
             changed |= self._doubtful
             self._doubtful = set()
-        sized = sized_anew(self._agents, snapshot, agents)
+        sized = sized_anew(self._agents, snapshot, agents, self.counted)
         if self._is_new or (not partly and self._moves(snapshot, agents, sized) > MOST_MOVES):
             self._renew(snapshot)
             return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
@@ -149,6 +204,7 @@ class RoleTree:
             return len(agents) + self._take_over(snapshot, agents, sized, sorted(changed))
         finally:
             if not partly:
+                self._is_recounting = self._has_all = False
                 self.tree.nodes.settle()
                 regain(self.tree, self._ended.values(), snapshot.now)
                 self._ended.clear()
@@ -179,18 +235,24 @@ class RoleTree:
         return looked_at
 
     def _renew(self, snapshot: Snapshot) -> None:
-        self._new_tree([(agent.name, dict(counted(agent.total))) for agent in snapshot.agents])
+        self._count_anew()
+        self._new_tree([(agent.name, dict(self.counted.of(agent.total))) for agent in snapshot.agents])
         self._is_new = False
         self._agents = {agent.name: agent for agent in snapshot.agents}
         with self.tree.nodes.settling():
             for agent in snapshot.agents:
                 if any(amount for _, amount in agent.foreign):
-                    occupy(self.tree, agent.name, counted(agent.foreign), 1)
+                    occupy(self.tree, agent.name, self.counted.of(agent.foreign), 1)
             for name, job in sorted(snapshot.jobs.items()):
                 self._set_job(name, job)
         promise_again(self.tree, self._promised)
         self._promised.clear()
         self._ended.clear()
+
+    def _count_anew(self) -> None:
+        """A new tree counts the resources that its configuration names: it has no other queues."""
+        self.counted = Counted(self._partition.resources)
+        self._is_recounting = self._has_all = False
 
     def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
         """A tree without applications in place of the present one."""
@@ -205,7 +267,8 @@ class RoleTree:
 
     def renew(self, vacated: list[Vacated] | None = None) -> None:
         """The next `follow` makes the tree anew. `vacated`: as for a new leader; None: the promises stay."""
-        self._new_tree([(node.name, node.total) for node in self.tree.nodes])
+        self._count_anew()
+        self._new_tree((agent.name, dict(self.counted.of(agent.total))) for agent in self._agents.values())
         self._is_new = True
         if vacated is not None:
             self._promised.clear()
@@ -217,7 +280,8 @@ class RoleTree:
             conditions_changed(self.tree, agent.name)
             return
         self._agents[agent.name] = agent
-        occupy_anew(self.tree, agent.name, counted(before.foreign if before else ()), counted(agent.foreign))
+        foreign = before.foreign if before is not None else ()
+        occupy_anew(self.tree, agent.name, self.counted.of(foreign), self.counted.of(agent.foreign))
 
     # --- applications -----------------------------------------------------------------------------------------
 
@@ -253,9 +317,10 @@ class RoleTree:
         for identity, task in list(present.items()):
             after, known = wanted.get(identity), safe(identity)
             held = allocations.get(known)
-            if (held is None) is (task.agent == "") and (after is task or same(task, after)):
+            is_stale = self._is_recounting and self._is_stale(name, task)
+            if (held is None) is (task.agent == "") and not is_stale and (after is task or same(task, after)):
                 continue
-            if held is None or held.ask.id in tree.leaving:
+            if held is None or is_stale or held.ask.id in tree.leaving:
                 self._drop(name, identity)
             else:
                 del present[identity]
@@ -267,7 +332,7 @@ class RoleTree:
         for identity, task in wanted.items():
             if identity in present:
                 continue
-            ask = ask_of(job, task, lasting=lasting)
+            ask = ask_of(job, task, self.counted, lasting=lasting)
             if not task.agent:
                 asks.append(ask)
             elif names := free.get((task.agent, ask.request)):
@@ -294,6 +359,13 @@ class RoleTree:
                     self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
         hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
+
+    def _is_stale(self, name: str, task: Task) -> bool:
+        """True if the tree has another request of a known task than it counts now."""
+        application, known = self.tree.applications[name], safe(task.name)
+        held = application.allocations.get(known)
+        request = held.ask.request if held is not None else application.asks[known].alike.request
+        return request != self.counted.of(task.template.request)
 
     def _is_known(self, task: Task, *, forced: bool) -> bool:
         if task.status in ON_AGENT:
@@ -395,14 +467,14 @@ class RoleTree:
         if application is None:
             return False
         leaf = self.tree.queues[application.queue]
-        if leaf.is_stopped:
+        if leaf.is_stopped or self._is_recounting:
             return False
         if safe(replaced) in application.allocations:
             rooms = [queue.room() for queue in leaf.path] + [tracker.room() for tracker in application.trackers]
             return all(amount >= 0 for room in rooms for amount in room.values())
         if self._took_back:
             return False
-        wanted = counted(request)
+        wanted = self.counted.of(request)
         self._took_back = True
         return (
             not any(queue.exceeded(wanted) for queue in leaf.path) and self.tree.limit_of(application, wanted) is None
@@ -412,7 +484,7 @@ class RoleTree:
         """True if the maxima of the queues, and the limits, admit all these requests together, each of an application.
         `root`: the maximum of root counts, too; it is the room of all agents. A tree that has admitted requests there
         admits no others until it follows again, since it does not count them."""
-        if root and self._took_back:
+        if self._is_recounting or (root and self._took_back):
             return False
         in_queues: dict[str, Counter[str]] = {}
         of_trackers: dict[Tracker, Counter[str]] = {}
@@ -420,7 +492,7 @@ class RoleTree:
             application = self.tree.applications.get(name)
             if application is None or self.tree.queues[application.queue].is_stopped:
                 return False
-            wanted = counted(request)
+            wanted = self.counted.of(request)
             if self.tree.limit_of(application, wanted) is not None:
                 return False
             for queue in self.tree.queues[application.queue].path:

@@ -13,7 +13,6 @@ from itertools import islice
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.sessions.held import request_of
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
@@ -30,7 +29,6 @@ from offers.policy.hierarchy import (
     Submission,
     Trial,
     Vacated,
-    captured,
     keep,
     partition_of,
     promises,
@@ -42,6 +40,7 @@ from offers.policy.hierarchy.configuration.partition import ROOT, QueueConfig
 from offers.policy.hierarchy.placement import nearest, queue_for
 from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.session.decisions import Eviction
+from offers.resources import SCALARS
 from store.ids import namespace_of
 from store.records import DEFAULT_PARTITION, DEFAULT_QUEUE, QueueHalt, QueueTree, ReschedulePayload
 from transactions.base import Slot
@@ -64,7 +63,7 @@ def read_tree(document: str) -> Partition:
         found = json.loads(document)
     except ValueError as error:
         raise BadQueues([Problem("$", f"not JSON: {error}")]) from None
-    return partition_of(found, COUNTED, tags=TAGS)
+    return partition_of(found, SCALARS, tags=TAGS)
 
 
 def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, QueueConfig]]:
@@ -298,7 +297,7 @@ class Trees:
         states = {name: QueueState.ACTIVE for name, _ in full_names(partition.root)}
         states |= {halt.queue: QueueState(halt.state) for halt in halts if halt.queue in states}
         now = self._turn.now
-        present = [(role, captured(one.tree, one.frozen())) for role, one in sorted(self.roles.items())]
+        present = [(role, one.captured(partition)) for role, one in sorted(self.roles.items())]
         found: dict[str, Trial] = {}
         for role, state in present:
             yield

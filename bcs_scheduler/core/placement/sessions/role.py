@@ -341,7 +341,7 @@ class RoleSnapshot:
 
     def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]]) -> None:
         """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension."""
-        found, snapshot, totals = self._read, self._snapshot, self._pool.totals
+        found, snapshot, sizes = self._read, self._snapshot, self._pool.sizes
         rows, everything, rank_of, agents = self._rows, self.held.used, snapshot.rank, snapshot.agents
         for name in names:
             found.pop(name, None)
@@ -354,11 +354,11 @@ class RoleSnapshot:
             used = everything.get(name, NONE)
             if more := extra.get(name):
                 used = {line: used.get(line, 0) + more.get(line, 0) for line in (*used, *more)}
-            if row is None and not used and name not in totals:
+            if row is None and not used and name not in sizes:
                 if rank is not None:
                     found[name] = None
                 continue
-            agent = agent_of(name, row, used, totals.get(name))
+            agent = agent_of(name, row, used, sizes.get(name))
             found[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:

@@ -31,18 +31,20 @@ Used = Mapping[str, Mapping[str, int]]
 """Amounts of our taskgroups by agent and dimension."""
 
 
-def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int] | None) -> Agent:
+def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, ...] | None) -> Agent:
     """The agent with `used` of our taskgroups, by dimension: the rest that is not free now is in the hands of others.
-    `row`: the offered amounts; None = nothing is offered. `size`: cores and memory of the whole agent; None = they are
-    not known, and the greatest offered amounts stand in.
+    `row`: the offered amounts; None = nothing is offered. `size`: amounts of the whole agent in the order of
+    `SCALARS`, the first two or more; None = they are not known, and the greatest offered amounts stand in.
 
     The room of a taskgroup may be offered before the report of its end is read. The agent is not larger meanwhile."""
     total = _offered(row)
     for dimension, amount in used.items():
         total[dimension] = total.get(dimension, 0) + amount
-    least = row.totals if row is not None else size or (0, 0)
+    least: tuple[int, ...] = size or (0, 0)
+    if row is not None:
+        least = (*row.totals, *least[2:])
     foreign = []
-    for line, amount in zip(("cpus", "mem"), least, strict=True):
+    for line, amount in zip(SCALARS, least, strict=False):
         if amount > total[line]:
             foreign.append((line, amount - total[line]))
             total[line] = amount

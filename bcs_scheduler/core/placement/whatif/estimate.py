@@ -12,13 +12,15 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.whatif.limits import limits_of
+from bcs_scheduler.core.placement.whatif.limits import limits_of, of_request
 from bcs_scheduler.core.placement.whatif.trials import try_on
 from bcs_scheduler.core.run_times import PARTS, remaining
+from offers.dimensions import THOUSANDTHS
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Occupant
 from store.ids import nanoseconds_of
 from store.records import TaskGroup
+from store.records.definition import Amounts
 from transactions import occupancy
 from transactions.base import Slot
 
@@ -70,9 +72,10 @@ def until_below_limit(turn: TurnContext, demand: Demand[Slot]) -> Data:
     ended."""
     limits = limits_of(turn, demand)
     over: dict[str, int] = {}
+    request = of_request(demand.request)
     for limit in limits:
         for name, most in limit.most.items():
-            wanted = limit.used.get(name, 0) + len(demand.slots) * int(getattr(demand.request, name))
+            wanted = limit.used.get(name, 0) + len(demand.slots) * request.get(name, 0)
             over[name] = max(over.get(name, 0), wanted - most)
     over = {name: amount for name, amount in over.items() if amount > 0}
     if not over:
@@ -88,13 +91,18 @@ def until_below_limit(turn: TurnContext, demand: Demand[Slot]) -> Data:
         left = dict(over)
         for end in sorted(ends, key=lambda end: (end.seconds[part], end.group.id)):
             used.add(end.group.application_key)
-            left = {name: amount - int(getattr(end.group.resources, name)) for name, amount in left.items()}
+            freed = {**end.group.extended, **_scalars(end.group.resources)}
+            left = {name: amount - freed.get(name, 0) for name, amount in left.items()}
             if all(amount <= 0 for amount in left.values()):
                 times.append(end.seconds[part])
                 break
         else:
             return {"reason": TOO_FEW}
     return _answer(times, ends, used)
+
+
+def _scalars(amounts: Amounts) -> dict[str, int]:
+    return {name: int(getattr(amounts, name)) for name in THOUSANDTHS.names}
 
 
 def _ahead(turn: TurnContext, demand: Demand[Slot]) -> Iterator[Demand[Slot]]:

@@ -15,11 +15,10 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
-from bcs_scheduler.core.placement.hierarchy.asks import COUNTED
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.dimensions import THOUSANDTHS
-from offers.model import Demand
+from offers.model import Demand, ResourceRequest
 from offers.policy.hierarchy.configuration.partition import QueueConfig
 from store.records import DEFAULT_QUEUE
 from store.records import Queue as QueueRecord
@@ -92,13 +91,18 @@ def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suf
 def are_exceeded(found: Iterable[Limit], demand: Demand[Slot]) -> bool:
     """True if all slots of the demand together exceed one of the limits of its queue, or of one above it and below
     root."""
-    wanted = {name: len(demand.slots) * int(getattr(demand.request, name)) for name in THOUSANDTHS.names}
+    wanted = {name: len(demand.slots) * amount for name, amount in of_request(demand.request).items()}
     return any(
         limit.used.get(name, 0) + wanted[name] > most
         for limit in found
         for name, most in limit.most.items()
-        if wanted[name]
+        if wanted.get(name)
     )
+
+
+def of_request(request: ResourceRequest) -> dict[str, int]:
+    """The amounts of a request as limits name them, in thousandths: scalars, and extended resources."""
+    return {**dict(request.extended), **{name: int(getattr(request, name)) for name in THOUSANDTHS.names}}
 
 
 def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
@@ -118,10 +122,10 @@ def _tried(turn: TurnContext, queues: _Tree | _Sessions, demand: Demand[Slot], t
     """The decision of the policy if the queues had room for so many more taskgroups of the demand."""
     turn.cut()
     before = queues.limits(demand)
-    request = {name: int(getattr(demand.request, name)) for name in THOUSANDTHS.names}
+    request = of_request(demand.request)
     raised: dict[str, dict[str, int]] = {}
     for limit in before:
-        wanted = {name: limit.used.get(name, 0) + taskgroups * request[name] for name in limit.most}
+        wanted = {name: limit.used.get(name, 0) + taskgroups * request.get(name, 0) for name in limit.most}
         more = {name: amount for name, amount in wanted.items() if amount > limit.most[name]}
         if more:
             raised[limit.queue] = more
@@ -142,10 +146,10 @@ def _others(turn: TurnContext, demand: Demand[Slot]) -> int:
         if other.id == demand.id or other.role != demand.role:
             continue  # limits hold for each role by itself
         if turn.queues.queue_of(other.role, other.application) == queue:
-            for name in THOUSANDTHS.names:
-                sums[name] += len(other.slots) * int(getattr(other.request, name))
-    own = {name: int(getattr(demand.request, name)) for name in sums}
-    return max((-(-amount // own[name]) for name, amount in sums.items() if own[name]), default=0)
+            for name, amount in of_request(other.request).items():
+                sums[name] += len(other.slots) * amount
+    own = of_request(demand.request)
+    return max((-(-amount // own[name]) for name, amount in sums.items() if own.get(name)), default=0)
 
 
 class _Sessions:
@@ -190,10 +194,7 @@ class _Tree:
             return []
         above = reversed(tree.queues[application.queue].path)
         path = [queue for queue in above if queue.parent is not None and queue.max]
-        return [
-            Limit(queue.name, dict(queue.allocated), {name: queue.max[name] for name in COUNTED if name in queue.max})
-            for queue in path
-        ]
+        return [Limit(queue.name, dict(queue.allocated), dict(queue.max)) for queue in path]
 
     def supposing(self, raised: Raised) -> Iterator[None]:
         """The trees get their configuration back at the end of the block."""

@@ -32,7 +32,7 @@ from bcs_scheduler.core.placement.whatif.levers import (
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, Try, search
 from bcs_scheduler.core.placement.whatif.trials import Places, try_on
 from bcs_scheduler.core.requests import agent_plans
-from offers.dimensions import THOUSANDTHS
+from offers.dimensions import THOUSANDTHS, recorded
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Placement
 from store.ids import object_key
@@ -228,7 +228,7 @@ def _shown_limits(found: limits.Suffices, partition: Data) -> Data:
 
 
 def _raised(name: str, before: int, after: int) -> Data:
-    displayed = THOUSANDTHS.get(name).displayed
+    displayed = recorded(name).displayed
     return {"resource": name, "from": displayed(before), "to": displayed(after)}
 
 

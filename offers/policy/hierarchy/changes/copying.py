@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
 from offers.dimensions import Amounts, amounts
-from offers.policy.amounts import added, difference
+from offers.policy.amounts import Vector, added, difference
 from offers.policy.hierarchy.cluster import resize
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.state.application import Application
@@ -128,6 +128,38 @@ def _captured_queue(queue: Queue) -> _Queue:
     parent = queue.parent.name if queue.parent is not None else ""
     own = (queue.max, queue.guaranteed, queue.is_temporary, queue.above_since, queue.state)
     return _Queue(queue.name, parent, queue.config, *own)
+
+
+def recounted(
+    state: Captured, sizes: Mapping[str, tuple[Vector, Amounts]], requests: Mapping[tuple[str, str], Amounts]
+) -> Captured:
+    """The state of a tree that counts other resources. `sizes`: the total of each node, and the amounts that others
+    than the applications use there; `requests`: the amounts of each ask and allocation, by application and name.
+    Nodes, asks and allocations that are missing there stay as they are."""
+
+    def anew(ask: Ask) -> Ask:
+        return ask._replace(request=requests.get((ask.application, ask.name), ask.request))
+
+    def all_anew(allocations: list[Allocation]) -> list[Allocation]:
+        return [one._replace(ask=anew(one.ask)) for one in allocations]
+
+    def sized(node: _Node) -> _Node:
+        running = all_anew(node.running)
+        if node.name not in sizes:
+            return node._replace(running=running)
+        total, foreign = sizes[node.name]
+        used = [dict(one.ask.request) for one in running]
+        return node._replace(total=total, free=difference(total, added(dict(foreign), *used)), running=running)
+
+    return state._replace(
+        nodes=[sized(node) for node in state.nodes],
+        applications=[
+            one._replace(allocations=all_anew(one.allocations), asks=[anew(ask) for ask in one.asks])
+            for one in state.applications
+        ],
+        leaving=all_anew(state.leaving),
+        promises=[(anew(ask), name) for ask, name in state.promises],
+    )
 
 
 def copied(tree: Tree) -> Tree:

@@ -106,9 +106,9 @@ def partition_of(
 ) -> Partition:
     """The partition that a document describes. Raises BadQueues with all problems.
 
-    `resources`: the names of resources that exist; None admits every name. `quantity` turns a value into an integer
-    amount and raises ValueError if the value is no amount. `tags`: the tags that applications have; None admits every
-    tag.
+    `resources`: the names of resources that every agent has; other names are those of extended resources, with amounts
+    in thousandths. None admits every name. `quantity` turns a value into an integer amount and raises ValueError if the
+    value is no amount. `tags`: the tags that applications have; None admits every tag.
     """
     return _Reader(Fields(resources, quantity), tags).read(document)
 

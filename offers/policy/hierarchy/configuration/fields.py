@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeVar
 
 from offers.policy.amounts import decimal, shown, thousandths
-from offers.policy.hierarchy.configuration.yunikorn import ALIASES, duration
+from offers.policy.hierarchy.configuration.yunikorn import ALIASES, count, duration
 
 LARGEST = (1 << 63) - 1
 """The largest amount. Shares are compared as integers that are exact up to here."""
 LARGEST_NUMBER = (1 << 31) - 1
 """The largest number of applications, offset of priorities (negative, too) and number of seconds."""
+
+EXTENDED_NAME = re.compile(r"[^\s=,]{1,253}")
+"""Names of extended resources: 1 to 253 characters without blanks, commas and equals signs."""
+OTHER_NAMES: Mapping[str, str] = {
+    "cpu": "cores are named cpus, or vcore as in YuniKorn",
+    "storage": "disk space is named disk, in MB",
+    "ephemeral-storage": "disk space is named disk, in MB",
+    "gpu": "GPUs are named gpus, or by the full name of an extended resource such as nvidia.com/gpu",
+    "ports": "queues count no ports",
+    "pods": "queues count no taskgroups; maxapplications limits applications",
+}
+"""Names that are no extended resources, with the reason: elsewhere they mean something that a queue cannot count, or
+that has another name here."""
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
@@ -40,8 +54,8 @@ class Fields:
     """Reads values. A value with a mistake is reported and read as its default."""
 
     def __init__(self, resources: Collection[str] | None, quantity: Callable[[Any], int] = thousandths) -> None:
-        """`resources`: the names that exist; None admits every name. `quantity` reads an amount and raises ValueError
-        if it is none."""
+        """`resources`: the names of resources that every agent has; other names are those of extended resources. None
+        admits every name. `quantity` reads an amount and raises ValueError if it is none."""
         self._resources, self._quantity = resources, quantity
         self.problems: list[Problem] = []
         self.prefix = ""
@@ -150,9 +164,15 @@ class Fields:
                 if name in value:
                     self.report(place, f"is the same resource as {name}, which is given too")
                     continue
-            if not isinstance(name, str) or (self._resources is not None and name not in self._resources):
+            if not isinstance(name, str):
                 self.report(place, "unknown resource")
                 continue
+            if self._resources is not None and name not in self._resources:
+                if name in OTHER_NAMES or not EXTENDED_NAME.fullmatch(name):
+                    why = OTHER_NAMES.get(name, "a name has 1 to 253 characters, and no blank, comma or equals sign")
+                    self.report(place, f"unknown resource: {why}")
+                    continue
+                read = self._quantity if weights else count
             try:
                 amount = read(given)
             except ValueError as error:

@@ -150,3 +150,14 @@ class Partition(NamedTuple):
     node_order: NodeOrder = NodeOrder.FAIR
     weights: Mapping[str, int] = NONE
     """Weights of the resources in the order of nodes; empty: vcore and memory, cpus and mem count 1."""
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The names of all resources that queues, limits, child templates and weights name. Costs with the queues."""
+        return frozenset(self.weights) | _resources(self.root)
+
+
+def _resources(queue: QueueConfig) -> frozenset[str]:
+    templates = () if queue.template is None else (queue.template.guaranteed, queue.template.max)
+    limits = (limit.max_resources for limit in queue.limits)
+    return frozenset().union(queue.guaranteed, queue.max, *templates, *limits, *map(_resources, queue.queues))

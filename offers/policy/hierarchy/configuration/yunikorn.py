@@ -1,7 +1,8 @@
 """Files of YuniKorn as they are: partitions, and amounts with its names and units.
 
 `vcore` is a number of cores or, with the unit m, of thousandths; `memory` is a number of bytes with a unit such as M or
-Gi. The scheduler counts `cpus` in cores and `mem` in MB (2^20 bytes).
+Gi. The scheduler counts `cpus` in cores and `mem` in MB (2^20 bytes). Extended resources are numbers, which may have
+the same units as bytes.
 """
 
 from __future__ import annotations
@@ -54,6 +55,17 @@ def memory(value: object) -> int:
     if unit not in _BYTES:
         raise ValueError(f"unknown unit {unit!r}; known: {', '.join(filter(None, _BYTES))}")
     return int(number * _BYTES[unit] * THOUSAND / MB)
+
+
+def count(value: object) -> int:
+    """Thousandths of a number of extended resources. Raises ValueError."""
+    number, unit = _split(value, "a number such as 8 or 2k")
+    if unit not in _BYTES:
+        raise ValueError(f"unknown unit {unit!r}; known: {', '.join(filter(None, _BYTES))}")
+    amount = number * _BYTES[unit] * THOUSAND
+    if amount.denominator != 1:
+        raise ValueError(f"more than three decimals: {shown(value)}")
+    return amount.numerator
 
 
 ALIASES: Mapping[str, tuple[str, Callable[[object], int]]] = {"vcore": ("cpus", vcore), "memory": ("mem", memory)}
@@ -113,6 +125,8 @@ def _amounts(given: Mapping[str, Any], *, weights: bool) -> dict[str, Any]:
     found = {}
     for name, value in given.items():
         plain_name, read = ALIASES.get(name, (name, None))
+        if read is None and isinstance(value, str) and value[-1:].isalpha():
+            read = count
         found[plain_name] = value if weights or read is None else _number(Fraction(read(value), THOUSAND))
     return found
 
