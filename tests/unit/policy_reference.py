@@ -134,6 +134,11 @@ class Reference:
         sums = [self.of_job(job) for job in self.jobs.values() if job.queue == queue]
         return {d: sum(one[d] for one in sums) for d in self.dims}
 
+    def with_promises(self, queue: str, key: Key | None = None) -> dict[str, int]:
+        """The amounts of a queue, with those that its tasks but one were promised."""
+        promised = self._sum(one for one in self.promised if one != key and self.jobs[one[0]].queue == queue)
+        return {d: amount + promised[d] for d, amount in self.of_queue(queue).items()}
+
     @staticmethod
     def share(part: Fraction | int, whole: Fraction | int) -> Fraction:
         return Fraction(part) / whole if whole else Fraction(1 if part else 0)
@@ -219,8 +224,13 @@ class Reference:
         hard = all(allocated[d] + q <= limit[d] for d, q in wanted.items())
         return hard and (not strict or all(allocated[d] + q <= deserved[d] for d, q in wanted.items()))
 
-    def overused(self, queue: str) -> bool:
-        allocated = self.of_queue(queue)
+    def may_take_back(self, queue: str, key: Key) -> bool:
+        after = {d: self.with_promises(queue, key)[d] + q for d, q in self.request(self.tasks[key]).items()}
+        limit, deserved = self.limit(queue), self.deserved[queue]
+        return all(amount <= limit[d] and amount <= deserved[d] for d, amount in after.items())
+
+    def overused(self, queue: str, *, promises: bool = False) -> bool:
+        allocated = self.with_promises(queue) if promises else self.of_queue(queue)
         return all(allocated[d] >= self.deserved[queue][d] for d in self.dims)
 
     # --- orders -----------------------------------------------------------------------------------------------
@@ -410,12 +420,12 @@ class Reference:
             name = min(for_later, key=self.queue_key)
             for_later.remove(name)
             waiting = [job for job in self.jobs.values() if job.queue == name and self.pending(job)]
-            while waiting and not self.overused(name):
+            while waiting and not self.overused(name, promises=True):
                 job = min(waiting, key=self.job_key)
                 waiting.remove(job)
                 before, killed = self.save(), []
                 for key in self.pending(job):
-                    if not self.within(name, self.tasks[key], True):
+                    if not self.may_take_back(name, key):
                         continue
                     others = [j for j in self.jobs.values() if j.queue != name and self.queues[j.queue].reclaimable]
                     found = self._make_room(key, others, self._reclaimable)
@@ -514,7 +524,7 @@ class Reference:
     def _allowed(self, key: Key, gone: list[Key]) -> bool:
         """The limits of the queue admit a task without these others."""
         queue = self.jobs[key[0]].queue
-        used, most = self.of_queue(queue), self.most(queue)
+        used, most = self.with_promises(queue, key), self.most(queue)
         freed = self._sum(one for one in gone if self.jobs[one[0]].queue == queue)
         return all(used[d] - freed[d] + q <= most[d] for d, q in self.request(self.tasks[key]).items())
 
@@ -542,7 +552,7 @@ class Reference:
         for victim in sorted(self.evicted[begin:], key=self._importance):
             queue = self.jobs[victim[0]].queue
             self.status[victim] = Status.RUNNING
-            used, most = self.of_queue(queue), self.most(queue)
+            used, most = self.with_promises(queue), self.most(queue)
             placed = [
                 key
                 for job in self.jobs.values()

@@ -525,6 +525,24 @@ def test_room_that_others_take_before_it_is_offered_is_freed_elsewhere() -> None
     assert [group.agent_id for group in groups(lab, "high")] == [second]
 
 
+@pytest.mark.parametrize("comes", [True, False])
+def test_the_room_of_a_taskgroup_that_has_failed_is_expected_before_it_is_offered(comes: bool) -> None:
+    lab = full(bound=4)
+    arrive(lab, "e")
+    create(lab, "high", 1, priority=10)
+    lab.wait(2.0)
+    run(lab)
+    (failed,) = groups(lab, "high")
+    lab.report(failed, "FAILED")
+    lab.wait(RETURN_SECONDS - 1.0)
+    assert leaving(lab) == []
+    if comes:
+        arrive(lab, "e")
+    lab.wait(2.0)
+    assert len(leaving(lab)) == (not comes)
+    assert [group.agent_id for group in groups(lab, "high") if not group.ended] == (["e"] if comes else [])
+
+
 def quiet() -> Lab:
     """Four agents that are full, and a fifth with room for one. Nothing has waited for long: no offer is held."""
     lab = full(bound=4)

@@ -9,8 +9,9 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.policies import EVERYTHING, crowded
+from offers.policy.session.configuration.document import DEFAULT, policy_of
 from offers.policy.session.decisions import Decisions
-from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.model import Agent, Job, Nomination, Queue, Status, Task, Template
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import Snapshot
 from tests.effort import share
@@ -160,3 +161,38 @@ def test_a_gang_at_its_minimum_keeps_no_queue_from_its_share() -> None:
     wants = Job("wants", "q2", tuple(Task(f"t{n}", Template(UNIT), Status.PENDING) for n in range(4)), created=2.0)
     decisions = decide(Snapshot(agents, [Queue("q1"), Queue("q2")], [plain, gang, wants]), EVERYTHING)
     assert [(one.job, one.beneficiary) for one in decisions.evictions] == [("plain", "wants")] * 4
+
+
+def core(name: str, status: Status = Status.RUNNING, agent: str = "a", nomination: Nomination | None = None) -> Task:
+    """A task of one core."""
+    place = agent if status is not Status.PENDING else ""
+    return Task(name, Template((("cpus", 1000),)), status, place, nomination=nomination)
+
+
+def test_a_queue_takes_back_no_more_than_its_share_beside_what_it_was_promised() -> None:
+    """One and a half of four cores are deserved, and the room of one was made by the session before."""
+    promise = Nomination("a", 100.0)
+    work = [core("o0"), core("o1"), core("o2"), core("o3", Status.RELEASING)]
+    asks = [core("q0", Status.PENDING, nomination=promise), *(core(f"q{n}", Status.PENDING) for n in (1, 2, 3))]
+    jobs = [Job("o", "o", tuple(work), created=1.0), Job("q", "q", tuple(asks), created=2.0)]
+    queues = [Queue("o", weight=5), Queue("q", weight=3)]
+    decisions = decide(Snapshot([Agent("a", (("cpus", 4000),))], queues, jobs), EVERYTHING)
+    assert not decisions.evictions
+    assert set(decisions.pipelined) == {("q", "q0")}
+
+
+def test_the_limit_of_a_queue_holds_what_it_was_promised_beside_further_victims() -> None:
+    """Three cores are the limit. One of three was ended for `first`; `second` needs the other two, not one of them."""
+    queue = Queue("q", capability=(("cpus", 3000),))
+    low = (core("l0"), core("l1"), core("l2", Status.RELEASING))
+    first = (core("f", Status.PENDING, nomination=Nomination("a", 100.0)),)
+    second = tuple(core(f"s{n}", Status.PENDING) for n in range(2))
+    jobs = [
+        Job("low", "q", low, created=1.0),
+        Job("first", "q", first, priority=2, created=2.0),
+        Job("second", "q", second, min_available=2, priority=1, created=3.0),
+    ]
+    agents = [Agent("a", (("cpus", 3000),)), Agent("b", (("cpus", 2000),))]
+    decisions = decide(Snapshot(agents, [queue], jobs), policy_of({**DEFAULT, "actions": "preempt, allocate"}))
+    assert sorted(one.task for one in decisions.evictions) == ["l0", "l1"]
+    assert {job for job, _ in decisions.pipelined} == {"first", "second"}

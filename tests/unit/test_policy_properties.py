@@ -358,5 +358,5 @@ def test_without_nominations_evictions_never_stop(actions: tuple[str, ...]) -> N
 def test_without_the_rule_of_future_room_evictions_never_stop() -> None:
     evicting = sessions_with_evictions(*FIVE_JOBS, reference(*ORDERS[0], future_rule=False))
     assert max(evicting) >= SESSIONS - 3
-    assert not stops(21, reference(*ORDERS[0], future_rule=False))
-    assert stops(21, engine(*ORDERS[0]))
+    assert not stops(59, reference(*ORDERS[0], future_rule=False))
+    assert stops(59, engine(*ORDERS[0]))

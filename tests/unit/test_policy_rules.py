@@ -113,6 +113,10 @@ SESSIONS: Mapping[str, str] = {
     ),
     "reclaim: all tiers agree on a victim": "D10 E05",
     "reclaim: the minimum in one statement, then each task in its own": "D11 E67",
+    "limits and shares hold the rooms that were promised beside further victims": (
+        "test_policy_evictions::test_a_queue_takes_back_no_more_than_its_share_beside_what_it_was_promised "
+        "test_policy_evictions::test_the_limit_of_a_queue_holds_what_it_was_promised_beside_further_victims"
+    ),
     "reclaim: evictions come to an end": (
         "I82 test_policy_properties::test_evictions_stop_after_the_last_arrival "
         "test_policy_properties::test_the_specified_cycles_do_not_occur"

@@ -227,8 +227,7 @@ class Session:
                 rank = self.snapshot.rank.get(nomination.agent)
                 need = self.needs.of(task.template)
                 if rank is not None and self.agents.fits_later(rank, need):
-                    self.agents.promise(rank, need, 1)
-                    self.changes.promised[state.number, position] = rank
+                    self.changes.promise(state, need, position, rank)
 
     # --- for actions ------------------------------------------------------------------------------------------
 

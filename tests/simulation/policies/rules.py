@@ -132,21 +132,22 @@ class Rules:
         ids = {group.id for group in victims}
         if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
             return
-        placing = self.world.core._offer_manager.placing
-        kept = {room.agent: room.application for room in placing.kept_rooms()}
-        own = priority_of(self.world, beneficiary)
+        closed = self._kept_from(beneficiary)
         for agent, free in self._rooms().items():
-            if self._owners(agent) or self._has_changed(agent):
+            if self._owners(agent) or self._has_changed(agent) or agent in closed:
                 continue
-            if agent in kept and own <= priority_of(self.world, kept[agent]):
-                continue  # the room is for old work, which the share of a queue does not outrank
             if _fits(ask.amount, free):
                 words = f"{_names(victims)} are ended for {beneficiary}, which fits the idle room of {agent}"
                 raise Violation("I81", words, beneficiary, *(group.id for group in victims))
 
+    def _kept_from(self, beneficiary: str) -> set[str]:
+        """The agents with room for old work, which the share of a queue does not outrank."""
+        own, placing = priority_of(self.world, beneficiary), self.world.core._offer_manager.placing
+        return {one.agent for one in placing.kept_rooms() if own <= priority_of(self.world, one.application)}
+
     def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup]) -> None:
         agent = victims[0].agent_id
-        if self._has_changed(agent):
+        if self._has_changed(agent) or agent in self._kept_from(beneficiary):
             return
         if self._owners(agent) - {beneficiary} or len({ask.amount["cpus"] for ask in waiting}) > 1:
             return  # how much of the room is for whom is not known here
@@ -166,12 +167,20 @@ class Rules:
             less.subtract(of(group))
             if _count(waiting[0].amount, less, len(waiting)) < wanted:
                 continue
-            needed = Amount()
-            for name in NAMES:
-                needed[name] = wanted * waiting[0].amount[name]
+            most = wanted or self._admitted(beneficiary, waiting)  # without room there, the victims are for the limit
+            needed = Amount({name: most * waiting[0].amount[name] for name in NAMES})
             if self.queues.admits(beneficiary, needed, {group.id}):
                 words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
                 raise Violation("I81", words, beneficiary, group.id)
+
+    def _admitted(self, beneficiary: str, waiting: list[Ask]) -> int:
+        """How many of the asks, which are alike, the limit of the queue admits."""
+        most, amount = 0, waiting[0].amount
+        while most < len(waiting) and self.queues.admits(
+            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES})
+        ):
+            most += 1
+        return most
 
     # --- I82 --------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from transactions.rules.application_types import bound_to_agents
 MOST_TEMPLATES = 4096
 """Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
 cost time only."""
-MOST_FAILED = 1024
+MOST_ENDED = 1024
 """Number of ended taskgroups that are remembered until the next session."""
 
 
@@ -54,8 +54,8 @@ class HeldTasks:
         self._templates: dict[tuple[Resources, tuple[tuple[str, int], ...]], Template] = {}
         self._changed: dict[str, dict[str, None]] = {}
         """Ids of the taskgroups that have changed, by application."""
-        self._failed: deque[tuple[str, Task]] = deque(maxlen=MOST_FAILED)
-        """Taskgroups that have ended by themselves, with their applications."""
+        self._ended: deque[tuple[str, Task, float]] = deque(maxlen=MOST_ENDED)
+        """See `ended`."""
         self.used: dict[str, dict[str, int]] = {}
         """Amounts by agent and dimension."""
         self.touched: set[str] = set()
@@ -70,17 +70,17 @@ class HeldTasks:
         elif identity in self._changed.get(application, ()):
             self._changed[application].pop(identity)
 
-    def note_failure(self, before: TaskGroup) -> None:
-        """A taskgroup has ended by itself. `before`: its record until then."""
+    def note_end(self, before: TaskGroup, at: float) -> None:
+        """A taskgroup has ended and left its room to its agent. `before`: its record until then; `at`: Unix seconds."""
         task = self._task(before)
         if task is not None:
-            self._failed.append((before.application_key, task))
+            self._ended.append((before.application_key, task, at))
 
-    def failures(self) -> list[tuple[str, Task]]:
-        """Application and task of the taskgroups that have ended by themselves since the latest call, as they were
-        before. If there are very many, the newest ones."""
-        found = list(self._failed)
-        self._failed.clear()
+    def ended(self) -> list[tuple[str, Task, float]]:
+        """The taskgroups that were noted since the latest call: application, task as it was before, and Unix seconds of
+        the end. If there are very many, the newest ones."""
+        found = list(self._ended)
+        self._ended.clear()
         return found
 
     @property

@@ -283,13 +283,16 @@ class RoleSnapshot:
         version = self._state.version(key, application.version)
         least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
         preempts = version is None or version.preemption_policy != "Never"
-        return least, priority, preempts, queue_of(self._state, application.namespace), application.created_at
+        return least, priority, preempts, self._queue_of(key), application.created_at
+
+    def _queue_of(self, key: str) -> str:
+        return queue_of(self._state, namespace_of(key))
 
     def _job(self, key: str, parts: _Parts, nominations: Mapping[str, Nomination]) -> Job | None:
-        if not parts.facts:
+        if not (parts.facts or parts.gone):
             return None
         held = self.held.of(key)
-        least, priority, preempts, queue, created = parts.facts
+        least, priority, preempts, queue, created = parts.facts or (1, 0, False, self._queue_of(key), 0.0)
         there = len(parts.planned) + len(held.tasks)
         # The application may have been made smaller than its minimum.
         least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))

@@ -1,7 +1,7 @@
 """The room of agents as sessions see it: as much as offers and taskgroups show, and the room that is still to come.
 
-Between the end of a taskgroup and the offer of its room, the room belongs to no taskgroup. A task to which the room is
-promised must not seem to have lost it: another eviction would follow. A cluster manager may offer the room in parts:
+Between the end of a taskgroup and the offer of its room, the room belongs to no taskgroup. It must not seem to be lost:
+something else would be ended for the work that gets it. A cluster manager may offer the room in parts:
 first that of a task, then that of its executor.
 """
 
@@ -74,8 +74,8 @@ class _Leaving(NamedTuple):
 
 
 class LeavingRooms:
-    """Follows taskgroups that leave promised room, from the session that promised the room until the offers have it.
-    With queues in a tree, also taskgroups that have ended by themselves: queues keep their room."""
+    """Follows taskgroups that leave room, until the offers have it: those that leave promised room from the session
+    that promised it, others from their end."""
 
     def __init__(self, state: State, pool: OfferPool) -> None:
         self._state, self._pool = state, pool
@@ -109,13 +109,12 @@ class LeavingRooms:
                 self._note_whole(role, snapshot.agents[snapshot.rank[name]])
                 self._first = min(self._first, until)
 
-    def end(self, role: str, snapshot: Snapshot, tasks: Iterable[tuple[str, Task]], now: float) -> None:
-        """Tasks have ended by themselves since the latest session. `snapshot`: its input; `tasks`: the tasks as they
-        were before, with the names of their jobs; `now`: Unix seconds."""
-        until = now + RETURN_SECONDS
-        for job, task in tasks:
-            rank = snapshot.rank.get(task.agent)
-            if rank is None or task.name in self._leaving:
+    def end(self, role: str, snapshot: Snapshot, tasks: Iterable[tuple[str, Task, float]], now: float) -> None:
+        """Tasks have ended since the latest session. `snapshot`: its input; `tasks`: names of their jobs, the tasks as
+        they were before, and the moments of their ends; `now`: Unix seconds, like these."""
+        for job, task, at in tasks:
+            rank, until = snapshot.rank.get(task.agent), at + RETURN_SECONDS
+            if rank is None or task.name in self._leaving or until <= now:
                 continue
             self._leaving[task.name] = _Leaving(role, job, task._replace(status=Status.RELEASING), until)
             self._on[task.agent, role].add(task.name)

@@ -16,8 +16,8 @@ from store.ids import owner_of
 from store.records import Namespace, Record, TaskGroup
 from transactions.base import Slot
 
-BY_ITSELF = frozenset({"Failed", "Error", "Finish", "Killed"})
-"""The states of taskgroups that end by themselves."""
+LEAVES_ROOM = frozenset({"Failed", "Error", "Finish", "Killed"})
+"""The states of taskgroups that have ended on an agent that is there: the agent has their room."""
 TaskName = tuple[str, str]
 """Names of job and task."""
 
@@ -33,7 +33,7 @@ class Snapshots:
     """Keeps a snapshot for each role in which sessions have been held."""
 
     def __init__(self, turn: TurnContext) -> None:
-        self._state, self._pool = turn.state, turn.pool
+        self._turn, self._state, self._pool = turn, turn.state, turn.pool
         self._roles: dict[str, RoleSnapshot] = {}
         self._touched = turn.pool.follow()
         turn.watch("offers", ("taskgroup",), self._group_changed)
@@ -60,11 +60,10 @@ class Snapshots:
         return self._of(role, plain=plain).take(self.moving(role, demands, most, planned, promises), now)
 
     def expect(self, role: str, rooms: LeavingRooms, now: float) -> None:
-        """Has `rooms` follow the taskgroups of a role that have ended by themselves since the latest call. `now`: Unix
-        seconds."""
+        """Has `rooms` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
         found = self._roles.get(role)
         if found is not None:
-            rooms.end(role, found.changes(is_new=False).snapshot, found.held.failures(), now)
+            rooms.end(role, found.changes(is_new=False).snapshot, found.held.ended(), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the
@@ -125,10 +124,10 @@ class Snapshots:
         if isinstance(group, TaskGroup):
             for role in self._roles.values():
                 role.held.note(group.application_key, key, present=after is not None)
-            if isinstance(before, TaskGroup) and isinstance(after, TaskGroup) and _ends_by_itself(before, after):
+            if isinstance(before, TaskGroup) and isinstance(after, TaskGroup) and _leaves_room(before, after):
                 for role in self._roles.values():
-                    if role.plain:
-                        role.held.note_failure(before)
+                    if not (role.plain and before.killing_since):  # trees follow their own victims
+                        role.held.note_end(before, self._turn.now)
 
     def _application_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
         for role in self._roles.values():
@@ -151,6 +150,6 @@ class Snapshots:
                     self._namespace_changed(name, None, None)
 
 
-def _ends_by_itself(before: TaskGroup, after: TaskGroup) -> bool:
-    """True if a taskgroup has ended, was not ended by the scheduler and was not lost: its agent has its room."""
-    return after.status in BY_ITSELF and not before.killing_since and after.ended and not before.ended
+def _leaves_room(before: TaskGroup, after: TaskGroup) -> bool:
+    """True if a taskgroup has ended and was not lost."""
+    return after.status in LEAVES_ROOM and after.ended and not before.ended

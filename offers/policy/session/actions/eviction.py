@@ -323,9 +323,10 @@ def give_back(session: Session, begin: int) -> None:
 def _admitted(session: Session, eviction: Operation) -> bool:
     """True if the limits of a queue hold the tasks that the session has placed for it beside a victim that stays."""
     queue, needs = eviction.job.queue, session.needs
+    promised = queue.promised
     placed = {needs.of(job.job.tasks[position].template) for job in queue.jobs for position in job.placed}
     for need in placed:
-        gone = [0] * len(queue.allocated)
+        gone = [-amount for amount in promised]
         for d, amount in need.row:
             gone[d] += amount
         for d, amount in eviction.need.row:

@@ -31,9 +31,10 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:
     while queues:
         queue = min(queues, key=session.rules.queue_key)
         queues.remove(queue)
-        _between_jobs(session, queue)
-        if arguments["withinJobs"]:
-            _within_jobs(session, queue)
+        with session.changes.promises_count(queue):
+            _between_jobs(session, queue)
+            if arguments["withinJobs"]:
+                _within_jobs(session, queue)
     give_back(session, begin)
 
 

@@ -35,10 +35,11 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
             (job for job in queue.jobs if job.pending and job.job.preempts), rules.job_key, session.changes.job_log
         )
         searches = Searches(session, _others(session, queue), shared=rules.victims_by_queue)
-        while not rules.overused(queue) and (job := jobs.take()) is not None:
-            if job.name not in had_turn and not _take_back(session, queue, job, searches, had_turn):
-                queues.clear()
-                break
+        with session.changes.promises_count(queue):
+            while not rules.overused(queue) and (job := jobs.take()) is not None:
+                if job.name not in had_turn and not _take_back(session, queue, job, searches, had_turn):
+                    queues.clear()
+                    break
     give_back(session, begin)
 
 
@@ -65,12 +66,13 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
         need = session.needs.of(job.job.tasks[position].template)
         if failed.get(need.number) == session.changes.version:
             continue
-        if rules.room(queue, need) <= 0 or not rules.allocatable(queue, need):
+        claim = Claim(job, position, need)
+        if not _may_take(session, queue, claim):
             job.over_limit = True
             failed[need.number] = session.changes.version
             continue
         search = searches.of(job, need)
-        if not make_room(session, statement, Claim(job, position, need), scope, search):
+        if not make_room(session, statement, claim, scope, search):
             failed[need.number] = session.changes.version
             barren = barren and search.barren
             continue
@@ -84,6 +86,18 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
         if lasting is not None and barren and not before:
             session.memory.in_vain(*lasting)
     return True
+
+
+def _may_take(session: Session, queue: QueueState, claim: Claim) -> bool:
+    """True if the limits and the deserved share of the queue hold the task beside the promises to others."""
+    rules, own = session.rules, (claim.job.number, claim.position) in session.changes.promised
+    for d, amount in claim.need.row if own else ():
+        queue.allocated[d] -= amount
+    try:
+        return rules.room(queue, claim.need) > 0 and rules.allocatable(queue, claim.need)
+    finally:
+        for d, amount in claim.need.row if own else ():
+            queue.allocated[d] += amount
 
 
 def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:

@@ -8,14 +8,16 @@ from offers.policy.session.state.templates import Need
 
 
 class QueueState:
-    """A queue that has jobs in the session. `allocated` and `requested` are by dimension."""
+    """A queue that has jobs in the session. `allocated`, `promised` and `requested` are by dimension."""
 
-    __slots__ = ("allocated", "created", "jobs", "name", "queue", "requested", "running")
+    __slots__ = ("allocated", "created", "jobs", "name", "promised", "queue", "requested", "running")
 
     def __init__(self, queue: Queue, width: int) -> None:
         self.queue, self.name, self.created = queue, queue.name, queue.created
         self.allocated = [0] * width
         """The amounts that tasks in allocated states hold, and that tasks take that were placed in this session."""
+        self.promised = [0] * width
+        """The amounts that pending tasks were promised in earlier sessions, and that were not used or given up yet."""
         self.requested = [0] * width
         """The amounts that all tasks hold or want, as it was when the session opened."""
         self.jobs: list[JobState] = []

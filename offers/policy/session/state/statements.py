@@ -7,11 +7,12 @@ hold for this session and launch nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from offers.policy.session.state.agents import AgentTable
-from offers.policy.session.state.jobs import JobState
+from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.templates import Need
 
 Handler = Callable[[JobState, int, int], None]
@@ -55,6 +56,38 @@ class Changes:
         """The jobs that were given tasks in this session, by number."""
         self.promised: dict[tuple[int, int], int] = {}
         """Rank of the agent where room is kept, by numbers of job and task."""
+        self._charged: QueueState | None = None
+        """The queue whose promises count as allocated."""
+
+    def promise(self, job: JobState, need: Need, position: int, rank: int, sign: int = 1) -> None:
+        """Keeps room on an agent for a pending task (`sign` 1), or gives it up (-1)."""
+        self.agents.promise(rank, need, sign)
+        if sign > 0:
+            self.promised[job.number, position] = rank
+        else:
+            del self.promised[job.number, position]
+        queue = job.queue
+        for d, amount in need.row:
+            queue.promised[d] += sign * amount
+            if queue is self._charged:
+                queue.allocated[d] += sign * amount
+
+    @contextmanager
+    def promises_count(self, queue: QueueState) -> Iterator[None]:
+        """Within it, the promises to tasks of a queue count as allocated: its limits and its share must hold them
+        beside the tasks for which more is evicted."""
+        self._charge(queue, 1)
+        self._charged = queue
+        try:
+            yield
+        finally:
+            self._charged = None
+            self._charge(queue, -1)
+
+    @staticmethod
+    def _charge(queue: QueueState, sign: int) -> None:
+        for d, amount in enumerate(queue.promised):
+            queue.allocated[d] += sign * amount
 
     def begin(self) -> int:
         """A new state begins. The number of the one before, for `account` with the inverse."""
@@ -68,11 +101,7 @@ class Changes:
         kind, job, need, positions, ranks = operation
         if kind == RELEASE_PROMISE:
             for position, rank in zip(positions, ranks, strict=True):
-                self.agents.promise(rank, need, -sign)
-                if sign > 0:
-                    del self.promised[job.number, position]
-                else:
-                    self.promised[job.number, position] = rank
+                self.promise(job, need, position, rank, -sign)
             return
         number = sign * len(positions)
         if kind == EVICT:
