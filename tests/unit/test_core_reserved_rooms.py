@@ -358,6 +358,30 @@ def test_evictions_for_the_share_of_a_queue_do_not_serve_an_old_ask() -> None:
 
 
 @pytest.mark.parametrize("kind", ["session", "hierarchical"])
+def test_room_of_victims_that_completes_the_room_of_an_old_ask_is_for_their_beneficiary(kind: str) -> None:
+    """Neither the old ask gets it, nor another one that outranks the old ask and came before."""
+    if kind == "session":
+        tiers = [{"plugins": [{"name": name} for name in tier]} for tier in TIERS]
+        policy = policy_of({"actions": "reclaim, allocate, backfill", "tiers": tiers})
+        options = CoreOptions(strict=True, validate=True, session_period=0.5, aging=AGING, policy=policy)
+        names = ("default", "owed")
+        records = [Queue(name=name, weight=1) for name in names] + [Namespace(name=name, queue=name) for name in names]
+    else:
+        owed = {"name": "owed", "resources": {"guaranteed": {"cpus": 1}}, "properties": {"preemption.delay": "1s"}}
+        options, records = tree_options({"name": "default"}, owed, aging=AGING), []
+    cluster = BusyCluster(options, {"a": 2000}, records)
+    cluster.create("low", 1000, instances=2, max_unavailable=2)
+    cluster.seconds(3)
+    cluster.create("old", 1000)
+    cluster.seconds(int(AGING) + 10)
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/old"]
+    cluster.create("higher", 1000, priority=5)
+    cluster.create("team", 1000, namespace="owed")
+    cluster.seconds(20)
+    assert len(cluster.groups("team", "owed")) == 1 and not cluster.groups("old") and not cluster.groups("higher")
+
+
+@pytest.mark.parametrize("kind", ["session", "hierarchical"])
 def test_a_gang_gets_the_room_that_was_made_for_it_beside_an_old_ask(kind: str) -> None:
     """The room that evicted taskgroups leave on the agent is for the gang, and not for the old ask."""
     if kind == "session":

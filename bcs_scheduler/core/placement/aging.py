@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
@@ -157,11 +157,14 @@ class Aging:
         takes: Admits,
         outranks: Callable[[Demand[Slot], Demand[Slot]], bool],
         serve: Serve,
+        use_first: Callable[[], None] = lambda: None,
     ) -> None:
         """`covers`: the roles. `admits`: by the limits of the queues; `takes`: the same, where the present room of the
-        cluster is a limit, too. `outranks`: True if the first demand may use room that is kept for the second."""
+        cluster is a limit, too. `outranks`: True if the first demand may use room that is kept for the second.
+        `use_first`: lets such demands use the room now (`use`)."""
         self._turn, self._covers, self._wants = turn, covers, wants
         self._admits, self._takes, self._outranks, self._serve = admits, takes, outranks, serve
+        self._use_first = use_first
         self._openings: dict[str, Opening] = {}
         """The openings of demands that were seen; also of some that are closed."""
         self._coming: dict[str, list[tuple[float, Opening]]] = {}
@@ -231,9 +234,12 @@ class Aging:
             if role not in self._kept:
                 self._choose(role)
 
-    def betters(self, demands: Sequence[Demand[Slot]]) -> list[Demand[Slot]]:
+    def betters(
+        self, demands: Sequence[Demand[Slot]], awaiting: Collection[str] = frozenset()
+    ) -> list[Demand[Slot]]:
         """Some of the demands that may use the held room now: they outrank those with the reservations, and fit; gangs
-        may need more room than that. Of very many demands, each call looks at others."""
+        may need more room than that. Of very many demands, each call looks at others. `awaiting`: ids of demands for
+        which others are ended; these come first, because the room may be that of their victims."""
         if not self._kept or not demands:
             return []
         self._turn.pool.table.flush()
@@ -243,7 +249,9 @@ class Aging:
         seen: dict[object, bool] = {}
         """Sizes of demands with the answer whether they fit, and groups that were looked at."""
         gangs = 0
-        for demand in islice(chain(demands[begin:], demands[:begin]), min(len(demands), SCANNED)):
+        first = [demand for demand in demands if demand.id in awaiting] if awaiting else []
+        others = islice(chain(demands[begin:], demands[:begin]), min(len(demands), SCANNED))
+        for demand in chain(first, (one for one in others if one.id not in awaiting)):
             kept = self._kept.get(demand.role)
             holder = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
             if kept is None or holder is None or holder is demand:
@@ -269,11 +277,11 @@ class Aging:
         alike = bool(gang.group) and gang.group == holder.group
         return not alike and self._turn.now >= self._gangs.get(gang.group or gang.id, 0.0) + AGAIN
 
-    def use(self, demands: Sequence[Demand[Slot]]) -> bool:
+    def use(self, demands: Sequence[Demand[Slot]], awaiting: Collection[str] = frozenset()) -> bool:
         """Places a slot of each of these demands with the held room, as far as it fits; of a gang all that it lacks,
-        with the held room and all other free room. True if one has a place."""
+        with the held room and all other free room. True if one has a place. `awaiting`: as for `betters`."""
         placed = False
-        for demand in self.betters(demands):
+        for demand in self.betters(demands, awaiting):
             self._turn.pool.table.flush()
             kept, wants = self._kept[demand.role], self._wants(demand)
             if demand.group or demand.min_members > 1:
@@ -325,6 +333,10 @@ class Aging:
             if now < kept.given_at + AGAIN:
                 return
             kept.given_at = now
+            self._use_first()  # the last part of the room may have been made for a demand that outranks this one
+            self._turn.pool.table.flush()
+            if any(place.name in short for place in kept.places):
+                return
             if self._give(demand, wants, kept.places, frozenset(place.site[0] for place in kept.places)):
                 self._end(role)
                 self._looked_at = 0.0

@@ -60,7 +60,16 @@ class PlacementPass:
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
         self.spreading = Spreading(turn, self._spreads)
-        self.aging = Aging(turn, covers, self._wants, self._admits_more, self._takes, self._outranks, self._serve)
+        self.aging = Aging(
+            turn,
+            covers,
+            self._wants,
+            self._admits_more,
+            self._takes,
+            self._outranks,
+            self._serve,
+            self._use_kept_room,
+        )
 
     @property
     def busy(self) -> bool:
@@ -222,6 +231,9 @@ class PlacementPass:
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:  # noqa: ARG002
         """True if a demand may use room that is kept for another one which has waited for long."""
         return False
+
+    def _use_kept_room(self) -> None:
+        """Places demands that may use the room of old ones."""
 
     def _serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
         """Places the first slot of a demand, or all that its gang lacks, on agents; without `agents`, on any. True if

@@ -23,6 +23,7 @@ from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placement_pass import Covers, every_role
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
+from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
@@ -198,7 +199,8 @@ class HierarchyPass(SessionPass):
             if not self.aging.betters(self._deciding()):
                 break
             self.follow()  # it may not know them
-            if not self.aging.use(self._deciding()):
+            awaiting = {demand_of(task) for tree_of in self.trees.roles.values() for task in tree_of.awaiting()}
+            if not self.aging.use(self._deciding(), awaiting):
                 break
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:

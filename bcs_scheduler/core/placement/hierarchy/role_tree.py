@@ -511,13 +511,21 @@ class RoleTree:
         first, second = self.tree.applications.get(name), self.tree.applications.get(other)
         if first is None or second is None or not first.groups:
             return False
-        group = next(iter(first.groups.values()))
-        leaf = self.tree.queues[first.queue]
+        groups = list(first.groups.values())
+        awaited = sum(len(group.asks) for group in groups if group.alike.promised) - len(first.reserves)
+        if awaited >= number:
+            return True  # others are ended for them, and their queues count them already
+        group, leaf = groups[0], self.tree.queues[first.queue]
         priority = second.priorities.greatest() or 0
-        together = tuple((resource, amount * number) for resource, amount in group.alike.request)
+        together = tuple((resource, amount * (number - awaited)) for resource, amount in group.alike.request)
         return is_owed(leaf, together) or is_higher(
             leaf, group.alike.priority, self.tree.queues[second.queue], priority
         )
+
+    def awaiting(self) -> Iterator[str]:
+        """Yields the tasks for which others are ended."""
+        for node in self.tree.nodes.promising.values():
+            yield from (task_name(ask.name) for ask in node.promises.values() if ask.id not in node.reserving)
 
     def waits(self, name: str) -> bool:
         """True if an application waits for places, or for a queue."""

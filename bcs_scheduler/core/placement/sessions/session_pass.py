@@ -272,7 +272,7 @@ class SessionPass(PlacementPass):
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
         self._awaiting = {demand_of(task) for _, task in self._nominations}
         for _ in range(MOST_USES):
-            if not self.aging.use(self._deciding()):
+            if not self.aging.use(self._deciding(), self._awaiting):
                 break
 
     def _has_demands(self) -> bool:
