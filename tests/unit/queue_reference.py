@@ -306,6 +306,7 @@ class Reference:
         eligible = [one for one in self.eligible(ask, leaf) if (siblings if self.below(goal, one.ask) else not over)]
         eligible = [one for one in eligible if self.keeps_guarantees(one, self.lost((one,), leaf), leaf, wanted)]
         self.candidates = eligible
+        entitled = not over
         for one in eligible:
             if self.below(goal, one.ask):
                 self.less(over, one)
@@ -328,7 +329,7 @@ class Reference:
             units, short, left = self.on(ask, node, local, above, leaf)
             if not short and not left:
                 units = self.trim(units, lacking, above, node)
-                if units:
+                if units or entitled:
                     taken = [one for unit in units for one in unit]
                     found.append((self.cost(taken, fence), node, taken))
             elif not short:

@@ -99,6 +99,23 @@ def test_victims_that_a_larger_one_of_the_same_round_makes_needless_stay() -> No
     assert [one.ask for one in state.run()] == asks
 
 
+@pytest.mark.parametrize("leaving", ["own", "another"])
+def test_an_ask_that_needs_no_victims_gets_a_promise_and_ends_nothing(leaving: str) -> None:
+    """Its own queue, above the maximum, is giving back; or the room of another queue is leaving already."""
+    state = tree([queue("q1"), queue("q2", 1, 1)], {"n1": 1, "n2": 1, "n3": 2})
+    running(state, "root.q1", "n1", 1)
+    running(state, "root.q2" if leaving == "own" else "root.q1", "n3", 2)
+    if leaving == "another":
+        running(state, "root.q1", "n2", 1)
+    ask = pending(state, "root.q2", 1)[0]
+    state.leave(state.nodes.by_name["n3"].running[0].allocation)
+    found = attempt(state, ask, LATE)
+    node = "n2" if leaving == "own" else "n3"
+    assert found is not None and (found.node, found.victims) == (node, ())
+    state.release("run-root.q2" if leaving == "own" else "run-root.q1", "t0" if leaving == "own" else "t1")
+    assert list(state.run()) == [Allocation(ask, node)]
+
+
 @pytest.mark.parametrize("with_maximum", [False, True])
 def test_victims_stay_as_far_as_a_maximum_or_the_guarantee_of_the_ask_admits(with_maximum: bool) -> None:
     wants = queue("q2", 3) if with_maximum else {"name": "q2", "resources": {"guaranteed": {"mem": 1}}}

@@ -48,9 +48,12 @@ def test_the_rooms_of_victims_are_promised_again_and_no_other_victim_is_chosen(e
         assert sorted(one.node for one in state.run()) == ["n0", "n1"]
 
 
-def test_without_the_promises_other_victims_are_chosen() -> None:
-    state, _ = interrupted()
-    assert [victim.node for one in preempt(state, LATE) for victim in one.victims] == ["n1"]
+def test_room_that_is_leaving_already_needs_no_victims() -> None:
+    state, _ = interrupted(asks=2)
+    assert [(one.node, [victim.node for victim in one.victims]) for one in preempt(state, LATE)] == [
+        ("n0", []),
+        ("n1", ["n1"]),
+    ]
 
 
 def test_rooms_that_are_not_there_yet_are_awaited() -> None:

@@ -234,9 +234,7 @@ class Aging:
             if role not in self._kept:
                 self._choose(role)
 
-    def betters(
-        self, demands: Sequence[Demand[Slot]], awaiting: Collection[str] = frozenset()
-    ) -> list[Demand[Slot]]:
+    def betters(self, demands: Sequence[Demand[Slot]], awaiting: Collection[str] = frozenset()) -> list[Demand[Slot]]:
         """Some of the demands that may use the held room now: they outrank those with the reservations, and fit; gangs
         may need more room than that. Of very many demands, each call looks at others. `awaiting`: ids of demands for
         which others are ended; these come first, because the room may be that of their victims."""

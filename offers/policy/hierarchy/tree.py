@@ -64,7 +64,7 @@ class Tree:
         self.version = 0
         """Changes with every change of usage, of promises and of leaving allocations."""
         self.freed = 0
-        """Changes whenever a node may have more room, or may admit more."""
+        """Changes whenever a node may have more room, now or once something has left, or may admit more."""
         self.safe: dict[frozenset[str], Safe] = {}
         """The leaves that can lose nothing, by the resources that are wanted (preemption.victims)."""
         self.behind: Round | None = None
@@ -252,6 +252,7 @@ class Tree:
         if owner.allocations[victim.ask.name] != victim or victim.ask.id in self.leaving:
             raise KeyError(victim.ask.id)
         self.touch(self.queues[owner.queue])
+        self.freed += 1
         self.leaving[victim.ask.id] = victim
         owner.leaving += 1
         self.nodes.columns.leave(victim.ask.id)

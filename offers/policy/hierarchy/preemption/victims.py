@@ -16,7 +16,9 @@ On one node the least important victims are taken first: those that admit preemp
 those that do not work, the lowest priority as shown at the fence, single ones before whole gangs, the newest. If small
 ones use up all that may be lost, the first one that suffices alone begins, also for a maximum. Victims without which
 the others suffice are given back, the most important one first.
-All nodes are compared by `Cost`. If a maximum is in the way, victims on any node may make room below the maximum.
+All nodes are compared by `Cost`. So a node that needs no victims comes first: its room is leaving already, or the ask
+waits until others of its queue have left. If a maximum is in the way, victims on any node may make room below the
+maximum.
 """
 
 from __future__ import annotations
@@ -58,8 +60,11 @@ AT_A_TIME = 64
 """Nodes that a search looks at before it looks at the time."""
 CHOSEN_AGAIN = 64
 """Nodes that are looked at before the nodes of a search are chosen again; a quarter of them the first time."""
-END = "\U0010ffff"
-"""Behind the names of all nodes."""
+Place = tuple[bool, str]
+"""The place of a node in a search: those that need victims come after the others; and the name."""
+BEGIN: Place = (False, "")
+END: Place = (True, "\U0010ffff")
+"""Before and behind all nodes."""
 
 
 def never() -> bool:
@@ -217,12 +222,12 @@ class Planned(NamedTuple):
 
 
 class Halted(NamedTuple):
-    """A search that continues in a later turn. `ask`: its id; `passed`: the last node, by name, that was looked at;
+    """A search that continues in a later turn. `ask`: its id; `passed`: the last node that was looked at;
     `chosen`: the nodes with the best choices so far, which are looked at again, because they may have changed; `met`:
     the obstacles on the nodes; `began`: `Tree.freed` and the changes of root at the begin."""
 
     ask: str
-    passed: str
+    passed: Place
     chosen: tuple[str, ...]
     met: Tally
     began: tuple[int, int]
@@ -330,11 +335,11 @@ class Search:
         return Judged(self)
 
     def is_possible(self) -> bool:
-        """False if no choice of victims can help: there are no candidates, or the queue with the guarantee would exceed
-        it even without all candidates below it."""
+        """False if no node can suit: there are no candidates although some have to leave, or the queue with the
+        guarantee would exceed it even without all candidates below it."""
         if not self.sources or not self._over:
             self._is_entitled = not self._over
-            return bool(self.sources)
+            return bool(self.sources) or not (self._over or self._above)
         over = dict(self._over)
         columns = self.tree.nodes.columns
         requests, counts = np.unique(columns.request[: columns.used][self.judged.can_end], return_counts=True)
@@ -357,7 +362,8 @@ class Search:
         top = min((self._fence, self._goal, *limiting), key=lambda queue: len(queue.path))
         depends = self._is_checked or Obstacle.BUDGET in codes
         until = attempt.at + FORGOTTEN if depends else inf
-        return Fruitless(tree.partition, top, top.changes, tree.freed if self.sources else None, until)
+        by_room = bool(self.sources) or not (self._over or self._is_limited)
+        return Fruitless(tree.partition, top, top.changes, tree.freed if by_room else None, until)
 
     def run(
         self, check: Check | None, is_over: Callable[[], bool] = never, halted: Halted | None = None
@@ -383,9 +389,11 @@ class Search:
             else:
                 taken.trim()
                 cost = self._cost(taken, name)
-                if taken.units and (best is None or cost < best[0]) and self._is_admitted(name, taken, check):
+                is_better = (taken.units or not self._over) and (best is None or cost < best[0])
+                if is_better and self._is_admitted(name, taken, check):
                     best = cost, taken
-                    if cost[:5] == self._floor[:5] and not self._is_limited:
+                    is_least = cost[:5] == self._floor[:5] and not self._is_limited and prospects.passed[0]
+                    if is_least or not taken.units:
                         break
             prospects.is_found = best is not None or partial is not None
             if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
@@ -436,9 +444,9 @@ class Search:
                 least = max(least, -(-lack // largest))
                 amount_at_least += lack * self._weights.get(name, 0)
                 short[name] = lack
-        if best is not None and best[:3] == self._floor[:3]:
+        if short and best is not None and best[:3] == self._floor[:3]:
             amount_at_least = max(amount_at_least, least * self._floor.amount)
-            if (least, amount_at_least) >= best[3:5]:
+            if (least, amount_at_least, node.name) >= best[3:]:
                 return None
         if short and not self._may_suffice(node, short):
             if whole:
@@ -631,8 +639,9 @@ class Judged:
 
 
 class Prospects:
-    """The nodes on which victims of a search may make enough room, by name: those that are free enough once all
-    candidates there have gone. The others are passed over without a look, and their obstacles are counted.
+    """The nodes on which victims of a search may make enough room: those that are free enough once all candidates there
+    have gone. The ones that need no victims come first. The other nodes are passed over without a look, and their
+    obstacles are counted.
 
     Candidates whose application may lose nothing are known only once they were looked at, so the nodes are chosen again
     from time to time without these."""
@@ -640,7 +649,7 @@ class Prospects:
     def __init__(self, search: Search, met: Tally, halted: Halted | None) -> None:
         """`met`: counts the obstacles of the nodes that are passed over. `halted`: where the search continues."""
         self._search, self._met = search, met
-        self.passed = halted.passed if halted is not None else ""
+        self.passed = halted.passed if halted is not None else BEGIN
         """The latest node."""
         self._again = halted.chosen if halted is not None else ()
         self.number = 0
@@ -656,16 +665,20 @@ class Prospects:
         if self.passed == END:
             return
         if self._again and not self.is_found:
-            self._again, self.passed = (), ""  # the other nodes were passed because these were better
-        columns, judged = nodes.columns, self._search.judged
-        rooms = {name: columns.room(name, nodes.by_name) for name in self._search.wanted}
-        lacks = {name: self._search.wanted[name] - room - NEAR * np.abs(room) for name, room in rooms.items()}
-        left = np.bincount(judged.node[judged.is_source], minlength=len(columns.nodes)) > 0
-        blocked = self._search.losses.blocked
-        left = self._chosen(left, lacks)
+            self._again, self.passed = (), BEGIN  # the other nodes were passed because these were better
+        columns, search = nodes.columns, self._search
+        rooms = {name: columns.room(name, nodes.by_name) for name in search.wanted}
+        lacks = {name: search.wanted[name] - room - NEAR * np.abs(room) for name, room in rooms.items()}
+        blocked = search.losses.blocked
+        left = free = np.logical_and.reduce([lack <= 0 for lack in lacks.values()])
+        if search.sources:
+            judged = search.judged
+            left = left | (np.bincount(judged.node[judged.is_source], minlength=len(columns.nodes)) > 0)
+            left = self._chosen(left, lacks)
         numbers, known, since = columns.nodes.of, len(blocked), CHOSEN_AGAIN * 3 // 4
-        order = sorted(columns.nodes.names(np.flatnonzero(left)))
-        for name in order[bisect_right(order, self.passed) :]:
+        order = sorted((not free[numbers[name]], name) for name in columns.nodes.names(np.flatnonzero(left)))
+        for place in order[bisect_right(order, self.passed) :]:
+            name = place[1]
             if not left[numbers[name]]:
                 continue
             since += 1
@@ -673,7 +686,7 @@ class Prospects:
                 left, known, since = self._chosen(left, lacks), len(blocked), 0
                 if not left[numbers[name]]:
                     continue
-            self.passed = name
+            self.passed = place
             left[numbers[name]] = False
             if name not in self._again:
                 self.number += 1
