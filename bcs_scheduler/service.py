@@ -17,7 +17,7 @@ from bcs_scheduler.api.http.connections import RESERVE, Connections
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.server import ApiServer
 from bcs_scheduler.api.routes import executor
-from bcs_scheduler.appmanagers.runner import ManagerRunner
+from bcs_scheduler.appmanagers.service import ManagerRunner
 from bcs_scheduler.authentication import Authentication, log_access
 from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.console.site import Site

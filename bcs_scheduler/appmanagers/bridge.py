@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from hashlib import blake2b
 
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.core.controllers.managed.units import request_of
 from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.leadership.gateway import Busy
 from bcs_scheduler.wire import depth
 from bcs_scheduler.wire.problems import Problems
-from offers.policy.applications.gangs.recovery import Existing
 from offers.policy.applications.interface import (
     AddApplicationRequest,
     AddTaskRequest,
@@ -33,7 +33,7 @@ from offers.policy.applications.interface import (
     UnknownApplication,
 )
 from offers.policy.applications.interface import ManagedTask as TaskProtocol
-from offers.policy.applications.metadata import ApplicationMetadata, Outcome, TaskGroup, TaskMetadata, check_groups
+from offers.policy.applications.metadata import ApplicationMetadata, Outcome, TaskGroup, check_groups
 from offers.policy.applications.tables import TERMINATED, AppState, TaskState
 from store.ids import application_of, object_key, part_key
 from store.records import ANNOTATION_OF_TASK, ManagedApplication, ManagedTask, MemberGroup, Version
@@ -148,7 +148,10 @@ class CoreContext:
             return known
         _check_name("task", metadata.id)
         unit = unit_name(metadata.application, metadata.id)
-        version, request_of = _definition(metadata, self.namespace, unit)
+        title = f"task {metadata.id} of application {metadata.application}: definition"
+        if not metadata.definition:
+            raise BadRequest(f"{title}: missing")
+        version = _version(title, metadata.definition, self.namespace, unit)
         task = ManagedTask(
             namespace=self.namespace,
             application=metadata.application,
@@ -156,7 +159,7 @@ class CoreContext:
             unit=unit,
             version=version,
             group=metadata.group,
-            request=request_of,
+            request=request_of(version),
         )
         self._ask(managed.AddManagedTask(task=task))
         return TaskView(self._reader, task.key, task.name)
@@ -189,11 +192,6 @@ class CoreContext:
             self._end_task(application, task)
 
     # --- recovery ---------------------------------------------------------------------------------------------
-
-    def recover_task(self, metadata: TaskMetadata, unit: TaskGroupRef) -> TaskProtocol | None:
-        """The task that a unit is; None if it has no record: the records name every task, so the unit is of others."""
-        owner = self.get_application(metadata.application)
-        return owner.get_task(metadata.id) if owner is not None else None
 
     def differences(self, unit: TaskGroupRef, allocation: ExistingAllocation | None) -> Iterable[str]:
         """The differences between the answer of the manager about a unit and the records, which count. `allocation`
@@ -232,10 +230,7 @@ class CoreContext:
         )
         return next((task for task in tasks if task is not None and task.unit == application.name), None)
 
-    def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
-        """Does nothing: the core has continued all applications from their records."""
-
-    def units(self) -> Iterable[TaskGroupRef]:
+    def units(self) -> Iterator[TaskGroupRef]:
         """The taskgroups of the namespace that are no placeholders."""
         reader = self._reader
         for key in list(reader.indexes.keys_in("application", self.namespace)):
@@ -317,14 +312,6 @@ def _check_name(kind: str, name: str) -> None:
         raise BadRequest(f"{kind} {name[:80]!r}: not a name: {words}")
 
 
-def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Version, dict[str, int]]:
-    title = f"task {metadata.id} of application {metadata.application}: definition"
-    if not metadata.definition:
-        raise BadRequest(f"{title}: missing")
-    version = _version(title, metadata.definition, namespace, unit)
-    return version, _request_of(version)
-
-
 def _terms(application: str, group: TaskGroup, namespace: str) -> Version | None:
     """The terms of placement of the placeholders of a group; None if it has none. Raises BadRequest."""
     if not group.terms:
@@ -385,11 +372,3 @@ def _filled(spec: object, template: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(outer, dict) or not isinstance(inner, dict):
         return given
     return {**given, "template": {**outer, "spec": {**template, **inner}}}
-
-
-def _request_of(version: Version) -> dict[str, int]:
-    total: dict[str, int] = {}
-    for container in version.containers:
-        for name in ("cpus", "mem", "disk", "gpus"):
-            total[name] = total.get(name, 0) + getattr(container.requests, name)
-    return {name: amount for name, amount in total.items() if amount}

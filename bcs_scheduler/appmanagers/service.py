@@ -1,19 +1,20 @@
-"""Starts, recovers and stops application managers.
+"""Runs the application managers of a leader in a thread of their own: starts, recovers and stops them.
 
 The order is part of the contract: `service_init` of all, `start` of all, recovery of applications in the order of their
-creation, then of tasks, then the replay of notifications that arrived meanwhile. A manager that fails or takes too long
-ends the start and is named.
+creation, then of tasks, then the replay of notifications that arrived meanwhile. A manager that fails or hangs at its
+start is named in the log; all managers are stopped and started again after a pause. The core never waits for a manager.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
 
 import structlog
 
-from offers.policy.applications.gangs.recovery import Existing
+from bcs_scheduler.appmanagers.bridge import CoreContext, Submit
 from offers.policy.applications.interface import (
     AddApplicationRequest,
     AddTaskRequest,
@@ -27,17 +28,27 @@ from offers.policy.applications.interface import (
     Services,
     TaskGroupRef,
 )
-from offers.policy.applications.lifecycle.recovery import Recovery, Step
-from offers.policy.applications.metadata import ApplicationMetadata, BadTaskGroups, TaskMetadata
+from offers.policy.applications.metadata import ApplicationMetadata, BadTaskGroups
+from offers.policy.applications.recovery import Recovery, Step
+from store import threads
+from store.state.reader import StateReader
 
 log = structlog.get_logger(__name__)
 
 MANAGER_SECONDS = 60.0
 """The time that one call of a manager may take during a start."""
-
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until the managers are started again after a failure: doubled each time up to the longest."""
+STOP_SECONDS = 3.0
+"""Seconds that `stop` waits for the managers. A manager that hangs is left behind; nothing that it does reaches the
+core any more."""
 MOST_DIFFERENCES = 20
 """Differences between answers of managers and records that one start logs."""
 
+Observe = Callable[[str, bool], None]
+"""Takes the name of a manager, and whether it runs."""
+Starting = Recovery[Callable[[], None]]
+"""The progress of a start, with the notifications that are kept meanwhile."""
 Result = TypeVar("Result")
 
 
@@ -49,29 +60,10 @@ class StartFailed(Exception):
         self.manager, self.call = manager, call
 
 
-class Context(ApplicationManagementProtocol, Protocol):
-    """The scheduler's part behind the protocol, with its methods for recovery."""
-
-    def recover_task(self, metadata: TaskMetadata, unit: TaskGroupRef) -> ManagedTask | None:
-        """Adds a task that exists; None if its application is unknown."""
-
-    def differences(self, unit: TaskGroupRef, allocation: ExistingAllocation | None) -> Iterable[str]:
-        """The differences between the answer of the manager about a unit and the records, in words. `allocation` None:
-        the manager says that the unit is none of its tasks."""
-
-    def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
-        """Recovery has found all tasks. `existing`: the placeholders that exist, by application."""
-
-
-class _Notification(NamedTuple):
-    call: Callable[..., None]
-    arguments: tuple[str, ...]
-
-
 class RecoveringContext:
     """The context as managers get it. Notifications that arrive during recovery are kept for the replay."""
 
-    def __init__(self, context: Context, recovery: Recovery) -> None:
+    def __init__(self, context: ApplicationManagementProtocol, recovery: Starting) -> None:
         self._context, self._recovery = context, recovery
 
     def get_application(self, application: str) -> ManagedApp | None:
@@ -80,8 +72,6 @@ class RecoveringContext:
 
     def add_application(self, request: AddApplicationRequest) -> ManagedApp:
         """See `ApplicationManagementProtocol.add_application`."""
-        if not self._recovery.complete:
-            request = request._replace(recovered=True)
         return self._context.add_application(request)
 
     def remove_application(self, application: str) -> None:
@@ -109,61 +99,35 @@ class RecoveringContext:
         self._notify(self._context.notify_task_complete, application, task)
 
     def _notify(self, call: Callable[..., None], *arguments: str) -> None:
-        if not self._recovery.hear("", _Notification(call, arguments)):
+        if not self._recovery.hear("", partial(call, *arguments)):
             call(*arguments)
 
 
-def replay(event: object) -> None:
-    """Handles a notification that was kept during recovery."""
-    if isinstance(event, _Notification):
-        event.call(*event.arguments)
-
-
 class ManagerService:
-    """All enabled managers. The caller has begun the steps of recovery before MANAGERS."""
+    """All enabled managers, in one start."""
 
     def __init__(
         self,
         managers: Sequence[AppManager],
-        context: Context,
-        recovery: Recovery,
+        contexts: Mapping[str, CoreContext],
         now: Callable[[], float],
         settings: Mapping[str, Mapping[str, object]] | None = None,
         limit: float = MANAGER_SECONDS,
-        contexts: Mapping[str, Context] | None = None,
     ) -> None:
-        """`settings` by name of the manager, None: no manager has settings; `limit`: seconds for one call; `now`: Unix
-        seconds; `contexts`: those of single managers in place of `context`, by name; None: all share `context`."""
-        self.managers, self.context, self.recovery = tuple(managers), context, recovery
+        """`contexts` and `settings` by name of the manager, None: no manager has settings; `limit`: seconds for one
+        call; `now`: Unix seconds."""
+        self.managers, self._contexts = tuple(managers), contexts
         self._now, self._settings, self._limit = now, settings or {}, limit
-        self._contexts = {one.name: (contexts or {}).get(one.name, context) for one in managers}
-        self._protocols = {name: RecoveringContext(one, recovery) for name, one in self._contexts.items()}
+        self._recovery = Starting(Step.ENGINE)  # the core has read the store and continued all applications before
         self._begun: list[AppManager] = []
         self.differing = 0
         """The number of answers about units that differ from the records."""
 
     async def start(self) -> None:
-        """Initializes and starts all managers. Raises StartFailed; those that had begun are stopped then."""
-        self.recovery.begin(Step.MANAGERS, self._now())
+        """Initializes, starts and recovers all managers. Raises StartFailed; those that had begun are stopped then."""
         try:
-            for manager in self.managers:
-                services = Services(self._settings.get(manager.name, {}), self._now)
-                await self._call(manager, "service_init", manager.service_init(self._protocols[manager.name], services))
-            for manager in self.managers:
-                self._begun.append(manager)
-                await self._call(manager, "start", manager.start())
-        except StartFailed:
-            await self.stop()
-            raise
-
-    async def recover(
-        self, units: Iterable[TaskGroupRef], existing: Mapping[str, Iterable[Existing]]
-    ) -> tuple[TaskGroupRef, ...]:
-        """Recovers applications and tasks, and lets work start. `units`: the units of work that exist; `existing`: the
-        placeholders that exist, by application. Returns the units of no application, which occupy their nodes. Raises
-        StartFailed; the managers are stopped then."""
-        try:
-            return await self._recover(units, existing)
+            await self._start()
+            await self._recover()
         except StartFailed:
             await self.stop()
             raise
@@ -178,10 +142,19 @@ class ManagerService:
             except Exception as error:
                 log.error("appmanager.stop_failed", manager=manager.name, exc_info=error)
 
-    async def _recover(
-        self, units: Iterable[TaskGroupRef], existing: Mapping[str, Iterable[Existing]]
-    ) -> tuple[TaskGroupRef, ...]:
-        self.recovery.begin(Step.APPLICATIONS, self._now())
+    async def _start(self) -> None:
+        self._recovery.begin(Step.MANAGERS, self._now())
+        for manager in self.managers:
+            context = RecoveringContext(self._contexts[manager.name], self._recovery)
+            services = Services(self._settings.get(manager.name, {}), self._now)
+            await self._call(manager, "service_init", manager.service_init(context, services))
+        for manager in self.managers:
+            self._begun.append(manager)
+            await self._call(manager, "start", manager.start())
+
+    async def _recover(self) -> None:
+        """Recovers applications and tasks, and lets notifications pass."""
+        self._recovery.begin(Step.APPLICATIONS, self._now())
         recoverable = [(one, one) for one in self.managers if isinstance(one, Recoverable)]
         found: list[tuple[AppManager, ApplicationMetadata]] = []
         for manager, source in recoverable:
@@ -192,22 +165,20 @@ class ManagerService:
                 self._contexts[owner.name].add_application(request)
             except (ManagementError, BadTaskGroups) as refused:
                 log.error("appmanager.refused", manager=owner.name, application=metadata.id, error=str(refused))
-        self.recovery.begin(Step.NODES, self._now())
-        occupying = [unit for unit in units if not self._recover_unit(unit, recoverable) and not unit.terminated]
-        self.recovery.begin(Step.REPLAY, self._now())
-        for context in {id(one): one for one in self._contexts.values()}.values():
-            context.resume(existing)
-        for kept in self.recovery.replay(()):
+        self._recovery.begin(Step.NODES, self._now())
+        for unit in [unit for context in self._contexts.values() for unit in context.units()]:
+            self._compare(unit, recoverable)
+        self._recovery.begin(Step.REPLAY, self._now())
+        for kept in self._recovery.replay(()):
             try:
-                replay(kept)
+                kept()
             except ManagementError as refused:
                 log.error("appmanager.replay_failed", error=str(refused))
-        self.recovery.begin(Step.SCHEDULING, self._now())
-        return tuple(unit for unit in occupying if unit.node)
+        self._recovery.begin(Step.SCHEDULING, self._now())
 
-    def _recover_unit(self, unit: TaskGroupRef, recoverable: Sequence[tuple[AppManager, Recoverable]]) -> bool:
+    def _compare(self, unit: TaskGroupRef, recoverable: Sequence[tuple[AppManager, Recoverable]]) -> None:
+        """Compares the answers of the managers about a unit with the records, up to the one that says it is its own."""
         for manager, source in recoverable:
-            context = self._contexts[manager.name]
             try:
                 allocation = source.get_existing_allocation(unit)
                 if not isinstance(allocation, ExistingAllocation | None):
@@ -216,11 +187,10 @@ class ManagerService:
                 raise StartFailed(
                     manager.name, "get_existing_allocation", f"{type(error).__name__}: {error}"
                 ) from error
-            for words in context.differences(unit, allocation):
+            for words in self._contexts[manager.name].differences(unit, allocation):
                 self._tell(manager.name, unit, words)
             if allocation is not None:
-                return context.recover_task(allocation.task, unit) is not None
-        return False
+                return
 
     def _tell(self, manager: str, unit: TaskGroupRef, words: str) -> None:
         self.differing += 1
@@ -246,3 +216,79 @@ async def _listed(source: Recoverable) -> list[ApplicationMetadata]:
         if not isinstance(metadata, ApplicationMetadata):
             raise TypeError(f"{type(metadata).__name__} in place of ApplicationMetadata")
     return found
+
+
+class ManagerRunner:
+    """The managers of one term of leadership."""
+
+    def __init__(
+        self,
+        make: Callable[[], Sequence[AppManager]],
+        settings: Mapping[str, Mapping[str, object]],
+        reader: StateReader,
+        submit: Submit,
+        now: Callable[[], float],
+        observe: Observe = lambda name, runs: None,
+    ) -> None:
+        """`make`: the managers, new objects in each call. `settings` by name of the manager; `namespace` among them
+        names the namespace of its applications, by default the name of the manager. `now`: Unix seconds."""
+        self._make, self._settings, self._reader = make, settings, reader
+        self._submit, self._now, self._observe = submit, now, observe
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._over: asyncio.Event | None = None
+        self._stopped = False
+        self._thread = threads.ending("app-managers", self._run)
+
+    def start(self) -> None:
+        """Begins to start the managers, and returns at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stops the managers, in bounded time. May be called from any thread."""
+        self._stopped = True
+        loop, over = self._loop, self._over
+        if loop is not None and over is not None:
+            threads.harmless("app-managers", lambda: loop.call_soon_threadsafe(over.set))
+        if self._thread.ident is not None:
+            self._thread.join(STOP_SECONDS)
+            if self._thread.is_alive():
+                log.warning("appmanager.left_behind", seconds=STOP_SECONDS)
+
+    def _run(self) -> None:
+        asyncio.run(self._live())
+
+    async def _live(self) -> None:
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
+        pause = FIRST_PAUSE
+        while not (self._stopped or self._over.is_set()):
+            try:
+                service = await self._begin()
+            except StartFailed as failed:
+                log.error("appmanager.start_failed", manager=failed.manager, error=str(failed), again_in=pause)
+                self._observe(failed.manager, False)
+                await self._wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                continue
+            for manager in service.managers:
+                self._observe(manager.name, True)
+                log.info("appmanager.running", manager=manager.name)
+            await self._over.wait()
+            await service.stop()
+
+    async def _begin(self) -> ManagerService:
+        managers = self._make()
+        contexts = {manager.name: self._context_of(manager.name) for manager in managers}
+        service = ManagerService(managers, contexts, self._now, self._settings)
+        await service.start()
+        return service
+
+    def _context_of(self, manager: str) -> CoreContext:
+        namespace = str(self._settings.get(manager, {}).get("namespace", manager))
+        return CoreContext(manager, namespace, self._reader, self._submit)
+
+    async def _wait(self, seconds: float) -> None:
+        if self._over is not None:
+            try:
+                await asyncio.wait_for(self._over.wait(), seconds)
+            except TimeoutError:
+                return

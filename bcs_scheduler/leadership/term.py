@@ -82,7 +82,7 @@ class ServicePublisher(Protocol):
 
 
 class ManagerThread(Protocol):
-    """The methods of the application managers that a term needs (bcs_scheduler.appmanagers.runner.ManagerRunner)."""
+    """The methods of the application managers that a term needs (bcs_scheduler.appmanagers.service.ManagerRunner)."""
 
     def start(self) -> None: ...
 

@@ -5,8 +5,9 @@
     def test_my_manager(tmp_path):
         check(MyManager, {"folder": str(tmp_path)}, ready=lambda context: "my-app" in context.applications)
 
-`check` makes several managers, one after the other, and calls them as the scheduler does. It raises ContractBroken with
-every rule that the manager breaks. Nothing of a cluster is needed.
+`check` makes several managers, one after the other, and calls them as the scheduler does: their applications come into
+a core as the scheduler runs it, in memory. It raises ContractBroken with every rule that the manager breaks. Nothing of
+a cluster is needed.
 """
 
 from __future__ import annotations
@@ -14,27 +15,37 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from offers.dimensions import Amounts
-from offers.policy.amounts import Vector
-from offers.policy.applications.context import ApplicationContext, ManagedApplication
-from offers.policy.applications.gangs.effects import Create, Kill, Launch, Release, Traits
+from bcs_scheduler.appmanagers.bridge import ApplicationView, CoreContext
+from bcs_scheduler.core.interface.cluster_manager import Connected, End, LaunchOnAgent, StatusUpdate
+from bcs_scheduler.core.interface.effects import Reply
+from bcs_scheduler.core.interface.inputs import Input
+from bcs_scheduler.core.interface.leased import OffersArrived
+from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.scheduler import Core
+from offers.model import Offer, ResourceKey
 from offers.policy.applications.interface import (
-    AddApplicationRequest,
     AddTaskRequest,
     AppManager,
+    ManagedApp,
     ManagedTask,
     Recoverable,
     Services,
     TaskGroupRef,
 )
 from offers.policy.applications.metadata import ApplicationMetadata, check_groups
+from store.records import Record
+from transactions.rules.taskgroups.task_states import TaskState
 
 SECONDS = 30.0
 """The time for one call of the manager, and for becoming ready."""
+MOST_TURNS = 1000
+"""Turns of the core after one call, at most: a task that fits no agent does not delay the test."""
 
 
 class Rule(StrEnum):
@@ -67,112 +78,83 @@ class ContractBroken(AssertionError):
         self.breaches = breaches
 
 
-class OpenEngine:
-    """A policy engine with room for everything, on one node."""
-
-    NODE = "node"
-
-    def __init__(self) -> None:
-        self.pending: dict[tuple[str, str], Amounts] = {}
-
-    def refusal(self, application: str, queue: str, placeholder_ask: Vector) -> str | None:
-        """See `Engine.refusal`. Returns None always."""
-        return None
-
-    def ask(self, application: str, name: str, request: Amounts, created: float) -> None:
-        """See `Engine.ask`."""
-        self.pending[application, name] = request
-
-    def withdraw(self, application: str, name: str) -> None:
-        """See `Engine.withdraw`."""
-        self.pending.pop((application, name), None)
-
-    def occupy(self, application: str, name: str, request: Amounts, node: str) -> None:
-        """See `Engine.occupy`."""
-
-    def release(self, application: str, name: str) -> None:
-        """See `Engine.release`."""
-
-    def hold(self, application: str, name: str, request: Amounts, node: str) -> None:
-        """See `Engine.hold`."""
-
-    def replace(self, application: str, placeholder: str, name: str, request: Amounts, node: str) -> None:
-        """See `Engine.replace`."""
-
-    def suits(self, application: str, name: str, node: str) -> bool:
-        """See `Engine.suits`. Returns True always."""
-        return True
-
-    def find(self, application: str, name: str, request: Amounts) -> str | None:
-        """See `Engine.find`. Returns the one node; never None."""
-        return self.NODE
-
-
-class TestContext(ApplicationContext):
-    """The applications of one manager, with room for everything: placeholders are bound and tasks launched at once.
-    `launched` has the tasks that run, as application and task."""
+class TestContext(CoreContext):
+    """The applications of one manager in a core of its own, with room for everything: taskgroups run as soon as the
+    core launches them, and are gone as soon as it ends them."""
 
     __test__ = False
 
-    def __init__(self) -> None:
-        self._room = OpenEngine()
-        super().__init__(self._room, Traits(), time.time)
+    def __init__(self, manager: str = "tested", records: Iterable[Record] = ()) -> None:
+        """`manager`: its name; its applications are in a namespace of this name. `records`: those that the store has
+        when the scheduler begins."""
+        self._core = Core(records, CoreOptions(placeholders="sleep"), time.time())
+        super().__init__(manager, manager, self._core.state, self._carry_out)
         self.calls = 0
-        self.launched: list[tuple[str, str]] = []
         self.breaches: list[Breach] = []
         self.changed = asyncio.Event()
+        self._advance(Connected(framework_id="test", cluster="test"))
 
-    def add_application(self, request: AddApplicationRequest) -> ManagedApplication:
-        """See `ApplicationManagementProtocol.add_application`."""
-        made = super().add_application(request)
-        self._advance()
-        return made
+    @property
+    def applications(self) -> dict[str, ManagedApp]:
+        """The applications by identifier."""
+        state = self._core.state
+        return {one.name: ApplicationView(state, one.key, one) for one in state.managed_applications.values()}
 
-    def add_task(self, request: AddTaskRequest) -> Any:
+    @property
+    def launched(self) -> list[tuple[str, str]]:
+        """The tasks that were launched, as application and task."""
+        tasks = self._core.state.managed_tasks.values()
+        return [(one.application, one.name) for one in tasks if any(past.after == "Bound" for past in one.history)]
+
+    def succeeded(self) -> TestContext:
+        """The context of the next leader, which has the records of this one."""
+        return TestContext(self._manager, self._core.state.records())
+
+    def add_task(self, request: AddTaskRequest) -> ManagedTask | None:
         """See `ApplicationManagementProtocol.add_task`. Returns None for an unknown application, which is a breach."""
-        made: ManagedTask | None = super().add_task(request)
+        made = super().add_task(request)
         if made is None:
             metadata = request.metadata
             message = f"the task {metadata.id} names the application {metadata.application}, which was not added"
             self.breaches.append(Breach(Rule.KNOWN_APPLICATION, message))
-        self._advance()
         return made
 
-    def notify_application_complete(self, application: str) -> None:
-        """See `ApplicationManagementProtocol.notify_application_complete`."""
-        super().notify_application_complete(application)
-        self._advance()
-
-    def notify_application_fail(self, application: str, cause: str = "") -> None:
-        """See `ApplicationManagementProtocol.notify_application_fail`."""
-        super().notify_application_fail(application, cause)
-        self._advance()
-
-    def notify_task_complete(self, application: str, task: str) -> None:
-        """See `ApplicationManagementProtocol.notify_task_complete`."""
-        super().notify_task_complete(application, task)
-        self._advance()
-
-    def _advance(self) -> None:
-        """Carries out everything that is due."""
+    def _carry_out(self, request: Request) -> Future[Reply]:
         self.calls += 1
-        while self._room.pending or list(self.due()):
-            for application, name in list(self._room.pending):
-                del self._room.pending[application, name]
-                self.applications[application].gang.allocated(name, OpenEngine.NODE, time.time())
-            for application, effect in list(self.due()):
-                gang, now = self.applications[application].gang, time.time()
-                match effect:
-                    case Create(placeholder=name):
-                        gang.bound(name, now)
-                    case Release(placeholder=name):
-                        gang.gone(name, now)
-                    case Launch(task=name):
-                        self.launched.append((application, name))
-                        gang.launched(name, now)
-                    case Kill(task=name):
-                        gang.ended(name, now)
+        future: Future[Reply] = Future()
+        future.set_result(next(one for one in self._advance(request) if isinstance(one, Reply)))
         self.changed.set()
+        return future
+
+    def _advance(self, *batch: Input) -> list[object]:
+        """Lets the core work until it has nothing to do, and returns its effects."""
+        found, now = list[object](), time.time()
+        for turn in range(MOST_TURNS):
+            effects = [effect for unit in self._core.turn(batch, now) for effect in unit.effects]
+            batch = tuple(report for effect in effects for report in _reports(effect))
+            found += effects
+            if self._core.pending and not self._core.offers():
+                batch += (OffersArrived(offers=(_offer(f"offer-{now}-{turn}"),)),)
+            if not batch and self._core.next_wakeup(now) > now:
+                break
+            now = max(time.time(), now)
+        return found
+
+
+def _reports(effect: object) -> Iterator[Input]:
+    """The news of the cluster about the tasks that the core launches or ends."""
+    if isinstance(effect, LaunchOnAgent):
+        for task in (task for launch in effect.launches for task in launch.taskgroup.tasks):
+            yield StatusUpdate(task_id=task.id, state=TaskState.RUNNING, agent_id=effect.agent_id, uuid=b"r")
+    elif isinstance(effect, End):
+        for name in effect.tasks:
+            yield StatusUpdate(task_id=name, state=TaskState.KILLED, agent_id=effect.agent_id, uuid=b"k")
+
+
+def _offer(name: str) -> Offer:
+    scalars = tuple((ResourceKey(kind, "*"), 1_000_000_000) for kind in ("cpus", "mem", "disk", "gpus"))
+    ports = ((ResourceKey("ports", "*"), ((31_000, 32_000),)),)
+    return Offer(name, "agent", "agent", "127.0.0.1", "*", {}, scalars, ports)
 
 
 def check(

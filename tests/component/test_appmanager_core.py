@@ -14,7 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bcs_scheduler.appmanagers.bridge import CoreContext, unit_name
-from bcs_scheduler.appmanagers.runner import ManagerRunner
+from bcs_scheduler.appmanagers.service import ManagerRunner
 from bcs_scheduler.core.interface import cluster_manager, managed, requests
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.options import CoreOptions
@@ -409,7 +409,7 @@ def test_managers_start_beside_the_core_and_stop_with_the_term(calls: list[str])
 
 
 def test_a_manager_that_fails_is_named_and_started_again(calls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bcs_scheduler.appmanagers.runner.FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("bcs_scheduler.appmanagers.service.FIRST_PAUSE", 0.01)
     lab, seen, tries = ManagedLab(), [], []  # type: ignore[var-annotated]
 
     def fault() -> None:

@@ -20,10 +20,8 @@ import pytest
 
 from bcs_scheduler.appmanagers.installed import BadManager, enabled_managers
 from bcs_scheduler.appmanagers.service import ManagerService, StartFailed
-from bcs_scheduler.testing.appmanager import ContractBroken, OpenEngine, Rule, check
+from bcs_scheduler.testing.appmanager import ContractBroken, Rule, TestContext, check
 from offers.dimensions import amounts
-from offers.policy.applications.context import ApplicationContext
-from offers.policy.applications.gangs.effects import Traits
 from offers.policy.applications.interface import (
     GROUP,
     AddApplicationRequest,
@@ -33,7 +31,6 @@ from offers.policy.applications.interface import (
     Services,
     TaskGroupRef,
 )
-from offers.policy.applications.lifecycle.recovery import OutOfOrder, Recovery, Step
 from offers.policy.applications.metadata import ApplicationMetadata, TaskGroup, TaskMetadata
 
 ROOT = Path(__file__).parents[2]
@@ -81,17 +78,28 @@ class Remembering(Plain):
         return ExistingAllocation(TaskMetadata(application, task, ONE, unit=unit.unit), unit.node) if task else None
 
 
-def ready_to_start() -> Recovery:
-    recovery = Recovery()
-    for step in Step:
-        if step < Step.MANAGERS:
-            recovery.begin(step, 1.0)
-    return recovery
+def service(*managers: Any, limit: float = 60.0, settings: Any = None) -> tuple[ManagerService, dict[str, TestContext]]:
+    """The managers, each with a context that has a task that runs."""
+    contexts = {one.name: TestContext(one.name) for one in managers}
+    for context in contexts.values():
+        add_running(context, "old", "t1")
+    return ManagerService(managers, contexts, time.time, settings, limit), contexts
 
 
-def service(*managers: Any, limit: float = 60.0, settings: Any = None) -> tuple[ManagerService, ApplicationContext]:
-    context = ApplicationContext(OpenEngine(), Traits(), time.time)
-    return ManagerService(managers, context, ready_to_start(), time.time, settings, limit), context
+def add_running(context: TestContext, application: str, *tasks: str, group: TaskGroup | None = None) -> None:
+    groups = (group,) if group is not None else ()
+    context.add_application(AddApplicationRequest(ApplicationMetadata(application, "root.q", task_groups=groups)))
+    container = {"command": "work", "resources": {"limits": {"cpu": "1", "memory": "32"}}}
+    definition = json.dumps({"spec": {"template": {"spec": {"containers": [container]}}}})
+    for task in tasks:
+        metadata = TaskMetadata(application, task, ONE, group.name if group is not None else "", definition=definition)
+        context.add_task(AddTaskRequest(metadata))
+    assert context.launched[-len(tasks) :] == [(application, task) for task in tasks]
+
+
+def states(context: TestContext, application: str, *tasks: str) -> list[str]:
+    found = [context.applications[application].get_task(task) for task in tasks]
+    return [one.state if one is not None else "" for one in found]
 
 
 # --- start and stop -------------------------------------------------------------------------------------------
@@ -100,11 +108,10 @@ def service(*managers: Any, limit: float = 60.0, settings: Any = None) -> tuple[
 def test_managers_are_initialized_then_started_in_order_and_stopped_in_the_opposite_order() -> None:
     calls: list[str] = []
     one, two = Plain("one", calls), Plain("two", calls)
-    made, context = service(one, two, settings={"two": {"depth": 3}})
+    made, contexts = service(one, two, settings={"two": {"depth": 3}})
 
     async def run() -> None:
         await made.start()
-        await made.recover([], {})
         await made.stop()
         await made.stop()
 
@@ -113,7 +120,9 @@ def test_managers_are_initialized_then_started_in_order_and_stopped_in_the_oppos
         "one.service_init", "two.service_init", "one.start", "two.start", "two.stop", "one.stop",
     ]  # fmt: skip
     assert (one.services.settings, two.services.settings) == ({}, {"depth": 3})
-    assert set(context.applications) == {"one", "two"} and made.recovery.complete
+    assert {name: set(context.applications) for name, context in contexts.items()} == {
+        "one": {"old", "one"}, "two": {"old", "two"},
+    }  # fmt: skip
 
 
 class Failing(Plain):
@@ -154,17 +163,11 @@ class Failing(Plain):
 def test_a_manager_that_fails_ends_the_start_and_is_named(call: str) -> None:
     calls: list[str] = []
     made, _ = service(Plain("first", calls), Failing(call, OSError("no route"), calls), Plain("last", calls))
-
-    async def run() -> None:
-        await made.start()
-        await made.recover([TaskGroupRef("u", {}, "n")], {})
-
     with pytest.raises(StartFailed, match=f"application manager failing: {call}: OSError: no route") as failed:
-        asyncio.run(run())
+        asyncio.run(made.start())
     assert (failed.value.manager, failed.value.call) == ("failing", call)
     started = [one for one in calls if one.endswith(".start")]
     assert [one for one in calls if one.endswith(".stop")] == [f"{one[:-6]}.stop" for one in reversed(started)]
-    assert not made.recovery.complete
 
 
 def test_a_manager_that_hangs_ends_the_start() -> None:
@@ -173,57 +176,43 @@ def test_a_manager_that_hangs_ends_the_start() -> None:
         asyncio.run(made.start())
 
 
-def test_managers_start_after_everything_before_them() -> None:
-    context = ApplicationContext(OpenEngine(), Traits(), time.time)
-    calls: list[str] = []
-    with pytest.raises(OutOfOrder):
-        asyncio.run(ManagerService([Plain("one", calls)], context, Recovery(), time.time).start())
-    assert calls == []
-
-
 # --- recovery -------------------------------------------------------------------------------------------------
 
 
-def test_applications_come_back_in_the_order_of_creation_with_their_tasks() -> None:
+def test_applications_come_back_in_the_order_of_creation() -> None:
     late = ApplicationMetadata("late", "root.q", created=9.0)
     early = ApplicationMetadata("early", "root.q", created=2.0, task_groups=(TaskGroup("w", 2, ONE),))
-    made, context = service(Remembering({"late": late, "early": early}, name="m"), Plain("other"))
-    units = [
-        TaskGroupRef("u1", {"task": "t1", "application": "early"}, "n1"),
-        TaskGroupRef("u2", {"task": "t2", "application": "early"}, "n1", terminated=True),
-        TaskGroupRef("u3", {"task": "t3", "application": "forgotten"}, "n2"),
-        TaskGroupRef("u4", {}, "n2"),
-        TaskGroupRef("u5", {}, "n2", terminated=True),
-        TaskGroupRef("u6", {}),
-    ]
+    made, contexts = service(Remembering({"late": late, "early": early}, name="m"), Plain("other"))
+    asyncio.run(made.start())
+    assert list(contexts["m"].applications) == ["old", "m", "early", "late"]
+    assert contexts["m"].applications["early"].state == "Running"
 
-    async def run() -> tuple[TaskGroupRef, ...]:
-        await made.start()
-        return await made.recover(units, {})
 
-    occupying = asyncio.run(run())
-    assert [unit.unit for unit in occupying] == ["u3", "u4"]
-    assert [name for name in context.applications if name in ("late", "early")] == ["early", "late"]
-    tasks = context.applications["early"].tasks
-    assert {name: task.state for name, task in tasks.items()} == {"t1": "Bound", "t2": "Completed"}
-    assert not context.applications["early"].gang.placeholders, "a gang that ran reserves nothing again"
+def test_a_new_leader_continues_a_gang_that_ran_and_reserves_nothing_again() -> None:
+    context = TestContext("m")
+    add_running(context, "gang", "t1", "t2", group=TaskGroup("w", 2, ONE))
+    context = context.succeeded()
+    asyncio.run(ManagerService([Plain("m")], {"m": context}, time.time).start())
+    assert states(context, "gang", "t1", "t2") == ["Bound", "Bound"] and context.applications["gang"].state == "Running"
+    assert sum(not unit.terminated for unit in context.units()) == 2, "no placeholder and no second task"
 
 
 def test_notifications_during_recovery_are_handled_once_and_after_the_tasks() -> None:
+    seen = []
+
     class Eager(Remembering):
         async def start(self) -> None:
-            self.context.notify_task_complete("app", "t1")
+            self.context.notify_task_complete("old", "t1")
 
-    made, context = service(Eager({"app": ApplicationMetadata("app", "root.q")}, name="m"))
+        def get_existing_allocation(self, unit: TaskGroupRef) -> ExistingAllocation | None:
+            seen.append(states(contexts["m"], "old", "t1"))
+            return None
 
-    async def run() -> None:
-        await made.start()
-        await made.recover([TaskGroupRef("u1", {"task": "t1", "application": "app"}, "n1")], {})
-
-    asyncio.run(run())
-    assert context.applications["app"].tasks["t1"].state == "Completed"
-    history = context.applications["app"].gang.members["t1"].life.history
-    assert [change.event for change in history].count("CompleteTask") == 1
+    made, contexts = service(Eager({}, name="m"))
+    calls = contexts["m"].calls
+    asyncio.run(made.start())
+    assert (seen, states(contexts["m"], "old", "t1")) == ([["Bound"]], ["Completed"])
+    assert contexts["m"].calls == calls + 1
 
 
 # --- the contract ---------------------------------------------------------------------------------------------
@@ -308,6 +297,12 @@ class Orphan(Plain):
         self.context.add_task(AddTaskRequest(TaskMetadata("unknown", "t", ONE)))
 
 
+class Undefined(Plain):
+    async def start(self) -> None:
+        await super().start()
+        self.context.add_task(AddTaskRequest(TaskMetadata(self.name, "t", ONE)))
+
+
 class Greedy(Remembering):
     def get_existing_allocation(self, unit: TaskGroupRef) -> ExistingAllocation | None:
         return ExistingAllocation(TaskMetadata("a", unit.unit, ONE), unit.node)
@@ -323,6 +318,7 @@ class Greedy(Remembering):
         (AddingInit, Rule.INIT_IS_QUIET),
         (lambda: Failing("service_init", OSError("no"), []), Rule.INIT_IS_QUIET),
         (lambda: Failing("start", OSError("no"), []), Rule.START),
+        (Undefined, Rule.START),
         (Leaving, Rule.STOP_ENDS_WORK),
         (StopsOnce, Rule.STOP_IS_HARMLESS),
         (NeedsStart, Rule.STOP_IS_HARMLESS),
@@ -365,8 +361,6 @@ from pathlib import Path
 from bcs_scheduler.appmanagers.installed import enabled_managers
 from bcs_scheduler.appmanagers.service import ManagerService
 from bcs_scheduler.testing.appmanager import TestContext, check
-from offers.policy.applications.interface import TaskGroupRef
-from offers.policy.applications.lifecycle.recovery import Recovery, Step
 
 folder, state = Path(sys.argv[1]), {}
 settings = {"folder": str(folder), "seconds": 0.01}
@@ -379,34 +373,31 @@ async def until(context, holds):
         context.changed.clear()
         await asyncio.wait_for(context.changed.wait(), 30)
 
-async def main():
-    context, recovery = TestContext(), Recovery()
-    for step in Step:
-        if step < Step.MANAGERS:
-            recovery.begin(step, time.time())
-    service = ManagerService([manager], context, recovery, time.time, {"spool": settings})
+async def begun(context):
+    service = ManagerService([type(manager)()], {"spool": context}, time.time, {"spool": settings})
     await service.start()
-    units = [
-        TaskGroupRef("u1", {"spool/application": "solo", "spool/task": "s0"}, "n1"),
-        TaskGroupRef("u2", {"owner": "others"}, "n1"),
-    ]
-    occupying = await service.recover(units, {})
-    solo = context.applications["solo"]
-    state["recovered"] = solo.tasks["s0"].state
-    state["occupying"] = [unit.unit for unit in occupying]
-    await until(context, lambda: len(context.launched) == 2)
+    return service
+
+async def main():
+    context = TestContext("spool")
+    service = await begun(context)
+    await until(context, lambda: len(context.launched) == 3)
     state["launched"] = sorted(context.launched)
+    await service.stop()
+    context = context.succeeded()
+    service = await begun(context)
+    solo, pair = context.applications["solo"], context.applications["pair"]
+    state["recovered"], state["differing"] = solo.get_task("s0").state, service.differing
     document = json.loads((folder / "solo.json").read_text())
     document["tasks"][0]["done"] = True
     (folder / "next").write_text(json.dumps(document))
     (folder / "next").rename(folder / "solo.json")
-    await until(context, lambda: solo.tasks["s0"].state == "Completed")
+    await until(context, lambda: solo.get_task("s0").state == "Completed")
     (folder / "pair.json").unlink()
-    pair = context.applications["pair"]
-    await until(context, lambda: pair.gang.record.core.state == "Completing")
-    state["killed"] = sorted(one.state for one in pair.tasks.values())
+    await until(context, lambda: pair.get_task("w1").state == "Killed")
+    state["killed"] = pair.get_task("w0").state
     await service.stop()
-    state["left"] = len(asyncio.all_tasks()) - 1
+    state["again"], state["left"] = len(context.launched), len(asyncio.all_tasks()) - 1
 
 asyncio.run(main())
 print(json.dumps({"loaded": loaded, **state}))
@@ -435,10 +426,11 @@ def test_a_manager_of_another_package_is_found_tested_recovered_and_stopped(pack
     assert found.stderr == ""
     assert json.loads(found.stdout) == {
         "loaded": False,
+        "launched": [["pair", "w0"], ["pair", "w1"], ["solo", "s0"]],
         "recovered": "Bound",
-        "occupying": ["u2"],
-        "launched": [["pair", "w0"], ["pair", "w1"]],
-        "killed": ["Killed", "Killed"],
+        "differing": 0,
+        "killed": "Killed",
+        "again": 3,
         "left": 0,
     }
 

@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.controllers.cluster import reconciler
-from bcs_scheduler.core.controllers.managed import applications, carrying, gangs, gate
+from bcs_scheduler.core.controllers.managed import applications, gangs, gate, units
 from bcs_scheduler.core.controllers.rooms import ending, held_rooms, kept_rooms
 from bcs_scheduler.core.interface import cluster_manager
 from offers.leased import row
-from offers.policy.applications.gangs import state, swap
+from offers.policy.applications.gang import Gang
 
 SAVE = gangs.Gangs.save
-COUNT = state.GangState.count
+COUNT = Gang._count
 
 
 def leave_placeholders(patch: pytest.MonkeyPatch) -> None:
     """The applications of placeholders that are not wanted any more stay."""
-    patch.setattr(carrying.Carrying, "discard", lambda self, application: None)
-    patch.setattr(carrying.Carrying, "recover", lambda self: None)
+    patch.setattr(units.Carrying, "discard", lambda self, application: None)
+    patch.setattr(units.Carrying, "recover", lambda self: None)
 
 
 def open_the_gate(patch: pytest.MonkeyPatch) -> None:
@@ -35,16 +35,16 @@ def give_up_without_counting(patch: pytest.MonkeyPatch) -> None:
     def careless(self: Any, group: str, *, total: int = 0, replaced: int = 0, timed_out: int = 0) -> None:
         COUNT(self, group, total=total, replaced=replaced)
 
-    patch.setattr(state.GangState, "count", careless)
+    patch.setattr(Gang, "_count", careless)
 
 
 def link_twice(patch: pytest.MonkeyPatch) -> None:
     """A placeholder stays bound when a task takes over its room."""
 
-    def generous(gang: Any, member: Any, holder: Any, node: str, now: float) -> None:
-        gang.put(member._replace(placeholder=holder.key, node=node))
+    def generous(gang: Any, member: Any, holder: Any, now: float) -> None:
+        gang._put(member._replace(placeholder=holder.key, node=holder.node))
 
-    patch.setattr(swap, "_link", generous)
+    patch.setattr(Gang, "_link", generous)
 
 
 def keep_records(patch: pytest.MonkeyPatch) -> None:

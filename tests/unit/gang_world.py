@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from offers.policy.applications.gangs.effects import Create, Effect, Kill, Launch, Release, Traits
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.gangs.records import Record
-from offers.policy.applications.gangs.recovery import Existing
+from offers.policy.applications.gang import Gang
 from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata
-from offers.policy.applications.tables import TERMINATED, PlaceholderState, TaskState
-from tests.vectors.scenarios.engine import OneQueue
+from offers.policy.applications.records import Create, Effect, Existing, Kill, Launch, Record, Release, Traits
+from offers.policy.applications.tables import TERMINATED, TaskState
+from tests.vectors.scenarios.engine import OneQueue, records_of, restored
 
 ENDED = ("Completed", "Failed", "Rejected", "Expired")
 
@@ -51,11 +49,11 @@ class World:
     def _new(self) -> tuple[Gang, OneQueue]:
         engine = OneQueue(self.nodes)
         if ("application", self.metadata.id) not in self.stored:
-            gang = Gang.born(self.metadata, engine, self.traits)
+            gang = engine.gang = Gang.born(self.metadata, engine, self.traits)
             gang.submit(self.now, recovered=True)
-            gang.adopt(self.placeholders.values(), self.now)
         else:
-            gang = Gang.restored(self.stored.values(), self.placeholders.values(), engine, self.traits, self.now)
+            gang = engine.gang = restored(self.stored.values(), engine, self.traits)
+        gang.adopt(self.placeholders.values(), self.now)
         return gang, engine
 
     def recover(self) -> None:
@@ -147,7 +145,7 @@ class World:
         for task in self.tasks:
             if task.id not in self.gang.members:
                 yield lambda task=task: self.gang.add_task(task, self.now)  # type: ignore[misc]
-        yield lambda: self.engine.cycle(self.gang, self.now)
+        yield lambda: self.engine.cycle(self.now)
         while self.reports:
             kind, name = self.reports.pop(0)
             yield lambda kind=kind, name=name: getattr(self.gang, kind)(name, self.now)  # type: ignore[misc]
@@ -160,10 +158,7 @@ class World:
             own = [one for one in gang.placeholders.values() if one.group == counter.group]
             alive = [one for one in own if one.release is None or one.member]
             assert counter.total - counter.replaced - counter.timed_out == len(alive), (counter, own)
-        holding = {one.key for one in gang.placeholders.values() if one.life.state != PlaceholderState.ASKED}
-        placed = {one.key for one in gang.members.values() if one.life.state in ("Allocated", "Bound", "Killing")}
-        assert set(self.engine.allocations) == holding | placed
-        assert {(type(one), one.key): one for one in gang.records()} == {
+        assert {(type(one), one.key): one for one in records_of(gang)} == {
             (type(one), one.key): one for one in self.stored.values()
         }
         assert len(self.launches) == len(set(self.launches)), "a task is launched once"
@@ -203,7 +198,7 @@ class World:
     def finally_(self) -> None:
         """Nothing is left: no placeholder, no room, no ask, and every task has ended in one way."""
         assert not self.placeholders and not self.running and not self.requests
-        assert not self.engine.allocations and not self.engine.pending and not self.engine.held
+        assert not self.engine.allocations and not self.engine.pending
         assert not self.gang.placeholders
         assert all(one.life.state in TERMINATED for one in self.gang.members.values())
         assert set(self.gang.members) == {task.id for task in self.tasks}

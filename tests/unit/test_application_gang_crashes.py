@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.dimensions import amounts
-from offers.policy.applications.gangs.effects import Traits
 from offers.policy.applications.metadata import (
     ApplicationMetadata,
     SchedulingPolicyParameters,
@@ -18,6 +17,7 @@ from offers.policy.applications.metadata import (
     TaskGroup,
     TaskMetadata,
 )
+from offers.policy.applications.records import Traits
 from tests.unit.gang_world import World
 
 FORMS = {

@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from offers.dimensions import amounts
-from offers.policy.applications.gangs.effects import Create, Kill, Launch, NoticeCode, Release, Traits
-from offers.policy.applications.gangs.gang import RETENTION_SECONDS, Gang
-from offers.policy.applications.gangs.records import Counter, ReleaseType, placeholder_name
+from offers.policy.applications.gang import RETENTION_SECONDS, Gang
 from offers.policy.applications.metadata import (
     ApplicationMetadata,
     BadTaskGroups,
@@ -20,8 +18,19 @@ from offers.policy.applications.metadata import (
     TaskMetadata,
     parameters_of,
 )
+from offers.policy.applications.records import (
+    Counter,
+    Create,
+    Kill,
+    Launch,
+    NoticeCode,
+    Release,
+    ReleaseType,
+    Traits,
+    placeholder_name,
+)
 from offers.policy.applications.tables import TaskState
-from tests.vectors.scenarios.engine import OneQueue
+from tests.vectors.scenarios.engine import OneQueue, records_of, restored
 
 ONE, TWO = amounts({"cpus": 1}), amounts({"cpus": 2})
 SLEEP = Traits(at_once=False, lasting=True)
@@ -42,12 +51,12 @@ class Case:
         self.metadata = ApplicationMetadata(
             "app", "root.q", task_groups=own, parameters=SchedulingPolicyParameters(60, style)
         )
-        self.gang = Gang.born(self.metadata, self.engine, traits)
+        self.gang = self.engine.gang = Gang.born(self.metadata, self.engine, traits)
 
     def reserved(self) -> Case:
         """All placeholders are bound at 1 s."""
         self.gang.submit(0.0)
-        self.engine.cycle(self.gang, 1.0)
+        self.engine.cycle(1.0)
         self.confirm(1.0)
         return self
 
@@ -134,7 +143,7 @@ def test_an_application_without_groups_runs_at_once() -> None:
     case.gang.submit(0.0)
     assert case.states == ("New", "Running")
     case.add("t", group="")
-    case.engine.cycle(case.gang, 2.0)
+    case.engine.cycle(2.0)
     assert case.states == ("Running", "Running")
     assert list(case.gang.due()) == [Launch("t", "app", "n1")]
 
@@ -153,7 +162,7 @@ def test_a_queue_that_cannot_take_the_gang_rejects_the_application(engine: dict[
 def test_a_gang_larger_than_the_cluster_waits() -> None:
     case = Case(members=3, nodes={"n1": 4})
     case.gang.submit(0.0)
-    assert case.engine.cycle(case.gang, 1.0) == 2
+    assert case.engine.cycle(1.0) == 2
     assert case.states == ("Accepted", "Reserving")
 
 
@@ -161,7 +170,7 @@ def test_tasks_wait_until_every_placeholder_is_bound() -> None:
     case = Case()
     case.add("t", 0.0)
     case.gang.submit(0.0)
-    case.engine.cycle(case.gang, 1.0)
+    case.engine.cycle(1.0)
     assert case.states == ("Running", "Reserving")
     first, second = (effect.placeholder for effect in case.gang.due() if isinstance(effect, Create))
     case.gang.bound(first, 1.0)
@@ -173,12 +182,12 @@ def test_tasks_wait_until_every_placeholder_is_bound() -> None:
 def test_a_placeholder_that_ends_while_the_gang_is_reserved_is_replaced_by_another() -> None:
     case = Case()
     case.gang.submit(0.0)
-    case.engine.cycle(case.gang, 1.0)
+    case.engine.cycle(1.0)
     first = next(iter(case.gang.placeholders))
     case.gang.bound(first, 1.0)
     case.gang.gone(first, 2.0)
     assert len(case.gang.placeholders) == 2 and len(case.engine.pending) == 1
-    case.engine.cycle(case.gang, 3.0)
+    case.engine.cycle(3.0)
     case.confirm(3.0)
     assert case.states == ("Running", "Running")
     assert case.counter == (2, 0, 0)
@@ -188,13 +197,13 @@ def test_placeholders_that_cannot_be_created_make_the_application_an_ordinary_on
     case = Case(members=3, nodes={"n1": 4})
     case.add("t", 0.0)
     case.gang.submit(0.0)
-    case.engine.cycle(case.gang, 1.0)
+    case.engine.cycle(1.0)
     first = next(effect.placeholder for effect in case.gang.due() if isinstance(effect, Create))
     case.gang.creation_failed(first, 2.0)
     assert case.states == ("Accepted", "Running")
     assert not [one for one in case.engine.pending if one != "t"]
     case.confirm(2.0)
-    case.engine.cycle(case.gang, 3.0)
+    case.engine.cycle(3.0)
     assert case.confirm(3.0) == [Launch("t", "app", "n1")]
     assert case.states == ("Running", "Running")
 
@@ -238,22 +247,12 @@ def test_the_gang_of_one_never_looks_empty() -> None:
     assert [change.after for change in case.gang.record.core.history] == ["Accepted", "Running"]
 
 
-def test_a_task_whose_node_is_refused_moves_to_another_node() -> None:
-    case = Case(members=1, nodes={"n1": 2, "n2": 2}, suits=lambda task, node: node != "n1" or not task.startswith("t"))
-    case.engine.free["n2"]["cpus"] = case.engine.totals["n2"]["cpus"] = 2
-    case.gang.submit(0.0)
-    # The placeholder may lie on n1 because only the task is refused there.
-    holder = next(iter(case.gang.placeholders))
-    case.engine.pending.clear()
-    case.engine.occupy("app", holder, TWO, "n1")
-    case.gang.allocated(holder, "n1", 1.0)
-    case.confirm(1.0)
+def test_a_task_takes_the_room_of_a_placeholder_whose_node_admits_it() -> None:
+    case = Case(nodes={"n1": 2, "n2": 2}, suits=lambda task, node: node != "n1" or task != "task").reserved()
     case.add("task")
-    assert case.engine.held == {"task": (TWO, "n2")}
-    assert case.engine.used == {"cpus": 2} and case.engine.free["n2"] == {"cpus": 0}
+    assert case.gang.members["task"].node == "n2"
     case.confirm(3.0)
-    assert case.engine.allocations == {"task": (TWO, "n2")} and not case.engine.held
-    assert case.engine.free == {"n1": {"cpus": 2}, "n2": {"cpus": 0}}
+    assert case.engine.allocations["task"] == (TWO, "n2") and case.engine.used == {"cpus": 4}
 
 
 def test_a_task_that_no_node_takes_waits_and_ends_without_trace() -> None:
@@ -273,7 +272,7 @@ def test_a_task_beyond_the_placeholders_of_its_group_is_an_ordinary_one() -> Non
     assert "c" not in case.engine.pending
     case.confirm(3.0)
     assert set(case.engine.pending) == {"c"}
-    case.engine.cycle(case.gang, 4.0)
+    case.engine.cycle(4.0)
     case.confirm(4.0)
     assert {case.state(name) for name in "abc"} == {"Bound"}
 
@@ -321,7 +320,7 @@ def test_a_time_out_of_a_gang_whose_tasks_have_all_ended_releases_its_placeholde
     """The gang completes while one of its placeholders has no room."""
     case = Case(nodes={"n1": 2})
     case.gang.submit(0.0)
-    case.engine.cycle(case.gang, 1.0)
+    case.engine.cycle(1.0)
     case.confirm(1.0)
     case.add("t")
     case.gang.ended("t", 50.0)
@@ -338,7 +337,7 @@ def test_a_gang_whose_placeholders_have_places_and_do_not_run_times_out_by_its_s
 ) -> None:
     case = Case(style=style)
     case.gang.submit(0.0)
-    case.engine.cycle(case.gang, 1.0)
+    case.engine.cycle(1.0)
     assert case.states == ("Running", "Reserving")
     case.gang.tick(61.0)
     for holder in list(case.gang.placeholders):
@@ -391,8 +390,7 @@ def test_an_allocation_for_a_completed_task_is_released_at_once() -> None:
     case.gang.submit(0.0)
     case.add("t", group="")
     case.gang.ended("t", 3.0)
-    case.engine.occupy("app", "t", TWO, "n1")
-    case.gang.allocated("t", "n1", 4.0)
+    assert not case.gang.allocated("t", "n1", 4.0), "nothing waits for it"
     assert not case.engine.allocations
     assert case.state("t") == "Completed"
 
@@ -404,7 +402,7 @@ def test_a_launch_that_did_not_happen_asks_again() -> None:
     case.gang.gone(release.placeholder, 3.0)  # type: ignore[union-attr]
     case.gang.returned("t", 4.0)
     assert (case.state("t"), set(case.engine.pending)) == ("Scheduling", {"t"})
-    case.engine.cycle(case.gang, 5.0)
+    case.engine.cycle(5.0)
     case.confirm(5.0)
     assert case.state("t") == "Bound"
 
@@ -417,12 +415,12 @@ def test_facts_about_unknown_objects_and_facts_that_repeat_change_nothing(fact: 
     case.gang.submit(3.0)
     case.add("t")
     case.gang.take_changes()
-    before = list(case.gang.records())
+    before = records_of(case.gang)
     if fact != "nothing":
         getattr(case.gang, fact)("unknown", 4.0)
     case.gang.launched("t", 4.0)
     case.gang.tick(4.0)
-    assert list(case.gang.records()) == before
+    assert records_of(case.gang) == before
     assert case.gang.take_changes() == {}
 
 
@@ -438,15 +436,10 @@ def test_tasks_are_removed_when_they_are_terminated() -> None:
     assert case.gang.take_changes()["member", "t"] is None
 
 
-def test_only_a_release_by_the_manager_does_not_end_the_work() -> None:
-    assert {one for one in ReleaseType if not one.ends_work} == {ReleaseType.STOPPED_BY_RM}
-
-
 def processor_seconds(members: int) -> float:
     """The time of a gang from its submission until all tasks run."""
     before = process_time()
     case = Case(members=members)
-    case.engine.checked = False
     case.reserved()
     for number in range(members):
         case.add(f"t{number}")
@@ -466,7 +459,8 @@ def test_placeholders_that_end_with_the_scheduler_are_created_again_on_their_nod
     held = Traits(at_once=True, lasting=False)
     case = Case(traits=held).reserved()
     other = OneQueue({"n1": {"cpus": 4}})
-    gang = Gang.restored(list(case.gang.records()), (), other, held, 5.0)
+    gang = other.gang = restored(records_of(case.gang), other, held)
+    gang.adopt((), 5.0)
     assert {type(effect) for effect in gang.due()} == {Create}
     assert {one.key: (one.node, one.life.state) for one in gang.placeholders.values()} == dict.fromkeys(
         case.gang.placeholders, ("n1", "Allocated")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offers.policy.applications.gate import Answer, Cause, PlacementGate, Unnamed, Verdict
+from offers.policy.applications.gate import Answer, Cause, GateTask, PlacementGate, Unnamed, Verdict
 from offers.policy.applications.tables import TASK, TaskState
 from tests.vectors.reading import read
 from tests.vectors.running import judge
@@ -18,10 +18,8 @@ SPECIFIED = Path(__file__).parents[1] / "vectors" / "policy_vectors.json"
 D16 = next(vector for vector in read(SPECIFIED) if vector.id == "D16")
 
 
-class Work(NamedTuple):
-    id: str
-    application: str = "app"
-    state: str = TaskState.BOUND
+def work(name: str, application: str = "app", state: str = TaskState.BOUND) -> GateTask:
+    return GateTask(name, application, state)
 
 
 def maps(gate: PlacementGate) -> tuple[dict[str, str], dict[str, str]]:
@@ -71,48 +69,48 @@ def test_a_scenario_of_an_unknown_area_fails() -> None:
 )
 def test_work_without_application_is_treated_by_setting_and_leaves_nothing(unnamed: Unnamed, answer: Answer) -> None:
     gate = PlacementGate(unnamed)
-    work = Work("w", application="")
-    assert gate.pre_filter(work) == gate.filter(work, "n1") == answer
-    assert gate.post_launch(work) is False
+    one = work("w", application="")
+    assert gate.pre_filter(one) == gate.filter(one, "n1") == answer
+    assert gate.post_launch(one) is False
     assert maps(gate) == ({}, {})
     gate.approve("t", "n1")
-    assert gate.pre_filter(Work("t")).verdict is Verdict.SUCCESS
+    assert gate.pre_filter(work("t")).verdict is Verdict.SUCCESS
 
 
 def test_an_approval_is_used_once_and_counts_for_its_application() -> None:
     gate = PlacementGate()
     gate.approve("t", "n1")
-    assert gate.pre_filter(Work("t")) == Answer(Verdict.SUCCESS, Cause.APPROVED)
-    assert gate.pre_filter(Work("t", state=TaskState.SCHEDULING)).cause is Cause.NOT_APPROVED
-    assert gate.filter(Work("t"), "n2").cause is Cause.OTHER_NODE
-    assert gate.filter(Work("t"), "n1") == Answer(Verdict.SUCCESS, Cause.APPROVED)
+    assert gate.pre_filter(work("t")) == Answer(Verdict.SUCCESS, Cause.APPROVED)
+    assert gate.pre_filter(work("t", state=TaskState.SCHEDULING)).cause is Cause.NOT_APPROVED
+    assert gate.filter(work("t"), "n2").cause is Cause.OTHER_NODE
+    assert gate.filter(work("t"), "n1") == Answer(Verdict.SUCCESS, Cause.APPROVED)
     assert maps(gate) == ({}, {"t": "n1"})
-    assert gate.filter(Work("t"), "n1").cause is Cause.NOT_APPROVED
-    assert gate.post_launch(Work("t")) is True
+    assert gate.filter(work("t"), "n1").cause is Cause.NOT_APPROVED
+    assert gate.post_launch(work("t")) is True
     assert maps(gate) == ({}, {})
 
 
 def test_a_launch_that_did_not_happen_is_returned_and_can_be_approved_again() -> None:
     gate = PlacementGate()
     gate.approve("t", "n1")
-    gate.filter(Work("t"), "n1")
+    gate.filter(work("t"), "n1")
     life = TASK.born("t")
     for event in ("InitTask", "SubmitTask", "TaskAllocated", "TaskBound"):
         life = TASK.after(life, event, 1.0)
-    answer = gate.pre_filter(Work("t", state=life.state))
+    answer = gate.pre_filter(work("t", state=life.state))
     assert answer == Answer(Verdict.UNRESOLVABLE, Cause.LAUNCH_FAILED, returned="t")
     assert maps(gate) == ({}, {})
     life = TASK.after(life, "TaskReturned", 2.0)
     assert life.state == TaskState.SCHEDULING
     gate.approve("t", "n2")
-    assert gate.pre_filter(Work("t")).verdict is Verdict.SUCCESS
-    assert gate.filter(Work("t"), "n2").verdict is Verdict.SUCCESS
+    assert gate.pre_filter(work("t")).verdict is Verdict.SUCCESS
+    assert gate.filter(work("t"), "n2").verdict is Verdict.SUCCESS
 
 
 def test_a_second_approval_replaces_the_launch_in_progress() -> None:
     gate = PlacementGate()
     gate.approve("t", "n1")
-    gate.filter(Work("t"), "n1")
+    gate.filter(work("t"), "n1")
     gate.approve("t", "n2")
     assert maps(gate) == ({"t": "n2"}, {})
     gate.forget("t")
@@ -130,18 +128,18 @@ STEPS = st.tuples(
 def test_no_task_is_in_both_maps_and_every_success_was_approved(steps: list[tuple[str, str, str]]) -> None:
     gate = PlacementGate()
     for step, name, node in steps:
-        work = Work(name, application="" if name == "free" else "app")
+        one = work(name, application="" if name == "free" else "app")
         before = maps(gate)
         if step == "approve" and name != "free":
             gate.approve(name, node)
         elif step == "pre_filter":
-            answer = gate.pre_filter(work)
+            answer = gate.pre_filter(one)
             assert bool(answer.returned) == (name in before[1])
         elif step == "filter":
-            admitted = gate.filter(work, node).verdict is Verdict.SUCCESS
+            admitted = gate.filter(one, node).verdict is Verdict.SUCCESS
             assert admitted == (name == "free" or before[0].get(name) == node)
         elif step == "post_launch":
-            gate.post_launch(work)
+            gate.post_launch(one)
         elif step == "forget":
             gate.forget(name)
         assert not set(gate.pending) & set(gate.in_progress)

@@ -1,38 +1,16 @@
-"""Events in their order, recovery before scheduling, the log of outstanding applications, and the check of sums."""
+"""Events in their order, and recovery before scheduling."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offers.dimensions import amounts
-from offers.policy.applications.lifecycle.dispatcher import DISPATCH_SECONDS, FEWEST_WAITING, Dispatcher, Overloaded
-from offers.policy.applications.lifecycle.health import (
-    AllocationFigure,
-    Figures,
-    NodeFigure,
-    ProblemCode,
-    problems_of,
-)
-from offers.policy.applications.lifecycle.outstanding import OutstandingApplications
-from offers.policy.applications.lifecycle.recovery import (
-    NODES_SECONDS,
-    OutOfOrder,
-    Recovery,
-    RecoveryFailed,
-    Step,
-    Unit,
-    existing_usage,
-)
-from offers.policy.applications.machines import Life
-from offers.policy.applications.tables import APPLICATION, NODE, TASK
-
-ONE = amounts({"cpus": 1})
-
+from offers.policy.applications.dispatcher import DISPATCH_SECONDS, FEWEST_WAITING, Dispatcher, Overloaded
+from offers.policy.applications.recovery import NODES_SECONDS, OutOfOrder, Recovery, RecoveryFailed, Step
+from offers.policy.applications.tables import APPLICATION, NODE, TASK, Life
 
 # --- events ---------------------------------------------------------------------------------------------------
 
@@ -124,8 +102,8 @@ def test_handlers_may_send_and_families_are_known() -> None:
 # --- recovery -------------------------------------------------------------------------------------------------
 
 
-def at(step: Step) -> Recovery:
-    made = Recovery()
+def at(step: Step) -> Recovery[int]:
+    made = Recovery[int]()
     for one in Step:
         if one <= step:
             made.begin(one, 100.0)
@@ -145,7 +123,14 @@ def test_steps_follow_each_other_and_only_the_last_one_lets_work_start(step: Ste
 
 def test_a_start_begins_with_the_configuration() -> None:
     with pytest.raises(OutOfOrder, match="STORE follows nothing"):
-        Recovery().begin(Step.STORE, 1.0)
+        Recovery[int]().begin(Step.STORE, 1.0)
+
+
+def test_a_caller_that_has_done_steps_begins_after_them() -> None:
+    made = Recovery[int](Step.ENGINE)
+    with pytest.raises(OutOfOrder, match="APPLICATIONS follows ENGINE"):
+        made.begin(Step.APPLICATIONS, 1.0)
+    made.begin(Step.MANAGERS, 1.0)
 
 
 def test_events_during_recovery_are_neither_lost_nor_handled_twice() -> None:
@@ -183,67 +168,3 @@ def test_nodes_have_a_limit_that_the_error_names() -> None:
     with pytest.raises(RecoveryFailed, match="after 300 s these nodes are not recovered: n-Accepted, n-New"):
         made.waiting_nodes(lives, 100.1 + NODES_SECONDS)
     assert made.waiting_nodes({"n": lives["n-Healthy"]}, 999.0) == []
-
-
-def test_units_are_allocations_or_occupy_their_node_and_terminated_ones_do_neither() -> None:
-    mine = Unit("u1", "n1", ONE, "app")
-    foreign = Unit("u2", "n1", ONE)
-    unknown = Unit("u3", "n2", ONE, "forgotten")
-    units = [mine, foreign, unknown, mine._replace(id="u4", terminated=True), foreign._replace(id="u5", node="")]
-    found = existing_usage(units, {"app"})
-    assert found.allocations == (mine,)
-    assert found.occupied == {"n1": (foreign,), "n2": (unknown,)}
-
-
-# --- outstanding applications ---------------------------------------------------------------------------------
-
-
-def test_each_quiet_period_has_one_message_and_a_period_with_work_has_none() -> None:
-    log = OutstandingApplications(0.0)
-    assert [log.look(now) for now in (0.0, 60.0, 119.9)] == [None] * 3
-    assert log.look(120.0) == "no outstanding applications for 120 s"
-    assert log.look(121.0) is None
-    log.seen()
-    assert log.look(240.0) is None
-    assert log.look(360.0) == "no outstanding applications for 120 s"
-
-
-# --- sums -----------------------------------------------------------------------------------------------------
-
-
-def figures(**changes: Any) -> Figures:
-    sound = Figures(
-        allocations=(AllocationFigure("a", "t0", "n1", ONE), AllocationFigure("b", "t0", "n1", ONE)),
-        nodes={
-            "n1": NodeFigure({"cpus": 4}, {"cpus": 2}, {"cpus": 1}, {"cpus": 1}),
-            "n2": NodeFigure({"cpus": 4}, {}, {"cpus": 4}),
-        },
-        queues={"root": {"cpus": 2}, "root.x": {"cpus": 1}, "root.y": {"cpus": 1}},
-        parents={"root": "", "root.x": "root", "root.y": "root"},
-        applications={"a": ("root.x", {"cpus": 1}), "b": ("root.y", {"cpus": 1})},
-    )
-    return sound._replace(**changes)
-
-
-def test_sound_figures_have_no_problem() -> None:
-    assert problems_of(figures()) == []
-
-
-@pytest.mark.parametrize(
-    ("changes", "codes"),
-    [
-        ({"queues": {"root": {"cpus": 2}, "root.x": {"cpus": 2}, "root.y": {"cpus": 1}}}, {ProblemCode.QUEUE_SUM}),
-        ({"queues": {"root": {"cpus": 1}, "root.x": {"cpus": 1}, "root.y": {"cpus": 1}}}, {ProblemCode.QUEUE_SUM}),
-        ({"queues": {"root": {"cpus": 2}, "root.x": {"cpus": 1}}}, {ProblemCode.NO_QUEUE, ProblemCode.QUEUE_SUM}),
-        ({"applications": {"a": ("root.x", {"cpus": 1})}}, {ProblemCode.NO_APPLICATION, ProblemCode.QUEUE_SUM,
-                                                           ProblemCode.NODE_SUM}),
-        ({"applications": {"a": ("root.x", {"cpus": 3}), "b": ("root.y", {"cpus": 1})}},
-         {ProblemCode.APPLICATION_SUM}),
-        ({"nodes": {"n2": NodeFigure({"cpus": 4}, {}, {"cpus": 4})}}, {ProblemCode.NO_NODE}),
-        ({"nodes": {"n1": NodeFigure({"cpus": 4}, {"cpus": 2}, {"cpus": 2}, {"cpus": 1})}}, {ProblemCode.NODE_SUM}),
-        ({"nodes": {"n1": NodeFigure({"cpus": 1}, {"cpus": 2}, {"cpus": -1})}}, {ProblemCode.NEGATIVE}),
-        ({"allocations": ()}, {ProblemCode.QUEUE_SUM, ProblemCode.NODE_SUM, ProblemCode.APPLICATION_SUM}),
-    ],
-)  # fmt: skip
-def test_each_wrong_figure_is_found(changes: dict[str, Any], codes: set[ProblemCode]) -> None:
-    assert {problem.code for problem in problems_of(figures(**changes))} == codes

@@ -1,4 +1,4 @@
-"""The state machines of applications, tasks, nodes, queues and placeholders: every row is legal, nothing else is."""
+"""The state machines of applications, tasks, nodes and placeholders: every row is legal, nothing else is."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offers.policy.applications.machines import HISTORY_LINES, IllegalEvent, Life, Table
 from offers.policy.applications.tables import (
     APPLICATION,
     CORE_APPLICATION,
+    HISTORY_LINES,
     NODE,
     PLACEHOLDER,
-    QUEUE,
-    TABLES,
     TASK,
     TERMINATED,
     AppState,
     CoreState,
+    IllegalEvent,
+    Life,
     NodeState,
     PlaceholderState,
+    Table,
     TaskState,
 )
-from offers.policy.hierarchy.state.queue import QueueState
 
+TABLES = {table.kind: table for table in (CORE_APPLICATION, APPLICATION, TASK, NODE, PLACEHOLDER)}
 STATES: dict[str, type] = {
     CORE_APPLICATION.kind: CoreState,
     APPLICATION.kind: AppState,
     TASK.kind: TaskState,
     NODE.kind: NodeState,
-    QUEUE.kind: QueueState,
     PLACEHOLDER.kind: PlaceholderState,
 }
 ENDS = {
@@ -37,11 +37,10 @@ ENDS = {
     APPLICATION.kind: {"Completed", "Failed", "Killed"},
     TASK.kind: set(),
     NODE.kind: {"Rejected"},
-    QUEUE.kind: set(),
     PLACEHOLDER.kind: {"Gone"},
 }
 """States without a way on. A completion of a task is accepted in every state."""
-ROWS = {CORE_APPLICATION.kind: 18, APPLICATION.kind: 35, TASK.kind: 27, NODE.kind: 8, QUEUE.kind: 8}
+ROWS = {CORE_APPLICATION.kind: 18, APPLICATION.kind: 35, TASK.kind: 27, NODE.kind: 8}
 """The number of rows, one for each pair of event and state: those of the specification, and TaskReturned in two."""
 PAIRS = [
     pytest.param(table, event, state, id=f"{table.kind}-{event}-{state}")

@@ -10,8 +10,8 @@ import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.controllers.managed import sums
-from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
 from bcs_scheduler.core.controllers.managed.sums import METRIC
+from bcs_scheduler.core.controllers.managed.units import PROMISE_SECONDS
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree

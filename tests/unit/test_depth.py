@@ -15,7 +15,6 @@ from bcs_scheduler.cli.documents.loading import load_documents
 from bcs_scheduler.wire.depth import DEEPEST, LISTS, too_deep
 from bcs_scheduler.wire.yamltext import BadYaml, documents_of, text_of
 from offers.policy.applications.interface import BadRequest
-from offers.policy.applications.metadata import TaskMetadata
 
 
 def nested(levels: int, key: str = "a") -> Any:
@@ -67,6 +66,5 @@ def test_aliases_count_in_their_places() -> None:
 @pytest.mark.parametrize("levels", [DEEPEST + 1, 100_000])
 def test_a_definition_of_a_manager_is_refused_beyond_the_bound(levels: int) -> None:
     text = '{"a":' * levels + "1" + "}" * levels
-    metadata = TaskMetadata("a", "t", definition=text)
     with pytest.raises(BadRequest, match="nested more than 64 levels deep"):
-        bridge._definition(metadata, "shop", "unit")
+        bridge._version("definition", text, "shop", "unit")

@@ -8,16 +8,8 @@ from offers.dimensions import Dimension, Dimensions
 from offers.matching.explain import PROMISED
 from offers.matching.matcher import match
 from offers.model import Demand, ResourceRequest
-from offers.policy.applications.gangs.effects import Create
-from offers.policy.applications.placeholders.backend import NotFound, Presence, Refused
-from offers.policy.applications.placeholders.forms import (
-    NOMINATION_SECONDS,
-    Nominate,
-    Nominations,
-    ReserveRoom,
-    WithdrawNomination,
-)
-from offers.policy.applications.placeholders.standing import StandingRoom
+from offers.policy.applications.placeholders import Nominations, NotFound, Refused
+from offers.policy.applications.records import Create
 from offers.rules.constraints import EMPTY_RULES
 from offers.standing.model import Node, User
 from offers.standing.pool import StandingPool
@@ -25,6 +17,10 @@ from tests.unit.reference_matcher import LiveCensus
 from transactions import explain
 
 HALF = (("cpu", 500),)
+
+
+def placeholder(name: str) -> Create:
+    return Create(name, "ns/gang", "workers", "a", HALF)
 
 
 @pytest.fixture
@@ -45,8 +41,8 @@ def placed(pool: StandingPool, amount: int) -> tuple[list[str], dict[str, int], 
 
 
 def test_promised_room_is_for_the_unit_of_the_gang(pool: StandingPool) -> None:
-    room = StandingRoom(pool)
-    room.send(Nominate("tg-1", "a", HALF, 60.0))
+    room = Nominations(pool)
+    room.create(placeholder("tg-1"), 60.0)
     assert placed(pool, 500)[0] == ["a"]
     agents, reasons, words = placed(pool, 600)
     assert (agents, reasons) == ([], {PROMISED: 1})
@@ -59,41 +55,35 @@ def test_promised_room_is_for_the_unit_of_the_gang(pool: StandingPool) -> None:
 
 
 def test_promises_end_on_request_with_their_time_and_with_their_agent(pool: StandingPool) -> None:
-    room = StandingRoom(pool)
+    room = Nominations(pool)
     for number, until in enumerate((60.0, 10.0)):
-        room.send(Nominate(f"tg-{number}", "a", HALF, until))
+        room.create(placeholder(f"tg-{number}"), until)
     assert room.lost(5.0) == []
     assert room.lost(10.0) == ["tg-1"]
-    room.send(Nominate("tg-1", "a", HALF, 60.0))
-    room.send(WithdrawNomination("tg-1"))
+    room.create(placeholder("tg-1"), 60.0)
+    room.remove(placeholder("tg-1"))
     with pytest.raises(NotFound):
-        room.send(WithdrawNomination("tg-1"))
+        room.remove(placeholder("tg-1"))
     pool.remove_node("a")
     assert room.lost(10.0) == ["tg-0"]
     with pytest.raises(Refused, match="does not exist"):
-        room.send(Nominate("tg-2", "a", HALF, 60.0))
-    with pytest.raises(TypeError, match="ReserveRoom is not"):
-        room.send(ReserveRoom("a", HALF, ()))
+        room.create(placeholder("tg-2"), 60.0)
     assert dict(pool.usage.counted) == {}
 
 
 def test_the_newest_promise_ends_when_others_use_the_room(pool: StandingPool) -> None:
-    room = StandingRoom(pool)
+    room = Nominations(pool)
     for number in range(2):
-        room.send(Nominate(f"tg-{number}", "a", HALF, 60.0))
+        room.create(placeholder(f"tg-{number}"), 60.0)
     pool.seen(User("foreign", "a", (("cpu", 300),), ours=False))
     assert room.lost(0.0) == ["tg-1"]
     assert room.lost(0.0) == []
 
 
-def test_the_backend_of_nominations_renews_them(pool: StandingPool) -> None:
-    room = StandingRoom(pool)
-    backend = Nominations(room.send)
-    backend.create(Create("tg-0", "ns/gang", "workers", "a", HALF), 0.0)
-    assert backend.confirm("tg-0") is Presence.THERE
-    for now in (20.0, 40.0, 60.0, 80.0):
-        assert backend.pass_time(now) == ()
+def test_a_repeated_promise_gets_another_time(pool: StandingPool) -> None:
+    room = Nominations(pool)
+    for now in (0.0, 40.0, 80.0):
+        room.create(placeholder("tg-0"), now + room.seconds)
         assert room.lost(now) == []
-    backend.release("tg-0", 80.0)
-    assert (backend.confirm("tg-0"), dict(pool.usage.nominations)) == (Presence.GONE, {})
-    assert NOMINATION_SECONDS < 80.0
+    room.remove(placeholder("tg-0"))
+    assert dict(pool.usage.nominations) == {}

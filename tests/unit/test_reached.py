@@ -24,20 +24,9 @@ WING = "the rebuild of the placement decides"
 """The reason of modules and names of the placement that programs do not use now."""
 LEDGER = "capacity that all programs share, and its dimensions: the rebuild of the placement uses or removes it"
 MODULES: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "offers.policy.applications.gangs.tree_engine",
-            "offers.policy.applications.gate",
-            "offers.policy.applications.lifecycle.dispatcher",
-            "offers.policy.applications.lifecycle.health",
-            "offers.policy.applications.placeholders",
-            "offers.policy.applications.placeholders.backend",
-            "offers.policy.applications.placeholders.forms",
-            "offers.policy.applications.placeholders.manager",
-            "offers.policy.applications.placeholders.standing",
-        ),
-        WING,
-    ),
+    "offers.policy.applications.dispatcher": "Kubernetes: watches of several threads send events, which have one order",
+    "offers.policy.applications.gate": "Kubernetes: pods without an application pass, wait or are refused",
+    "offers.policy.applications.placeholders": "Kubernetes: placeholders are pods, or promises of standing capacity",
     **dict.fromkeys(
         (
             "offers.standing",
@@ -52,14 +41,8 @@ MODULES: Mapping[str, str] = {
 """Modules that nothing reaches, with the reason."""
 UNUSED: Mapping[str, Mapping[str, str]] = {
     WING: {
-        "bcs_scheduler.core.controllers.managed.conversion": "amounts_of",
         "offers.policy.amounts": "added_where_named compare_ratios difference_where_named fits fits_signed "
         "greatest_share least least_limit most shortages taken vector",
-        "offers.policy.applications.gangs.gang": "Gang.creation_failed Gang.restored",
-        "offers.policy.applications.gangs.records": "ReleaseType.ends_work",
-        "offers.policy.applications.lifecycle.recovery": "Recovery.waiting_applications Recovery.waiting_nodes "
-        "existing_usage",
-        "offers.policy.applications.tables": "TABLES",
         "offers.policy.hierarchy.changes.copying": "copied",
         "offers.policy.hierarchy.changes.trial": "trial",
         "offers.policy.hierarchy.cluster": "add_node set_schedulable",
@@ -70,6 +53,11 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
         "offers.dimensions": "Dimensions.amounts_of Dimensions.at_most fits least minus most plus scaled",
         "offers.errors": "AlreadyAllocated FactsDuringPlan",
         "offers.matching.table": "Table.add_lines",
+    },
+    "Kubernetes: a new leader has no records of pods, and recovers gangs, tasks and nodes from what the server lists": {
+        "offers.policy.applications.gang": "Gang.creation_failed Gang.recover_task",
+        "offers.policy.applications.recovery": "Recovery.waiting_applications Recovery.waiting_nodes",
+        "offers.policy.applications.tables": "NODE",
     },
     "application managers of other packages convert amounts": {"offers.dimensions": "Dimensions.at_least"},
     "the parser of httptools calls it": {

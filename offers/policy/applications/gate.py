@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from offers.policy.applications.tables import TaskState
 
@@ -52,20 +52,13 @@ class Answer(NamedTuple):
     returned: str = ""
 
 
-class GateTask(Protocol):
-    """The properties of a task that the gate reads. `application` is empty for work without an application."""
+class GateTask(NamedTuple):
+    """The properties of a task that the gate reads. `id`: unique among all applications; `application`: empty for work
+    without an application; `state`: as in `TaskState`."""
 
-    @property
-    def id(self) -> str:
-        """The identifier of the task, unique among all applications."""
-
-    @property
-    def application(self) -> str:
-        """The identifier of the application."""
-
-    @property
-    def state(self) -> str:
-        """The state of the task, as in `TaskState`."""
+    id: str
+    application: str
+    state: str
 
 
 class PlacementGate:

@@ -1,16 +1,91 @@
-"""The tables of allowed changes of state, one per kind of object of the manager's side.
+"""State machines as tables, one per kind of object of the manager's side: which event leads from which state to which.
+
+A table is the whole machine. `Table.after` gives the next life of an object; the old one stays as it was, so an illegal
+event changes nothing, neither here nor elsewhere.
 
 States and events have the names of Apache YuniKorn, so that its documentation applies. An application has two
 machines: one for the decisions about its room (`CORE_APPLICATION`), one for its life towards the manager that brought
 the application (`APPLICATION`). docs/decisions/0045-application-managers.md says who sends which event.
+
+Exception tree:
+
+    OfferError
+      IllegalEvent      an event that the table does not allow in the present state
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import NamedTuple
 
-from offers.policy.applications.machines import Table
+from offers.errors import OfferError
+
+HISTORY_LINES = 10
+"""Number of changes that a life remembers: the latest ones."""
+
+
+class Change(NamedTuple):
+    """One change of state. `at`: Unix seconds."""
+
+    at: float
+    event: str
+    before: str
+    after: str
+
+
+class Life(NamedTuple):
+    """The state of one object and how the object got there. `kind` is the name of its table."""
+
+    kind: str
+    key: str
+    state: str
+    history: tuple[Change, ...] = ()
+
+
+class IllegalEvent(OfferError):
+    """The table of the object has no row for this event in the present state. `life` is unchanged, and has the history
+    of the object, oldest change first."""
+
+    def __init__(self, life: Life, event: str) -> None:
+        self.life, self.event = life, event
+        past = [f"{one.at:.3f} {one.event}: {one.before} to {one.after}" for one in life.history]
+        super().__init__("; ".join([f"{life.kind} {life.key}: no event {event} in the state {life.state}", *past]))
+
+
+class Table:
+    """A state machine. `rows` gives the next state for each pair of event and present state."""
+
+    __slots__ = ("initial", "kind", "rows", "states")
+
+    def __init__(self, kind: str, initial: str, rows: Iterable[tuple[str, str, str]]) -> None:
+        """`rows`: event, the present states separated by blanks, and the next state; an empty next state: the present
+        state stays. Raises ValueError if two rows have the same event and present state."""
+        self.kind, self.initial = kind, initial
+        table: dict[tuple[str, str], str] = {}
+        for event, befores, after in rows:
+            for before in befores.split():
+                if (event, before) in table:
+                    raise ValueError(f"{kind}: two rows for the event {event} in the state {before}")
+                table[event, before] = after or before
+        self.rows: Mapping[tuple[str, str], str] = table
+        self.states = frozenset({initial, *(before for _, before in table), *table.values()})
+
+    def born(self, key: str) -> Life:
+        """The life of a new object."""
+        return Life(self.kind, key, self.initial)
+
+    def allows(self, life: Life, event: str) -> bool:
+        """True if the event is legal in the present state."""
+        return (event, life.state) in self.rows
+
+    def after(self, life: Life, event: str, at: float) -> Life:
+        """The life after an event; `at` in Unix seconds. Raises IllegalEvent."""
+        following = self.rows.get((event, life.state))
+        if following is None:
+            raise IllegalEvent(life, event)
+        history = (*life.history, Change(at, event, life.state, following))[-HISTORY_LINES:]
+        return Life(life.kind, life.key, following, history)
 
 
 class CoreState(StrEnum):
@@ -159,18 +234,6 @@ NODE = Table(
 )
 """Recovery ends when each node is Healthy, Draining or Rejected."""
 
-QUEUE = Table(
-    "queue",
-    "Active",
-    [
-        ("Remove", "Active Stopped Draining", "Draining"),
-        ("Start", "Active Stopped Draining", "Active"),
-        ("Stop", "Active Stopped", "Stopped"),
-    ],
-)
-"""A queue that the configuration no longer has drains until it is empty. A queue that comes back is active again. The
-states are those of `offers.policy.hierarchy.state.queue.QueueState`."""
-
 
 class PlaceholderState(StrEnum):
     """States of a placeholder. Asked: waits for a node; Allocated: has a node and is being created; Bound: exists and
@@ -198,8 +261,3 @@ PLACEHOLDER = Table(
 )
 """A placeholder without a node is withdrawn at once. A creation may be confirmed after its release was requested; the
 release is repeated then. A placeholder that is lost with its scheduler is created again."""
-
-TABLES: Mapping[str, Table] = {
-    table.kind: table for table in (CORE_APPLICATION, APPLICATION, TASK, NODE, QUEUE, PLACEHOLDER)
-}
-"""Every table by its kind."""

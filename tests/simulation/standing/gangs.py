@@ -15,10 +15,7 @@ from offers.dimensions import Amounts
 from offers.matching.matcher import match
 from offers.model import Demand, Provisional, ResourceRequest
 from offers.policy.amounts import Vector
-from offers.policy.applications.gangs.effects import Kill, Launch, Traits
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.gangs.groups import settle_together
-from offers.policy.applications.gangs.records import Record, Way
+from offers.policy.applications.gang import Gang, settle_together
 from offers.policy.applications.metadata import (
     ApplicationMetadata,
     SchedulingPolicyParameters,
@@ -26,20 +23,18 @@ from offers.policy.applications.metadata import (
     TaskGroup,
     TaskMetadata,
 )
-from offers.policy.applications.placeholders.backend import Form, TrackingBackend
-from offers.policy.applications.placeholders.forms import Nominations
-from offers.policy.applications.placeholders.manager import PlaceholderManager
-from offers.policy.applications.placeholders.standing import StandingRoom
+from offers.policy.applications.placeholders import Nominations, Placeholders
+from offers.policy.applications.records import Kill, Launch, PlaceholderRecord, Record, Way
 from offers.policy.applications.tables import TERMINATED, AppState, CoreState, PlaceholderState, TaskState
 from offers.rules.constraints import EMPTY_RULES
 from tests.simulation.standing.cluster import Unit
 from tests.simulation.violation import Violation
+from tests.vectors.scenarios.engine import restored
 
 if TYPE_CHECKING:
     from tests.simulation.standing.scheduler import Scheduler
 
 GROUP = "members"
-TRAITS = Traits(at_once=True, lasting=False)
 BEFORE = (AppState.NEW, AppState.SUBMITTED, AppState.RECOVERING, AppState.ACCEPTED, AppState.RESERVING)
 OVER = (CoreState.FAILED, CoreState.REJECTED, CoreState.COMPLETED, CoreState.EXPIRED)
 
@@ -73,35 +68,14 @@ class Store:
         self.records: dict[str, dict[tuple[str, str], Record]] = {}
 
 
-class Asks:
-    """The engine of the gangs: it remembers the asks. Room is counted by the pool."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, tuple[str, Amounts]] = {}
-        """Application and request of each ask."""
+class Taking:
+    """The engine of the gangs. Room is counted by the pool."""
 
     def refusal(self, application: str, queue: str, placeholder_ask: Vector) -> str | None:
         return None
 
-    def ask(self, application: str, name: str, request: Amounts, created: float) -> None:
-        self.open[name] = (application, request)
-
-    def withdraw(self, application: str, name: str) -> None:
-        del self.open[name]
-
-    def occupy(self, application: str, name: str, request: Amounts, node: str) -> None: ...
-
-    def release(self, application: str, name: str) -> None: ...
-
-    def hold(self, application: str, name: str, request: Amounts, node: str) -> None: ...
-
-    def replace(self, application: str, placeholder: str, name: str, request: Amounts, node: str) -> None: ...
-
     def suits(self, application: str, name: str, node: str) -> bool:
         return True
-
-    def find(self, application: str, name: str, request: Amounts) -> str | None:
-        return None
 
 
 class Gangs:
@@ -110,16 +84,17 @@ class Gangs:
     def __init__(self, scheduler: Scheduler, store: Store) -> None:
         self._scheduler, self._store = scheduler, store
         self._pool = scheduler.pool
-        self.asks = Asks()
         self.gangs: dict[str, Gang] = {}
-        self.room = StandingRoom(self._pool)
-        self.backend: TrackingBackend[object] = Nominations(self.room.send)  # type: ignore[assignment]
-        assert self.backend.form is Form.NOMINATE
-        self._manager = PlaceholderManager(self.backend, self._bound, self._gone, self._failed)
+        self.room = Nominations(self._pool)
+        self._placeholders = Placeholders(self.room, self.gangs.get)
 
     def waits(self, unit: Unit) -> bool:
         """The unit belongs to a gang and may not ask for a place by itself."""
-        return unit.application in self._store.wishes and unit.name not in self.asks.open
+        if unit.application not in self._store.wishes:
+            return False
+        gang = self.gangs.get(unit.application)
+        member = gang.members.get(unit.name) if gang is not None else None
+        return member is None or member.life.state != TaskState.SCHEDULING or member.way is not Way.ORDINARY
 
     # --- turns --------------------------------------------------------------------------------------------------
 
@@ -133,16 +108,16 @@ class Gangs:
         self._settle_groups(now)
         for name in self.room.lost(now):
             self._scheduler.world.count("nominations lost")
-            self.backend.lost(name)
-            for gang in self.gangs.values():
-                gang.gone(name, now)
-        self._manager.retry(lambda application, name: name in self.gangs[application].placeholders, now)
+            self._placeholders.lost(name, now)
+        self._placeholders.retry(now)
         self._allocate(now)
         for application, gang in self.gangs.items():
             for _ in range(3):  # effects have effects
-                self._carry_out(application, gang, now)
+                self._carry_out(gang, now)
             gang.take_notices()
             for key, record in gang.take_changes().items():
+                if isinstance(record, PlaceholderRecord) and record.life.state == PlaceholderState.BOUND:
+                    self._scheduler.world.count("placeholders nominated")
                 if record is None:
                     self._store.records[application].pop(key, None)
                 else:
@@ -163,8 +138,10 @@ class Gangs:
         records = self._store.records.setdefault(wish.application, {})
         if records:
             self._scheduler.world.count("gangs continued")
-            return Gang.restored(records.values(), (), self.asks, TRAITS, now)
-        gang = Gang.born(wish.metadata, self.asks, TRAITS, wish.group)
+            gang = restored(records.values(), Taking(), self.room.traits)
+            gang.adopt((), now)
+            return gang
+        gang = Gang.born(wish.metadata, Taking(), self.room.traits, wish.group)
         gang.submit(now)
         return gang
 
@@ -178,7 +155,6 @@ class Gangs:
             state = member.life.state
             user = usage.users.get(name)
             if user is not None and state == TaskState.SCHEDULING and member.way is Way.ORDINARY:
-                self.asks.open.pop(name, None)
                 gang.allocated(name, user.node, now)
                 gang.launched(name, now)
             elif user is not None and state == TaskState.ALLOCATED:
@@ -194,26 +170,26 @@ class Gangs:
 
     def _allocate(self, now: float) -> None:
         """Finds room for the placeholders that ask."""
-        holders = {name for gang in self.gangs.values() for name in gang.placeholders}
-        for name, (application, request) in list(self.asks.open.items()):
-            if name not in holders:
-                continue
-            demand = Demand(f"of-{name}", application, (0,), ResourceRequest(amounts=request), EMPTY_RULES)
-            found = match([demand], self._pool, self._scheduler.nobody, self._scheduler.scoring).placements
-            if found:
-                self._pool.usage.forget(Provisional(demand.id, 0))
-                del self.asks.open[name]
-                self.gangs[application].allocated(name, found[0].agent_id, now)
-                self._carry_out(application, self.gangs[application], now)
+        for application, gang in self.gangs.items():
+            for one in list(gang.placeholders.values()):
+                if one.life.state != PlaceholderState.ASKED:
+                    continue
+                request = ResourceRequest(amounts=one.request)
+                demand = Demand(f"of-{one.key}", application, (0,), request, EMPTY_RULES)
+                found = match([demand], self._pool, self._scheduler.nobody, self._scheduler.scoring).placements
+                if found:
+                    self._pool.usage.forget(Provisional(demand.id, 0))
+                    gang.allocated(one.key, found[0].agent_id, now)
+                    self._carry_out(gang, now)
 
-    def _carry_out(self, application: str, gang: Gang, now: float) -> None:
+    def _carry_out(self, gang: Gang, now: float) -> None:
         effects = list(gang.due())
         for effect in effects:
             if isinstance(effect, Kill):
                 self._scheduler.cluster.end_unit(effect.task)
             elif isinstance(effect, Launch):
                 self._launch(gang, effect, now)
-        self._manager.carry_out(application, effects, now)
+        self._placeholders.carry_out(gang, effects, now)
 
     def _launch(self, gang: Gang, effect: Launch, now: float) -> None:
         scheduler, usage, name = self._scheduler, self._pool.usage, effect.task
@@ -229,18 +205,6 @@ class Gangs:
         else:
             scheduler.world.count("nominations taken over")
             scheduler.send(claim)
-
-    # --- reports ------------------------------------------------------------------------------------------------
-
-    def _bound(self, application: str, name: str, now: float) -> None:
-        self._scheduler.world.count("placeholders nominated")
-        self.gangs[application].bound(name, now)
-
-    def _gone(self, application: str, name: str, now: float) -> None:
-        self.gangs[application].gone(name, now)
-
-    def _failed(self, application: str, name: str, now: float) -> None:
-        self.gangs[application].creation_failed(name, now)
 
     # --- invariants ---------------------------------------------------------------------------------------------
 

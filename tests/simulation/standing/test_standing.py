@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from offers.policy.applications.gangs import settling
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.placeholders.forms import WithdrawNomination
-from offers.policy.applications.placeholders.standing import StandingRoom
+from offers.policy.applications.gang import Gang
+from offers.policy.applications.placeholders import Nominations
 from offers.standing.model import Kind, Sending, UnitClaim
 from offers.standing.pool import StandingPool
 from offers.standing.usage import AgentUse, Usage
@@ -19,7 +17,7 @@ from tests.effort import share
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
 
-COMPLETE = settling.is_complete
+RESERVED = Gang.reserved
 STEPS = 150
 MUST_HAPPEN = (
     "asked for",
@@ -164,15 +162,7 @@ def _promised_room_looks_free(patch: pytest.MonkeyPatch) -> None:
 
 
 def _withdrawn_promises_stay(patch: pytest.MonkeyPatch) -> None:
-    honest = StandingRoom.send
-
-    def careless(self: StandingRoom, operation: Any) -> None:
-        if isinstance(operation, WithdrawNomination):
-            self._until.pop(operation.placeholder, None)
-        else:
-            honest(self, operation)
-
-    patch.setattr(StandingRoom, "send", careless)
+    patch.setattr(Nominations, "remove", lambda self, spec: self._until.pop(spec.placeholder, None))
 
 
 def _members_do_not_wait_for_their_gang(patch: pytest.MonkeyPatch) -> None:
@@ -184,13 +174,13 @@ def _launches_that_were_lost_are_not_repeated(patch: pytest.MonkeyPatch) -> None
 
 
 def _gangs_of_a_group_start_alone(patch: pytest.MonkeyPatch) -> None:
-    def hasty(state: Any) -> bool:
-        complete = COMPLETE(state)
+    def hasty(gang: Any) -> bool:
+        complete = bool(RESERVED.__get__(gang))
         if complete:
-            state.header = state.header._replace(group="")
+            gang.record = gang.record._replace(group="")
         return complete
 
-    patch.setattr(settling, "is_complete", hasty)
+    patch.setattr(Gang, "reserved", property(hasty))
 
 
 OF_GANGS = (

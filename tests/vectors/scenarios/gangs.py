@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from offers.dimensions import Amounts, amounts
-from offers.policy.applications.gangs.effects import Create, Launch, NoticeCode, Release, Traits
-from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.gang import Gang
 from offers.policy.applications.metadata import ApplicationMetadata, SchedulingPolicyParameters, Style, TaskGroup
 from offers.policy.applications.metadata import TaskMetadata as Task
+from offers.policy.applications.records import Create, Launch, NoticeCode, Release, Traits
 from offers.policy.applications.tables import AppState, PlaceholderState, TaskState
 from tests.vectors.reading import PolicyVector
 from tests.vectors.scenarios.engine import OneQueue
@@ -33,7 +33,9 @@ class Play:
 
     def __init__(self, metadata: ApplicationMetadata, engine: OneQueue) -> None:
         self.engine, self.now = engine, 0.0
-        self.gang = Gang.born(metadata, engine, Traits())
+        self.gang = engine.gang = Gang.born(metadata, engine, Traits())
+        self.withdrawn = 0
+        self._asked: set[str] = set()
         self.core_states: list[str] = []
         self.manager_states: list[str] = []
         self.launches: dict[str, str] = {}
@@ -50,11 +52,14 @@ class Play:
         for effect in self.gang.due():
             if isinstance(effect, Release):
                 self.releases[effect.placeholder] = effect.type
+        pending = set(self.engine.pending)
+        self.withdrawn += len(self._asked - pending - set(self.engine.allocations))
+        self._asked = pending
         self.engine.check()
 
     def allocate(self, limit: int | None = None) -> int:
         """The engine allocates."""
-        done = self.engine.cycle(self.gang, self.now, limit)
+        done = self.engine.cycle(self.now, limit)
         self.watch()
         return done
 
@@ -244,7 +249,7 @@ def _soft(common: Mapping[str, Any], case: Mapping[str, Any]) -> dict[str, Any]:
         "at": int(at),
         "message": _notice(play),
         "placeholders_released": len(play.releases),
-        "pending_placeholder_asks_removed": engine.withdrawn,
+        "pending_placeholder_asks_removed": play.withdrawn,
         "termination_type": _only(play.releases.values()),
     }
     require(not play.launches and not engine.pending, "no task is asked for while placeholders are left")

@@ -7,20 +7,12 @@ Calls of the launcher are ``prefilter(TASK)``, ``filter(TASK,NODE)`` and ``postb
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
-from offers.policy.applications.gate import Answer, PlacementGate
+from offers.policy.applications.gate import Answer, GateTask, PlacementGate
 from tests.vectors.reading import PolicyVector
 
 CALL = re.compile(r"(prefilter|filter|postbind|approve|forget|state)\((\w+)(?:,(\w+))?\)")
-
-
-class Task(NamedTuple):
-    """A task of the vector."""
-
-    id: str
-    application: str
-    state: str
 
 
 def play(vector: PolicyVector) -> dict[str, Any]:
@@ -33,7 +25,7 @@ def play(vector: PolicyVector) -> dict[str, Any]:
     for entry in given["tasks"]:
         if unknown := set(entry) - {"id", "application_id", "state", "approved_node"}:
             raise ValueError(f"input tasks: unknown {', '.join(sorted(unknown))}")
-        tasks[entry["id"]] = Task(entry["id"], entry["application_id"] or "", entry.get("state", ""))
+        tasks[entry["id"]] = GateTask(entry["id"], entry["application_id"] or "", entry.get("state", ""))
         if "approved_node" in entry:
             gate.approve(entry["id"], entry["approved_node"])
     found: dict[str, Any] = {"results": [], "pending_after": [], "in_progress_after": [], "events": []}

@@ -18,13 +18,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from offers.dimensions import amounts
-from offers.policy.applications.gangs.effects import Create, Traits
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.gangs.recovery import Existing
 from offers.policy.applications.metadata import ApplicationMetadata, SchedulingPolicyParameters, Style
+from offers.policy.applications.records import Create, Existing, Traits
 from offers.policy.applications.tables import PlaceholderState, TaskState
 from tests.vectors.reading import PolicyVector
-from tests.vectors.scenarios.engine import OneQueue
+from tests.vectors.scenarios.engine import OneQueue, records_of, restored
 from tests.vectors.scenarios.gangs import Play, groups_of, known
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -114,9 +112,9 @@ class Steps:
         if any(lost.values()):
             raise ValueError(f"input: more placeholders are lost than exist: {lost}")
         before = {name: member.life.state for name, member in play.gang.members.items()}
-        records = list(play.gang.records())
         play.engine = OneQueue(self._nodes, self._most)
-        play.gang = Gang.restored(records, existing, play.engine, self._traits, play.now)
+        play.gang = play.engine.gang = restored(records_of(play.gang), play.engine, self._traits)
+        play.gang.adopt(existing, play.now)
         for name, state in before.items():
             if state == TaskState.BOUND:
                 play.gang.launched(name, play.now)

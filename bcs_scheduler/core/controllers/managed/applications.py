@@ -12,20 +12,16 @@ from collections.abc import Sequence
 from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.managed import conversion
-from bcs_scheduler.core.controllers.managed.carrying import Carrying
-from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit, reserved_in
+from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit, reserved_in, task_of
 from bcs_scheduler.core.controllers.managed.gate import SlotGate
-from bcs_scheduler.core.controllers.managed.observing import Observing
 from bcs_scheduler.core.controllers.managed.reservations import Reservations, is_same, is_undecided, why
 from bcs_scheduler.core.controllers.managed.sums import SumsCheck
+from bcs_scheduler.core.controllers.managed.units import Carrying, Observing
 from bcs_scheduler.core.controllers.rooms.held_rooms import HeldRooms
 from bcs_scheduler.core.controllers.rooms.kept_rooms import KeptRooms
 from bcs_scheduler.core.work_queue import WorkQueue
-from offers.policy.applications.gangs.effects import NoticeCode
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.gangs.groups import settle_together
-from offers.policy.applications.lifecycle.outstanding import OutstandingApplications
+from offers.policy.applications.gang import Gang, settle_together
+from offers.policy.applications.records import NoticeCode
 from offers.policy.applications.tables import TERMINATED, AppState, CoreState
 from store import ids
 from store.ids import part_key
@@ -36,6 +32,8 @@ from transactions.text import counted
 
 AFTER_FAILURE = 5.0
 """Seconds until a managed application is looked at again after an unexpected error."""
+QUIET = 120.0
+"""Seconds between two looks for new work of managed applications: a cluster without any says so at this pace."""
 NOTICES: dict[NoticeCode, EventReason] = {
     NoticeCode.PLACEHOLDER_INCOMPATIBLE: "PlaceholderIncompatible",
     NoticeCode.RESERVATION_TIMEOUT: "ReservationTimedOut",
@@ -71,7 +69,8 @@ class ManagedApplications:
         """Units whose taskgroups have changed, with the index of the taskgroup, by managed application."""
         self._tasks: dict[str, dict[str, None]] = {}
         """Keys of tasks that have changed, by managed application."""
-        self._outstanding = OutstandingApplications(turn.now)
+        self._quiet_at, self._had_work = turn.now + QUIET, False
+        """Unix seconds of the next look for new work, and whether there was any since the last one."""
         self.gate = SlotGate(turn, self._gangs)
 
     @property
@@ -84,7 +83,7 @@ class ManagedApplications:
         for known in (self._gangs, self._reservations, self._work, self._groups, self._touched, self._tasks):
             known.clear()
         self._looked = {}
-        self._outstanding = OutstandingApplications(self._turn.now)
+        self._quiet_at, self._had_work = self._turn.now + QUIET, False
         self._sums.begin()
         managed = self._turn.state.managed_applications
         self._turn.each("application", managed, lambda key: self._gangs.follow(managed[key]))
@@ -102,7 +101,7 @@ class ManagedApplications:
             return min((at for at in times if at is not None), default=None)
         times += [self._work.first(), self._groups.first(), self._turn.now if self._carrying.busy else None]
         if self._turn.state.managed_applications:
-            times += [self._outstanding.next_wake, self._sums.next_wake]
+            times += [self._quiet_at, self._sums.next_wake]
         return min((at for at in times if at is not None), default=None)
 
     def tick(self) -> None:
@@ -254,8 +253,8 @@ class ManagedApplications:
             if task is None:
                 continue
             if task.name not in gang.members:
-                gang.add_task(conversion.task_of(task), now)
-                self._outstanding.seen()
+                gang.add_task(task_of(task), now)
+                self._had_work = True
             if task.done:
                 gang.ended(task.name, now)
             if task.removed and self._carrying.delete_unit(task) and task.name in gang.members:
@@ -276,7 +275,7 @@ class ManagedApplications:
         if before == after:
             return
         if after == AppState.RESERVING:
-            self._outstanding.seen()
+            self._had_work = True
             number = len(gang.placeholders)
             turn.record_event("application", record.key, "ReservationStarted", f"{number} placeholders are launched")
         elif before == AppState.RESERVING and after == AppState.RUNNING:
@@ -396,6 +395,10 @@ class ManagedApplications:
     # --- all of them ------------------------------------------------------------------------------------------
 
     def _look_for_work(self) -> None:
-        words = self._outstanding.look(self._turn.now)
-        if words is not None and self._turn.state.managed_applications:
-            self._turn.record_event("framework", self._turn.state.framework.id, "NoOutstandingApplications", words)
+        turn, quiet = self._turn, not self._had_work
+        if turn.now < self._quiet_at:
+            return
+        self._quiet_at, self._had_work = turn.now + QUIET, False
+        if quiet and turn.state.managed_applications:
+            words = f"no outstanding applications for {QUIET:g} s"
+            turn.record_event("framework", turn.state.framework.id, "NoOutstandingApplications", words)

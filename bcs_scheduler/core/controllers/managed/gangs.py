@@ -1,24 +1,51 @@
-"""The gangs in memory, made from their records, and the applications that belong to each of them.
+"""The gangs in memory, made from their records and written back, and the applications that belong to each of them.
 
-The core is the engine of gangs (offers.policy.applications.gangs.effects.Engine): asks, allocations and placeholders
-are applications with one taskgroup each, so the placement in force gives them room and counts their usage. Calls of the
-gang that change something change its records, too; only its questions are answered here.
+The core is the engine of gangs (offers.policy.applications.records.Engine): asks, allocations and placeholders are
+applications with one taskgroup each, so the placement in force gives them room and counts their usage. Only questions
+of gangs are answered here.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.managed import conversion
 from bcs_scheduler.core.placement.placer import WhatIf
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
-from offers.policy.applications.gangs.effects import Traits
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.gangs.records import GangRecord, MemberRecord, PlaceholderRecord, Record
+from offers.policy.applications.gang import Gang
+from offers.policy.applications.metadata import (
+    ApplicationMetadata,
+    Outcome,
+    SchedulingPolicyParameters,
+    Style,
+    TaskGroup,
+    TaskMetadata,
+)
+from offers.policy.applications.records import (
+    Counter,
+    GangRecord,
+    MemberRecord,
+    PlaceholderRecord,
+    Record,
+    ReleaseType,
+    Traits,
+    Way,
+)
+from offers.policy.applications.tables import APPLICATION, CORE_APPLICATION, PLACEHOLDER, TASK, Change, Life
 from store.ids import namespace_of, object_key, part_key
-from store.records import ManagedApplication, ManagedTask, Queue, TaskGroup, Version
+from store.records import (
+    ManagedApplication,
+    ManagedTask,
+    MemberGroup,
+    Placeholder,
+    Queue,
+    StateChange,
+    TaskOutcome,
+    Version,
+)
 from store.state import State
 from transactions import resource_request
 from transactions.base import Slot, Step
@@ -68,30 +95,12 @@ class CoreEngine:
         if record is None or not record.pod_group:
             return {application: placeholder_ask}
         found = reserved_in(state, record.pod_group_key)
-        return {one.key: conversion.metadata_of(one).placeholder_ask for one in found}
+        return {one.key: metadata_of(one).placeholder_ask for one in found}
 
     def _role(self, application: str) -> str:
         record = self._turn.state.applications.get(application)
         version = self._turn.state.version(application, record.version) if record is not None else None
         return (version.role if version is not None else "") or self._turn.options.transactions.role
-
-    def ask(self, application: str, name: str, request: Amounts, created: float) -> None:
-        """Does nothing: the records say that the task asks."""
-
-    def withdraw(self, application: str, name: str) -> None:
-        """Does nothing: the records say that the task does not ask any more."""
-
-    def occupy(self, application: str, name: str, request: Amounts, node: str) -> None:
-        """Does nothing: the taskgroup counts."""
-
-    def release(self, application: str, name: str) -> None:
-        """Does nothing: the taskgroup counts until it has ended."""
-
-    def hold(self, application: str, name: str, request: Amounts, node: str) -> None:
-        """Does nothing: room on another node is never chosen (`find`)."""
-
-    def replace(self, application: str, placeholder: str, name: str, request: Amounts, node: str) -> None:
-        """Does nothing: the task is placed on the node before any other work (`Step.promised`)."""
 
     def suits(self, application: str, name: str, node: str) -> bool:
         """True if the task may run on the node of a placeholder when the placeholder is gone."""
@@ -102,10 +111,6 @@ class CoreEngine:
         if version is None or not version.constraints:
             return True  # the placeholder has passed the same tests
         return self._fits(version, task.index, application, node)
-
-    def find(self, application: str, name: str, request: Amounts) -> str | None:  # noqa: ARG002
-        """Returns None: a task that fits no placeholder waits for another one, or for the end of the reservation."""
-        return None
 
     def _definition(self, application: str, task: ManagedTask) -> Version | None:
         if task.version is not None:
@@ -173,17 +178,15 @@ class Gangs:
 
     def refusal(self, record: ManagedApplication) -> str | None:
         """Like `CoreEngine.refusal`, for the gang of a record."""
-        metadata = conversion.metadata_of(record)
+        metadata = metadata_of(record)
         return self._engine.refusal(metadata.id, metadata.queue, metadata.placeholder_ask)
 
     def load(self, record: ManagedApplication) -> Gang:
         """The gang of the record, made anew from its records."""
         state, key = self._turn.state, record.key
-        records: list[Record] = [conversion.gang_of(record)]
-        names = state.indexes.managed_by("placeholder", key)
-        records += [conversion.holder_of(state.placeholders[name]) for name in names]
-        records += [conversion.member_of(state.managed_tasks[name]) for name in self.task_keys(key)]
-        gang = self.loaded[key] = Gang.continued(records, self._engine, TRAITS)
+        holders = [holder_of(state.placeholders[name]) for name in state.indexes.managed_by("placeholder", key)]
+        members = [member_of(state.managed_tasks[name]) for name in self.task_keys(key)]
+        gang = self.loaded[key] = Gang(gang_of(record), self._engine, TRAITS, holders, members)
         return gang
 
     def task_keys(self, key: str) -> list[str]:
@@ -210,7 +213,7 @@ class Gangs:
                 known = state.placeholders.get(place)
                 if isinstance(change, PlaceholderRecord):
                     created = known.created_at if known is not None else turn.now
-                    turn.uow.put(conversion.placeholder_record(record, change, created))
+                    turn.uow.put(placeholder_record(record, change, created))
                     self.add(place, Unit(key, "placeholder", name))
                 elif known is not None:
                     turn.uow.delete(known)
@@ -218,24 +221,158 @@ class Gangs:
             elif kind == "member":
                 task = state.managed_tasks.get(part_key(key, name))
                 if task is not None and isinstance(change, MemberRecord):
-                    turn.uow.put(conversion.task_changed(task, change))
+                    turn.uow.put(task_changed(task, change))
                 elif task is not None:
                     turn.uow.delete(task)
                     self.remove(object_key(task.namespace, task.unit))
             elif isinstance(change, GangRecord):
-                turn.uow.put(conversion.application_changed(state.managed_applications[key], change))
+                turn.uow.put(application_changed(state.managed_applications[key], change))
         return changes
 
-    def group_of(self, unit: Unit) -> TaskGroup | None:
-        """The newest taskgroup of a task or placeholder of a gang; None if there is none."""
-        record = self._turn.state.managed_applications.get(unit.gang)
-        if record is None:
-            return None
-        groups = self._turn.state.groups_of(object_key(record.namespace, self._application(unit)))
-        return max(groups.values(), key=lambda group: group.created_at, default=None)
 
-    def _application(self, unit: Unit) -> str:
-        if unit.kind == "placeholder":
-            return unit.name
-        task = self._turn.state.managed_tasks.get(part_key(unit.gang, unit.name))
-        return task.unit if task is not None else ""
+# --- records of the store and records of gangs, one made from the other -----------------------------------------
+
+
+def metadata_of(record: ManagedApplication) -> ApplicationMetadata:
+    """The application as a manager describes it; its identifier is the key of the record."""
+    return ApplicationMetadata(
+        id=record.key,
+        queue=record.queue,
+        user=record.user,
+        groups=record.groups,
+        tags=tuple(sorted(record.tags.items())),
+        task_groups=tuple(TaskGroup(one.name, one.min_member, _amounts(one.request)) for one in record.task_groups),
+        owner=record.owner,
+        parameters=SchedulingPolicyParameters(record.timeout, Style(record.style)),
+        created=record.created_at,
+    )
+
+
+def task_of(record: ManagedTask) -> TaskMetadata:
+    """The task as a manager describes it."""
+    return TaskMetadata(
+        record.application_key, record.name, _amounts(record.request), record.group, created=record.created_at
+    )
+
+
+def gang_of(record: ManagedApplication) -> GangRecord:
+    """The record of the gang; a record without states is of a new application."""
+    return GangRecord(
+        metadata=metadata_of(record),
+        core=_life(CORE_APPLICATION.born(record.key), record.core_state, record.core_history),
+        manager=_life(APPLICATION.born(record.key), record.state, record.history),
+        counters=tuple(sorted(Counter(one.name, one.total, one.replaced, one.timed_out) for one in record.task_groups)),
+        issued=record.issued,
+        timer=record.timer or None,
+        completing=record.completing or None,
+        ended=record.ended or None,
+        cause=record.cause,
+        group=record.pod_group_key,
+    )
+
+
+def member_of(record: ManagedTask) -> MemberRecord:
+    """The record of the task in its gang."""
+    return MemberRecord(
+        key=record.name,
+        group=record.group,
+        request=_amounts(record.request),
+        created=record.created_at,
+        life=_life(TASK.born(record.name), record.state, record.history),
+        way=Way(record.way),
+        node=record.node,
+        placeholder=record.placeholder,
+        cause=record.cause,
+        outcome=outcome_of(record.outcome),
+    )
+
+
+def outcome_of(record: TaskOutcome | None) -> Outcome | None:
+    """The reported end of a task; None: none was reported."""
+    return Outcome(record.status, record.reason, record.message, record.exit_code) if record is not None else None
+
+
+def holder_of(record: Placeholder) -> PlaceholderRecord:
+    """The record of the placeholder in its gang."""
+    return PlaceholderRecord(
+        key=record.name,
+        group=record.group,
+        number=record.number,
+        request=_amounts(record.request),
+        life=_life(PLACEHOLDER.born(record.name), record.state, record.history),
+        node=record.node,
+        release=ReleaseType(record.release) if record.release else None,
+        member=record.member,
+    )
+
+
+def application_changed(before: ManagedApplication, gang: GangRecord) -> ManagedApplication:
+    """The record with the state of the gang."""
+    counters = {one.group: one for one in gang.counters}
+    return msgspec.structs.replace(
+        before,
+        core_state=gang.core.state,
+        core_history=_history(gang.core),
+        state=gang.manager.state,
+        history=_history(gang.manager),
+        task_groups=tuple(_counted(one, counters.get(one.name)) for one in before.task_groups),
+        issued=gang.issued,
+        timer=gang.timer or 0.0,
+        completing=gang.completing or 0.0,
+        ended=gang.ended or 0.0,
+        cause=gang.cause,
+    )
+
+
+def task_changed(before: ManagedTask, member: MemberRecord) -> ManagedTask:
+    """The record with the state of the task."""
+    values: dict[str, Any] = {"way": str(member.way)}
+    return msgspec.structs.replace(
+        before,
+        state=member.life.state,
+        history=_history(member.life),
+        node=member.node,
+        placeholder=member.placeholder,
+        cause=member.cause,
+        outcome=TaskOutcome(**member.outcome._asdict()) if member.outcome is not None else None,
+        **values,
+    )
+
+
+def placeholder_record(owner: ManagedApplication, holder: PlaceholderRecord, created: float) -> Placeholder:
+    """The record of a placeholder. `created`: Unix seconds."""
+    return Placeholder(
+        namespace=owner.namespace,
+        application=owner.name,
+        name=holder.key,
+        group=holder.group,
+        number=holder.number,
+        request=dict(holder.request),
+        state=holder.life.state,
+        history=_history(holder.life),
+        node=holder.node,
+        release=holder.release or "",
+        member=holder.member,
+        created_at=created,
+    )
+
+
+def _amounts(request: dict[str, int]) -> Amounts:
+    return tuple(sorted((name, amount) for name, amount in request.items() if amount))
+
+
+def _counted(group: MemberGroup, counter: Counter | None) -> MemberGroup:
+    if counter is None:
+        return group
+    return msgspec.structs.replace(group, total=counter.total, replaced=counter.replaced, timed_out=counter.timed_out)
+
+
+def _life(born: Life, state: str, history: tuple[StateChange, ...]) -> Life:
+    if not state:
+        return born
+    changes = tuple(Change(one.at, one.event, one.before, one.after) for one in history)
+    return born._replace(state=state, history=changes)
+
+
+def _history(life: Life) -> tuple[StateChange, ...]:
+    return tuple(StateChange(at=one.at, event=one.event, before=one.before, after=one.after) for one in life.history)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
-from offers.policy.applications.gangs.gang import Gang
-from offers.policy.applications.gangs.records import Way
+from offers.policy.applications.gang import Gang
+from offers.policy.applications.records import Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
 from store.records import Transaction
 from transactions.base import Slot, Step

@@ -16,8 +16,8 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
-from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.metadata import SchedulingPolicyParameters, parameters_of
+from offers.policy.applications.records import NoticeCode
 from offers.policy.applications.tables import UNDECIDED
 from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, PodGroup, Transaction, Version
 from transactions.kinds.registry import kind_of

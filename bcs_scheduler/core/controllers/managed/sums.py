@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Generator, Iterator
 
 from bcs_scheduler.core.context import TurnContext
-from offers.policy.applications.gangs.records import ReleaseType
+from offers.policy.applications.records import ReleaseType
 from offers.policy.applications.tables import PlaceholderState
 from store.records import ManagedApplication
 from store.state import State

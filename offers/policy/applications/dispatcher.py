@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from offers.policy.applications.machines import IllegalEvent
+from offers.policy.applications.tables import IllegalEvent
 
 CAPACITY = 1_048_576
 """The number of events in the queue."""

@@ -1,4 +1,4 @@
-"""Recovery before scheduling: its steps in their order, the events that are kept meanwhile, and the usage that exists.
+"""Recovery before scheduling: its steps in their order, and the events that are kept meanwhile.
 
 Nothing may be launched before recovery is complete, because usage that is not known yet looks like room. The order is
 part of the contract; it differs from Apache YuniKorn's in one point: events are replayed after the nodes, so that no
@@ -7,18 +7,17 @@ event concerns an allocation that the engine does not know yet.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Generic, TypeVar
 
-from offers.dimensions import Amounts
-from offers.policy.applications.machines import Life
-from offers.policy.applications.tables import AppState, NodeState
+from offers.policy.applications.tables import AppState, Life, NodeState
 
 NODES_SECONDS = 300.0
 """The time in which all nodes must be recovered."""
 SETTLED_NODES = (NodeState.HEALTHY, NodeState.DRAINING, NodeState.REJECTED)
 """States of nodes that recovery does not wait for."""
+Event = TypeVar("Event")
 
 
 class Step(IntEnum):
@@ -45,16 +44,16 @@ class RecoveryFailed(Exception):
     """Recovery cannot be completed. The text names the limit and the missing steps."""
 
 
-class Recovery:
+class Recovery(Generic[Event]):
     """The progress of one start. Times are Unix seconds."""
 
-    def __init__(self, limit: float = NODES_SECONDS) -> None:
-        """`limit`: seconds for the step NODES."""
+    def __init__(self, step: Step | None = None, limit: float = NODES_SECONDS) -> None:
+        """`step`: the step that the caller has done already, None: none; `limit`: seconds for the step NODES."""
         self.limit = limit
-        self.step: Step | None = None
+        self.step = step
         """The latest step that began; None before the first one."""
         self._began = 0.0
-        self._kept: list[tuple[str, Hashable]] = []
+        self._kept: list[tuple[str, Event]] = []
 
     @property
     def complete(self) -> bool:
@@ -70,7 +69,7 @@ class Recovery:
             raise OutOfOrder(f"{len(self._kept)} events have not been replayed")
         self.step, self._began = step, now
 
-    def hear(self, unit: str, event: Hashable) -> bool:
+    def hear(self, unit: str, event: Event) -> bool:
         """Keeps an event about a unit of work until the replay. Returns False when recovery is complete: the caller
         handles the event itself."""
         if self.complete:
@@ -78,7 +77,7 @@ class Recovery:
         self._kept.append((unit, event))
         return True
 
-    def replay(self, terminated: Collection[str]) -> list[Hashable]:
+    def replay(self, terminated: Collection[str]) -> list[Event]:
         """The kept events in their order, each once, without those of units that are known to be terminated. Raises
         OutOfOrder in another step than REPLAY."""
         if self.step is not Step.REPLAY:
@@ -96,36 +95,3 @@ class Recovery:
         if waiting and self.step is Step.NODES and now > self._began + self.limit:
             raise RecoveryFailed(f"after {self.limit:g} s these nodes are not recovered: {', '.join(waiting[:10])}")
         return waiting
-
-
-class Unit(NamedTuple):
-    """A unit of work that exists. `application`: empty for work of others."""
-
-    id: str
-    node: str
-    request: Amounts
-    application: str = ""
-    terminated: bool = False
-
-
-class ExistingUsage(NamedTuple):
-    """The usage of a cluster at a start: units that are allocations of an application, and other units by node, which
-    occupy room."""
-
-    allocations: tuple[Unit, ...]
-    occupied: Mapping[str, tuple[Unit, ...]]
-
-
-def existing_usage(units: Iterable[Unit], applications: Collection[str]) -> ExistingUsage:
-    """Sorts units. A terminated unit and one without a node use nothing. A unit of an unknown application occupies
-    room."""
-    allocations: list[Unit] = []
-    occupied: dict[str, list[Unit]] = {}
-    for unit in units:
-        if unit.terminated or not unit.node:
-            continue
-        if unit.application and unit.application in applications:
-            allocations.append(unit)
-        else:
-            occupied.setdefault(unit.node, []).append(unit)
-    return ExistingUsage(tuple(allocations), {node: tuple(found) for node, found in sorted(occupied.items())})

@@ -1,7 +1,8 @@
-"""The records of a gang, from which a gang is rebuilt after a crash, and an index over such records.
+"""The records of a gang, from which a gang is rebuilt after a crash, an index over such records, and the effects.
 
-One event changes some records; the caller commits these together, and carries out effects afterwards
-(`offers.policy.applications.gangs.effects`). Times are Unix seconds.
+One event changes some records; the caller commits these together, and carries out effects afterwards. Effects follow
+from the records alone: `Gang.due` gives the same effects again until the records say that they have happened. So
+nothing is lost in a crash, and every receiver carries out an effect once per key. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -12,23 +13,16 @@ from hashlib import blake2b
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from offers.dimensions import Amounts
-from offers.policy.applications.machines import Life
+from offers.policy.amounts import Vector
 from offers.policy.applications.metadata import ApplicationMetadata, Outcome
-from offers.policy.applications.tables import TERMINATED
+from offers.policy.applications.tables import Life
 
 
 class ReleaseType(StrEnum):
-    """The reason of a release. All but STOPPED_BY_RM end the unit of work."""
+    """The reason of a release."""
 
     TIMEOUT = "TIMEOUT"
-    PREEMPTED = "PREEMPTED_BY_SCHEDULER"
     REPLACED = "PLACEHOLDER_REPLACED"
-    STOPPED_BY_RM = "STOPPED_BY_RM"
-
-    @property
-    def ends_work(self) -> bool:
-        """True if the unit of work is to be deleted; False if its manager has ended the unit itself."""
-        return self is not ReleaseType.STOPPED_BY_RM
 
 
 class Way(StrEnum):
@@ -68,7 +62,7 @@ class GangRecord(NamedTuple):
     ended: float | None = None
     cause: str = ""
     group: str = ""
-    """The name of the gangs that start together with this one (`groups.settle_together`); empty: it starts alone."""
+    """The name of the gangs that start together with this one (`gang.settle_together`); empty: it starts alone."""
 
     @property
     def key(self) -> str:
@@ -105,13 +99,6 @@ class MemberRecord(NamedTuple):
     cause: str = ""
     outcome: Outcome | None = None
     """The end as it was reported; None: no end was reported."""
-
-    @property
-    def ended_as(self) -> Outcome | None:
-        """The end of the task; None while it is not terminated."""
-        if self.life.state not in TERMINATED:
-            return None
-        return self.outcome or Outcome(reason=self.cause)
 
 
 Record = GangRecord | PlaceholderRecord | MemberRecord
@@ -199,3 +186,89 @@ class Index(Generic[Kept]):
             self._by_state.setdefault(state, {}),
             self._by_group.setdefault((record.group, state), {}),
         )
+
+
+# --- effects, notices, and the engine ---------------------------------------------------------------------------
+
+
+class Create(NamedTuple):
+    """Create a placeholder on a node."""
+
+    placeholder: str
+    application: str
+    group: str
+    node: str
+    request: Amounts
+    terms: str = ""
+
+
+class Release(NamedTuple):
+    """Remove a placeholder, and confirm when it is gone."""
+
+    placeholder: str
+    type: ReleaseType
+
+
+class Launch(NamedTuple):
+    """Launch a task on a node. `consumes`: the placeholder whose room it takes in the same operation; empty if that
+    placeholder is gone already, or if there was none."""
+
+    task: str
+    application: str
+    node: str
+    consumes: str = ""
+
+
+class Kill(NamedTuple):
+    """End a task, and report its end."""
+
+    task: str
+
+
+Effect = Create | Release | Launch | Kill
+
+
+class NoticeCode(StrEnum):
+    """The kinds of notices."""
+
+    PLACEHOLDER_INCOMPATIBLE = "PlaceholderIncompatible"
+    RESERVATION_TIMEOUT = "ResourceReservationTimeout"
+    APPLICATION_REJECTED = "ApplicationRejected"
+    CREATION_FAILED = "PlaceholderCreationFailed"
+    MEMBER_MISSING = "GroupMemberMissing"
+
+
+class Notice(NamedTuple):
+    """A fact for users, recorded once. `subject`: the placeholder or application that is concerned."""
+
+    code: NoticeCode
+    application: str
+    subject: str
+    message: str
+
+
+class Engine(Protocol):
+    """The policy engine as a gang asks it. Asks and allocations follow from the records of the gang."""
+
+    def refusal(self, application: str, queue: str, placeholder_ask: Vector) -> str | None:
+        """A message if the queue cannot take a gang of this size: it does not sort by submission, or a maximum on its
+        path is smaller; the size of the cluster does not count. None if the queue takes the gang."""
+
+    def suits(self, application: str, name: str, node: str) -> bool:
+        """True if the node passes all checks for the task but those of its room."""
+
+
+class Traits(NamedTuple):
+    """The properties of a form of placeholders. `at_once`: the release of a placeholder needs no confirmation, because
+    the launch of the task consumes the placeholder. `lasting`: placeholders outlive the scheduler."""
+
+    at_once: bool = False
+    lasting: bool = True
+
+
+class Existing(NamedTuple):
+    """A placeholder that its backend lists."""
+
+    placeholder: str
+    group: str
+    node: str

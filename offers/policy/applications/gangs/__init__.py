@@ -1,1 +1,0 @@
-"""Gangs with placeholders: room is reserved for every member before the first member is launched."""

@@ -1,1 +1,0 @@
-"""The forms of placeholders behind one interface, the manager of placeholders, and orphans."""
