@@ -1,8 +1,8 @@
 """The applications that carry out the tasks and placeholders of managed applications: one taskgroup each.
 
 The wishes of a gang become applications, which are created and deleted in slices; the states of their taskgroups become
-facts of the gang. An application is wanted or not by the state of its record, so nothing is remembered that a crash could
-lose. Placeholders that are left over are found by their annotation.
+facts of the gang. An application is wanted or not by the state of its record, so nothing is remembered that a crash
+could lose. Placeholders that are left over are found by their annotation.
 
 A placeholder sleeps. Its taskgroup has the amounts, ports, constraints and priority of the task that it holds room for,
 and none of its labels: neither services nor users may take it for the work itself.
