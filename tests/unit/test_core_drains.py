@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.controllers.cluster.drains import PERIOD
+from bcs_scheduler.core.controllers.cluster.drain_waits import PERIOD
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from store.records import Drain, Strategy, TaskGroup
 from store.records.definition import Constraint, Container, HealthCheck

@@ -171,8 +171,8 @@ class Demands:
         if before is not None:
             self._count(before, -len(before.slots))
         self._count(demand, len(demand.slots))
-        size = _size(demand)
-        if before is not None and _size(before) != size:
+        size = size_of(demand)
+        if before is not None and size_of(before) != size:
             self._unsize(before)
         self.by_size.setdefault(size, {})[demand.id] = None
         if before is not None and before.group != demand.group:
@@ -216,7 +216,7 @@ class Demands:
                 del self.by_group[demand.group]
 
     def _unsize(self, demand: Demand[Slot]) -> None:
-        size = _size(demand)
+        size = size_of(demand)
         members = self.by_size[size]
         del members[demand.id]
         if not members:
@@ -261,5 +261,6 @@ class Demands:
         self._drop_plan(identity)
 
 
-def _size(demand: Demand[Slot]) -> Size:
+def size_of(demand: Demand[Slot]) -> Size:
+    """The size of a demand."""
     return Size(demand.role, amounts_of(demand.request), bool(demand.rules.live))

@@ -41,6 +41,7 @@ An operator who drains an agent wants it empty, so a drain also moves critical t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import Literal, NamedTuple, Self
 
 from store.advice import advise
@@ -264,6 +265,23 @@ class Disruptions:
                     return running.payload.max_unavailable
         return bound_of(self._state, application)
 
+    def grows_at(self, application: Application) -> float:
+        """Unix seconds of the next moment at which the budget may grow by time alone; infinity: there is none."""
+        state = self._state
+        deployment = state.deployments.get(application.deployment_key)
+        keys = [application.key]
+        if deployment is not None and deployment.successor:
+            keys = [object_key(deployment.namespace, name) for name in deployment.sides]
+        moments = [
+            since + WAITED
+            for key in keys
+            for since in (
+                *(group.ended_at for group in self._unready(key) if group.ended),
+                *(running.due_at for running in list(state.active_of(key).values())),
+            )
+        ]
+        return min((at for at in moments if at > self._now), default=inf)
+
     def words(self, group: TaskGroup, answer: Answer) -> str:
         """Explains for users why the taskgroup stays; empty if it may be ended."""
         key, running = group.application_key, answer.operation
@@ -325,13 +343,13 @@ def is_serving(application: Application, group: TaskGroup) -> bool:
     return is_ready(group) if lasting(application) else is_ready_or_finished(group)
 
 
-def is_stuck(group: TaskGroup, now: float) -> bool:
-    """True if the status and the checks of a taskgroup that is not ready have not changed for `WAITED` seconds, so that
-    it is not expected to become ready. `now`: Unix seconds."""
+def stuck_at(group: TaskGroup) -> float:
+    """Unix seconds from which a taskgroup that is not ready is not expected to become ready: its status and its checks
+    have not changed for `WAITED` seconds then."""
     moments = [group.created_at]
     for task in group.tasks:
         moments += [task.status_since, *(check.updated_at for check in task.checks)]
-    return now >= max(moments) + WAITED
+    return max(moments) + WAITED
 
 
 def is_critical(state: StateReader, group: TaskGroup) -> bool:

@@ -40,6 +40,8 @@ class RemainingWork(NamedTuple):
     places: int
     """Number of the places of the drain that moves take: those of `arriving` that ended no longer than `HELD` seconds
     ago."""
+    held_until: float
+    """Unix seconds at which the next of these places is free again, whatever becomes of the move; infinity: none."""
 
 
 def remaining_work(
@@ -56,13 +58,15 @@ def remaining_work(
                 stays = application is not None and bound_to_agents(application)
                 (daemonsets if stays else left).append(group)
     arriving: list[str] = []
-    places = 0
+    held: list[float] = []
     for move in moves:
         name, since = _arriving(state, move)
         if name:
             arriving.append(name)
-            places += now < since + HELD
-    return RemainingWork(tuple(sorted(left, key=lambda group: group.id)), tuple(daemonsets), tuple(arriving), places)
+            held.append(since + HELD)
+    held = [until for until in held if now < until]
+    left.sort(key=lambda group: group.id)
+    return RemainingWork(tuple(left), tuple(daemonsets), tuple(arriving), len(held), min(held, default=math.inf))
 
 
 def drained_agent(transaction: Transaction) -> str:
@@ -83,7 +87,7 @@ def _arriving(state: StateReader, move: Transaction) -> tuple[str, float]:
         return name, math.inf
     if move.active:
         return name, old.ended_at if old is not None else move.created_at
-    for group in list(state.groups_of(move.application_key).values()):
+    for group in state.unready_of(move.application_key):
         if group.index == index and not is_ready_or_finished(group) and not _settled(state, group):
             return name, group.created_at
     return "", 0.0

@@ -4,17 +4,23 @@ The remaining taskgroups, the moves in progress and the blockers are derived fro
 RESCHEDULEs that carry the name of the agent. A new leader therefore continues the drain. A taskgroup is ended only if
 another agent has room for it now and the policy of its role would give it a place; otherwise the drain waits and its
 message says so. Drains of several agents share the disruption budgets of the applications.
+
+A drain that waits is looked at again when something changes that can help it (`drain_waits`), and asks only for places
+whose answer may have changed. A look ends after the question with which the time of the turn is used up, and the next
+turn continues it.
 """
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
+from math import inf
 
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster.drain_waits import ASKED_ANEW, PERIOD, DrainWaits, NoPlace
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.cluster.stand_ins import StandIns
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
@@ -26,18 +32,19 @@ from store.keys import taskgroup_name
 from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
 from transactions import explain, occupancy, resource_request
 from transactions.base import Refused, Slot, Step
+from transactions.engine.demands import size_of
 from transactions.kinds import daemonset, reschedule
 from transactions.rules import disruptions
 from transactions.rules.draining import RemainingWork, drained_agent, remaining_work
 from transactions.text import counted
 
-PERIOD = 0.5
-"""Seconds between two looks at the drains that run."""
 AT_ONCE = 4
-"""Agents looked at in one turn; each may ask for a place for all of its taskgroups, some milliseconds each."""
+"""Agents looked at in one turn."""
 MOST_WAITING = 1000
 """Number of waiting slots that are taken into account. While there are more, no taskgroup is ended to be moved: a drain
 is not urgent enough to match all waiting slots in each turn."""
+MANY_WAIT = 5.0
+"""Seconds after which it is tried again whether fewer slots wait."""
 BLOCKED = 10.0
 """Seconds without a taskgroup on its way after which a drain counts as blocked."""
 REASONS_SHOWN = 3
@@ -60,16 +67,21 @@ class Drains:
         self._waits: dict[str, float] = {}
         """Unix seconds since which no taskgroup of an agent has been on its way, by key of the settings."""
         self._next = 0.0
-        self._round: deque[str] = deque()
-        """Keys of the settings that the present round has not come to."""
+        """Unix seconds of the next request for the list of agents."""
+        self._connected = False
+        self._wakes = DrainWaits(turn)
+        offer_manager.follow(self._wakes.room_came)
+        self._asked = False
+        """The present look has asked for a place."""
         self._waiting: _Waiting | None = None
         """Demands that wait for a place, matched with the offers while this turn examines drains."""
 
     def recover(self) -> None:
         """Takes up the drains that the records hold."""
         state = self._turn.state
-        for known in (self._open, self._moves, self._round):
+        for known in (self._open, self._moves):
             known.clear()
+        self._wakes.clear()
         self._forget_waiting()
         self.notice([("agentsetting", key) for key in state.agent_settings])
         self.notice([("transaction", key) for key in state.transactions])
@@ -85,50 +97,58 @@ class Drains:
             setting = state.agent_settings.get(key)
             if setting is not None and setting.drain is not None and not setting.drain.done_at:
                 if key not in self._open:
-                    self._next = 0.0
+                    self._wakes.begin(key)
                 self._open[key] = None
+                self._wakes.mark(key)
             else:
                 self._open.pop(key, None)
                 self._moves.pop(key, None)
                 self._waits.pop(key, None)
+                self._wakes.forget(key)
                 self._stand_ins.ended(key)
-        elif kind == "transaction":
+            return
+        if kind == "transaction":
             move = state.transactions.get(key)
             agent = drained_agent(move) if move is not None else ""
             if agent in self._open:
                 self._moves.setdefault(agent, {})[key] = None
-        elif kind in ("application", "deployment"):
-            self._stand_ins.notice(kind, key)
+                self._wakes.mark(agent)
+        self._wakes.notice(kind, key)
+        self._stand_ins.notice(kind, key)
 
     def tick(self) -> None:
-        """Continues all open drains, every `PERIOD` seconds, as far as the time of the turn allows."""
+        """Looks at the drains for which something has changed, as far as the time of the turn allows."""
         turn = self._turn
-        if not self._active or (turn.now < self._next and not self._round):
+        if not self._active:
             return
-        if not self._round:
-            self._next = turn.now + PERIOD
         if not turn.connected:
-            self._round.clear()
+            self._connected = False
             return
         if not turn.agents.listed:
-            turn.emit(ListAgents(cause=turn.cause))
+            if turn.now >= self._next:
+                self._next = turn.now + PERIOD
+                turn.emit(ListAgents(cause=turn.cause))
             return
-        if not self._round:
-            self._round.extend(self._open)
+        if not self._connected:
+            self._connected = True
+            self._wakes.all_changed()
+        self._wakes.agents_listed(self._open)
+        if self._wakes.placeless:
+            self._offer_manager.want()
         try:
-            for number in range(min(AT_ONCE, len(self._round))):
+            for number, key in enumerate(self._wakes.due(turn.now, AT_ONCE)):
                 if number and turn.context.time_is_up():
-                    break
-                key = self._round.popleft()
-                turn.attempt("agent", key, partial(self._go_on, key))
-                turn.cut()
+                    self._wakes.mark(key)
+                else:
+                    turn.attempt("agent", key, partial(self._go_on, key))
+                    turn.cut()
         finally:
             self._forget_waiting()
         self._stand_ins.end_unneeded(self._open)
 
     @property
     def _active(self) -> bool:
-        return bool(self._open) or self._stand_ins.present
+        return bool(self._open) or self._stand_ins.stirred
 
     def _forget_waiting(self) -> None:
         waiting, self._waiting = self._waiting, None
@@ -136,10 +156,15 @@ class Drains:
             waiting.end()
 
     def next_timer(self) -> float | None:
-        """Unix seconds of the next round; now if a round is not done, None without open drains."""
-        if not self._active:
+        """Unix seconds at which a drain may have to be looked at; None: at no particular time."""
+        turn = self._turn
+        if not self._active or not turn.connected:
             return None
-        return self._turn.now if self._round else self._next
+        if not turn.agents.listed:
+            return self._next
+        if not self._connected or self._stand_ins.stirred:
+            return turn.now
+        return self._wakes.next_timer(turn.now)
 
     # --- one agent --------------------------------------------------------------------------------------------
 
@@ -152,6 +177,7 @@ class Drains:
         agent_ids = turn.agents_named(key)
         found = remaining_work(turn.state, agent_ids, self._moves_of(key, drain), turn.now)
         self._stand_ins.needed(key, found.left, found.arriving)
+        self._wakes.looked_at(key, agent_ids, found, (drain.deadline or inf, found.held_until))
         if drain.daemonsets and not found.left:
             for group in found.daemonsets:
                 daemonset.end_as_misplaced(turn.context, group)
@@ -163,32 +189,32 @@ class Drains:
             words = f"no taskgroups are left{f' but {staying} of daemonsets' if staying else ''}"
             self._end(setting, drain, words, failed=False)
         elif drain.deadline and turn.now >= drain.deadline:
-            why = self._blockers(found)
+            why = self._blockers(key, found)
             words = f"its time is over: {counted(len(found.left), 'taskgroup')} left{f'; {why}' if why else ''}"
             self._end(setting, drain, words, failed=True)
-        else:
-            self._record_phase(setting, drain, *self._move(setting, drain, found))
+        elif (found_so_far := self._move(setting, drain, found)) is not None:
+            self._record_phase(setting, drain, *found_so_far)
 
     def _moves_of(self, key: str, drain: Drain) -> list[Transaction]:
         transactions = self._turn.state.transactions
         known = [transactions.get(identity) for identity in self._moves.get(key, ())]
         return [move for move in known if move is not None and move.created_at >= drain.since]
 
-    def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> tuple[str, bool]:
+    def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> tuple[str, bool] | None:
         """Ends as many as may be on their way, and beside them those that are not ready. Returns how things stand, and
-        True if nothing is on its way."""
-        turn, rules = self._turn, disruptions.at(self._turn.context).keep()
+        True if nothing is on its way; None if the time is used up before anything has begun."""
+        turn, rules, key = self._turn, disruptions.at(self._turn.context).keep(), setting.agent
         room = (drain.at_once, drain.at_once - found.places)
         started = [0, 0]
         """Numbers of taskgroups that have been ended, as `room` by their price."""
         reasons: dict[str, str] = {}
-        full: dict[tuple[str, str], str] = {}
         kinds = Counter((group.application_key, group.version) for group in found.left)
-        """Requests without a place: they are not tried again with another taskgroup of the same kind."""
         present = [group for group in found.left if not group.killing_since]
         unchanged = turn.uow.savepoint()
+        self._asked = is_cut = False
         for group in sorted(present, key=lambda group: rules.judge(group, "drain").price):
-            if any(started) and turn.context.time_is_up():
+            if (any(started) or self._asked) and turn.context.time_is_up():
+                is_cut = True
                 break
             answer, kind = rules.judge(group, "drain"), (group.application_key, group.version)
             if started[answer.price] >= room[answer.price]:
@@ -196,17 +222,18 @@ class Drains:
             # Ready taskgroups of a gang below its minimum cost nothing, but wait for stand-ins and places as others do.
             application = turn.state.applications.get(group.application_key)
             serving = application is not None and disruptions.is_serving(application, group)
-            stuck = not serving and disruptions.is_stuck(group, turn.now)
-            words = (not stuck and full.get(kind)) or (
+            stuck_at = inf if serving else disruptions.stuck_at(group)
+            stuck = turn.now >= stuck_at
+            words = (not stuck and self._wakes.no_place(key, kind)) or (
                 serving
                 and (answer.price or not answer.refusal)
                 and self._stand_ins.before_end(
-                    group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, group)
+                    group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, key, group)
                 )
             )
             words = words or rules.words(group, answer)
-            if not (words or stuck) and (words := self._no_place_by_policy(group)):
-                full[kind] = words
+            if not (words or stuck):
+                words = self._no_place_by_policy(key, group)
             if not words:
                 words = self._start(setting.agent, group, unready=not serving)
                 started[answer.price] += not words
@@ -214,9 +241,15 @@ class Drains:
                 self._waiting.add(self._demands_of(group))
             if words:
                 reasons[group.id] = words
+                self._wakes.look_by(key, stuck_at)
+                if answer.refusal in ("Budget", "NoBudget") and application is not None:
+                    self._wakes.look_by(key, rules.grows_at(application))
             if turn.uow.savepoint() != unchanged:
                 unchanged = turn.uow.savepoint()
                 rules.forget()
+        self._wakes.ended(key, is_cut=is_cut, has_moved=any(started))
+        if is_cut and not any(started):
+            return None
         ending = {f"{group.application_key}-{group.index}" for group in found.left if group.killing_since}
         under_way = len(ending.union(found.arriving)) + sum(started)
         words = f"{counted(len(found.left), 'taskgroup')} left, {under_way} on the way"
@@ -235,17 +268,33 @@ class Drains:
         self._moves.setdefault(agent, {})[move.id] = None
         return ""
 
-    def _blockers(self, found: RemainingWork) -> str:
+    def _blockers(self, key: str, found: RemainingWork) -> str:
         rules = disruptions.at(self._turn.context)
         staying = [group for group in found.left if not group.killing_since]
         reasons = [
-            rules.reason(group, "drain") or self._no_place(group) or self._refusal(group)
-            for group in staying[:REASONS_SHOWN]
+            rules.reason(group, "drain") or self._no_place_by_policy(key, group) for group in staying[:REASONS_SHOWN]
         ]
         return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
 
-    def _no_place_by_policy(self, group: TaskGroup) -> str:
-        return self._no_place(group) or self._refusal(group)
+    def _no_place_by_policy(self, key: str, group: TaskGroup) -> str:
+        """Explains why a taskgroup would find no place now; empty if it would. `key`: of the drained agent. Answers
+        that nothing has changed are not asked for again."""
+        kind = (group.application_key, group.version)
+        if words := self._wakes.no_place(key, kind):
+            return words
+        self._asked = True
+        words, by_policy = self._no_place(group), False
+        if not words:
+            words, by_policy = self._refusal(group), True
+        if words and (version := self._turn.state.version(*kind)) is not None:
+            until = self._turn.now + ASKED_ANEW
+            if self._waiting is not None and self._waiting.too_many:
+                until = self._turn.now + MANY_WAIT
+            elif words == explain.UNTRIED_WORDS:
+                until = self._offer_manager.awaited_until
+            size = size_of(self._demand("drain", group, version))
+            self._wakes.refused(key, kind, NoPlace(words, size, by_policy, until))
+        return words
 
     def _no_place(self, group: TaskGroup) -> str:
         """Explains why the taskgroup would find no place now, behind all open demands; empty if it would find one.
@@ -258,7 +307,9 @@ class Drains:
         self._offer_manager.want()
         if self._waiting is None:
             self._waiting = _Waiting(turn)
-            self._waiting.add([*self._untried(), *(demand for demand, _ in self._ending())])
+            before = [*self._untried(), *(demand for demand, _ in self._ending())]
+            self._waiting.add(before)
+            self._wakes.behind(demand.id for demand in before)
         if self._waiting.too_many:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
         found = self._waiting.diagnose(self._demand("drain", group, version), group)
@@ -298,17 +349,19 @@ class Drains:
         return f"the policy has no place for {taskgroup_name(group.id)} ({why})"
 
     def _untried(self) -> list[Demand[Slot]]:
-        """Open demands that may get a place now. Of those that the offers did not fit in the last pass one slot tells
-        whether they do now; very many of them are left to the next pass."""
+        """Open demands that may get a place now: not those that their queue held back in the last pass. Of those that
+        the offers did not fit one slot tells whether they do now; very many are left to the next pass."""
         engine = self._turn.engine
         if len(engine.demands) > MOST_WAITING // 2:
             return [engine.demands[key] for key in engine.changed_demands if key in engine.demands]
-        return [
-            demand._replace(slots=demand.slots[:1])
-            if demand.id in engine.diagnoses and demand.id not in engine.changed_demands
-            else demand
-            for demand in engine.demands.values()
-        ]
+        found: list[Demand[Slot]] = []
+        for demand in engine.demands.values():
+            known = engine.diagnoses.get(demand.id) if demand.id not in engine.changed_demands else None
+            if known is None:
+                found.append(demand)
+            elif known.held_back is None:
+                found.append(demand._replace(slots=demand.slots[:1]))
+        return found
 
     def _demands_of(self, group: TaskGroup) -> list[Demand[Slot]]:
         version = self._turn.state.version(group.application_key, group.version)
@@ -348,6 +401,8 @@ class Drains:
             self._waits.pop(setting.agent, None)
         now = self._turn.now
         blocked = waits and (drain.blocked or now >= self._waits.setdefault(setting.agent, now) + BLOCKED)
+        if waits and not blocked:
+            self._wakes.look_by(setting.agent, self._waits[setting.agent] + BLOCKED)
         if blocked and not drain.blocked:
             self._turn.record_event("agent", setting.agent, "DrainBlocked", words)
         going_on = msgspec.structs.replace(drain, phase="Moving", message=words, blocked=blocked)

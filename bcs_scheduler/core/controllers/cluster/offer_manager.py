@@ -14,7 +14,7 @@ that are to be spread may wait for these offers, too (core.placement.spreading).
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import partial
 
 from bcs_scheduler.core.context import ANSWER_SECONDS, ERRORS_AT_ONCE, TurnContext
@@ -54,6 +54,7 @@ class OfferManager:
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self.placing = placing_of(turn)
+        self._followers: list[Callable[[Collection[Site] | None], None]] = []
         self._sites: dict[Site, None] = {}
         """Agents and roles whose offers have come since the last pass."""
         self._overridden = False
@@ -76,6 +77,10 @@ class OfferManager:
         """The taskgroups that have changed since the last look at them, by id, as they were then; None: there was none.
         Changes that were undone are included."""
         turn.watch("offers", (TaskGroup.kind,), self._group_changed)
+
+    def follow(self, follower: Callable[[Collection[Site] | None], None]) -> None:
+        """Calls the follower when room may have come on some sites; with None when facts about agents have changed."""
+        self._followers.append(follower)
 
     def recover(self) -> None:
         """Takes over the settings of all agents, and the tree of queues. After an error, gives all offers back, and
@@ -226,6 +231,9 @@ class OfferManager:
             return False
         self._renewed = False
         self._sites.update(dict.fromkeys(turn.pool.holds.take_freed()))
+        if self._overridden or self._sites:
+            for follower in self._followers:
+                follower(None if self._overridden else self._sites)
         if self._overridden:
             self.placing.try_all()
         elif self._sites:
@@ -293,6 +301,11 @@ class OfferManager:
     def awaited(self) -> bool:
         """True while offers may come that `want` has requested: those at hand do not show all the free room."""
         return self._turn.now < self._wanted_until
+
+    @property
+    def awaited_until(self) -> float:
+        """Unix seconds until which `awaited` is true."""
+        return self._wanted_until
 
     def tick(self) -> None:
         """Declines offers that were held too long, and suppresses or revives offers."""

@@ -12,14 +12,16 @@ from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
 from store.advice import advise
+from store.ids import application_of
 from store.records import Application, Deployment, TaskGroup, Transaction, Version
+from store.state import State
 from store.state.reader import StateReader
 from transactions import resource_request
 from transactions.base import Refused
 from transactions.kinds import scale
 from transactions.rules.draining import stand_ins_of, surging
 from transactions.rules.quota_usage import QuotaUsage
-from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 from transactions.text import are, counted, named
 
 
@@ -28,39 +30,46 @@ class StandIns:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._present: dict[str, None] = {}
-        """Keys of the deployments that may have stand-ins."""
+        self._present: dict[str, str] = {}
+        """Keys of the applications of the deployments that may have stand-ins, by key of the deployment."""
+        self.stirred = False
+        """Something has changed because of which stand-ins may end."""
         self._needed: dict[str, set[str]] = {}
         """Keys of the applications whose taskgroups a drain moves, by key of the agent's settings. An agent that is
         missing has not been looked at by this leader."""
 
-    @property
-    def present(self) -> bool:
-        """True if a deployment may have stand-ins."""
-        return bool(self._present)
-
     def notice(self, kind: str, key: str) -> None:
-        """Follows the numbers of applications and deployments. `kind`: application or deployment."""
+        """Follows a changed record, named by kind and key."""
         state = self._turn.state
+        if kind == "taskgroup":
+            self.stirred = self.stirred or (bool(self._present) and application_of(key) in self._present.values())
+            return
         if kind == "application":
             application = state.applications.get(key)
             if application is None or not application.deployment:
                 return
             key = application.deployment_key
+        elif kind != "deployment":
+            return
         deployment = state.deployments.get(key)
         if deployment is not None and stand_ins_of(state, deployment):
-            self._present[key] = None
+            self._present[key] = deployment.application_key
+            self.stirred = True
         else:
             self._present.pop(key, None)
 
     def needed(self, agent: str, left: Iterable[TaskGroup], arriving: Iterable[str]) -> None:
         """The drain of this agent has these taskgroups left, and these names (`Drains`) on their way."""
         coming = (name.rpartition("-")[0] for name in arriving)
-        self._needed[agent] = {*(group.application_key for group in left), *coming}
+        wanted = {*(group.application_key for group in left), *coming}
+        if self._needed.get(agent) != wanted:
+            self._needed[agent] = wanted
+            self.stirred = bool(self._present)
 
     def ended(self, agent: str) -> None:
         """The drain of this agent has ended."""
         self._needed.pop(agent, None)
+        self.stirred = bool(self._present)
 
     def before_end(self, group: TaskGroup, here: int, no_place: Callable[[], str]) -> str:
         """Makes sure that a stand-in is ready before the taskgroup is ended. Returns the reason to wait; empty if the
@@ -74,13 +83,13 @@ class StandIns:
         present = stand_ins_of(state, deployment)
         if not present:
             return self._begin(application, deployment, group, here, no_place)
-        beyond = [one for one in list(state.groups_of(application.key).values()) if one.index >= deployment.instances]
-        if group in beyond:
+        if group.index >= deployment.instances:
             return ""
-        if len(beyond) < present and _operation(state, application) is None:
+        beyond, serving = _beyond(state, application, deployment)
+        if beyond < present and _operation(state, application) is None:
             # The time of their launch is over: the drain continues with those that exist.
-            scale.create(self._turn.context, application, deployment.instances + len(beyond))
-        late = present - sum(map(is_ready, beyond))
+            scale.create(self._turn.context, application, deployment.instances + beyond)
+        late = present - serving
         return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet" if late > 0 else ""
 
     def _begin(
@@ -115,8 +124,9 @@ class StandIns:
     def end_unneeded(self, drained: Iterable[str]) -> None:
         """Ends the stand-ins that no drain needs. `drained`: keys of the settings of all agents that are being
         drained; as long as this leader has not looked at all of them, nothing is ended."""
-        if not self._present or not self._needed.keys() >= set(drained):
+        if not self.stirred or not self._needed.keys() >= set(drained):
             return
+        self.stirred = False
         turn = self._turn
         needed = set().union(*self._needed.values())
         for key in list(self._present):
@@ -133,9 +143,10 @@ class StandIns:
             self._end(application, deployment)
 
     def _may_end(self, application: Application, deployment: Deployment) -> bool:
-        members = list(self._turn.state.groups_of(application.key).values())
-        ready = sum(is_ready(one) for one in members if one.index < deployment.instances)
-        serving = sum(is_ready(one) for one in members if one.index >= deployment.instances)
+        state = self._turn.state
+        _, serving = _beyond(state, application, deployment)
+        members = len(state.groups_of(application.key))
+        ready = members - len(state.readiness.unready(application.key)) - serving
         return not serving or ready >= max(0, deployment.instances - deployment.strategy.max_unavailable)
 
     def _end(self, application: Application, deployment: Deployment) -> None:
@@ -146,6 +157,15 @@ class StandIns:
     def recover(self) -> None:
         """Takes up the stand-ins that the records hold."""
         self._turn.each("deployment", self._turn.state.deployments, partial(self.notice, "deployment"))
+
+
+def _beyond(state: State, application: Application, deployment: Deployment) -> tuple[int, int]:
+    """The numbers of taskgroups beyond those of the deployment, and of ready ones among them. Costs with their number
+    and with that of the taskgroups that are not ready."""
+    held = state.indexes_of(application.key)
+    beyond = sum(held.get(index, 0) for index in range(deployment.instances, application.instances))
+    unready = sum(one.index >= deployment.instances for one in state.readiness.unready(application.key).values())
+    return beyond, max(0, beyond - unready)
 
 
 def foreseen(turn: TurnContext, application: Application) -> str:
