@@ -41,7 +41,7 @@ class RemainingWork(NamedTuple):
     """Number of the places of the drain that moves take: those of `arriving` that ended no longer than `HELD` seconds
     ago."""
     held_until: float
-    """Unix seconds at which the next of these places is free again, whatever becomes of the move; infinity: none."""
+    """Unix seconds at which the next of these places is free again, even if the move has not ended; infinity: none."""
 
 
 def remaining_work(

@@ -1,4 +1,4 @@
-"""What the drains of agents wait for: which of them is to be looked at when something changes.
+"""Wakes drains of agents that wait, when something changes that can help them.
 
 A drain is looked at when a record of one of its applications changes, when its own settings do, and at the moments at
 which the time alone changes an answer: a deadline, the growth of a budget, the end of a place that a move has taken.
@@ -31,14 +31,14 @@ PERIOD = 0.5
 LONGEST_PAUSE = 8.0
 """Seconds between two questions for a place, if offers come all the time that are large enough and of no use."""
 ASKED_ANEW = 30.0
-"""Seconds after which it is asked again whether a taskgroup has a place, whatever has changed."""
+"""Seconds after which it is asked again whether a taskgroup has a place, even if nothing has changed."""
 
 Kind = tuple[str, str]
 """Key of an application and name of its version: taskgroups of one kind find the same places."""
 
 
 class NoPlace(NamedTuple):
-    """A kind of taskgroups without a place. `by_policy`: the policy refuses it, whatever the room of an agent.
+    """A kind of taskgroups without a place. `by_policy`: the policy refuses it, even if an agent has room.
     `until`: Unix seconds at which it is asked again."""
 
     words: str
@@ -59,7 +59,7 @@ class DrainWaits:
         self._stale: dict[str, set[Kind]] = {}
         """Kinds that are to be asked for again, by drain."""
         self._cut: set[str] = set()
-        """Drains whose look has not come to all taskgroups. It goes on with what it knows, so it comes to an end."""
+        """Drains whose look has not come to all taskgroups. It continues with the known answers, so that it ends."""
         self._pause_until: dict[str, float] = {}
         """Unix seconds before which no offer causes a question, by drain."""
         self._drains_of: dict[tuple[str, str], set[str]] = {}
