@@ -164,6 +164,7 @@ class Standby:
                 self._follower = self._store.follow()
             for part in self._follower.read(self._replica.repairable()):
                 found += self._replica.apply(part)
+            self._replica.read_ended()
         except StoreError:
             raise
         except Exception:

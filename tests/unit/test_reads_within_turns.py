@@ -4,13 +4,20 @@ that the core is about to repair."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
+from bcs_scheduler.api.views.workloads.daemonsets import show_daemonset
+from store.base import Change, Followed, Loaded
 from store.records import Record, Strategy
 from store.records.definition import RestartPolicy
 from store.state import State
+from store.state.replica import Replica
+from store.state.unit_of_work import Unit
+from tests.unit.agentlab import Cluster
 from tests.unit.rollinglab import NEVER, NEW, WEB, RollingLab, deployed
 from transactions.rules.deployment_status import summarize
 
@@ -113,3 +120,139 @@ def test_a_summary_that_turns_overtake_is_computed_again(turns: int, told: bool)
 
     state.transactions_of = overtaken  # type: ignore[method-assign,assignment]
     assert (summarize(state, lab.deployment, lab.now).conditions[0].reason == "Ended") is told
+
+
+# --- standbys -------------------------------------------------------------------------------------------------------
+
+
+class Story(NamedTuple):
+    """The units of some turns, in the order in which they become durable, and the failures between two turns."""
+
+    units: list[Unit]
+    failures: set[str]
+
+
+def told(lab: RollingLab, story: Callable[[RollingLab], None], monkeypatch: pytest.MonkeyPatch) -> Story:
+    turn, found = lab.core.turn, Story([], set())
+
+    def kept(*arguments: Any) -> list[Unit]:
+        units = turn(*arguments)
+        found.units.extend(units)
+        summary = summarize(lab.core.state, lab.deployment, lab.now)
+        found.failures.update(one.message for one in summary.conditions[:1] if one.status == "False")
+        return units
+
+    monkeypatch.setattr(lab.core, "turn", kept)
+    story(lab)
+    return found
+
+
+@pytest.mark.parametrize("each", [1, 3])
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+def test_no_read_of_a_standby_between_two_units_is_told_a_failure(
+    story: Callable[[RollingLab], None], each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A standby that reads the store after every unit, or after some, in portions of one unit."""
+    lab = deployed(3, Strategy(), restart_policy=RestartPolicy(policy="Always"))
+    replica = Replica.of(Loaded(lab.core.state.records(), []))
+    failures: set[str] = set()
+    change = State.change
+
+    def look() -> None:
+        state = replica.state
+        found = summarize(state, state.deployments[WEB], lab.now)
+        if found.conditions[0].status == "False":
+            failures.add(found.conditions[0].message)
+
+    def changed(state: State, *arguments: Any) -> None:
+        change(state, *arguments)
+        if state is replica.state:
+            look()
+
+    units, known = told(lab, story, monkeypatch)
+    monkeypatch.setattr(State, "change", changed)
+    for first in range(0, len(units), each):
+        for unit in units[first : first + each]:
+            replica.apply(Followed(list(unit.changes), []))
+            look()
+        replica.read_ended()
+        look()
+    assert failures <= known
+    replica.read_ended()
+    assert replica.state.moment.since == inf
+    leader = lab.core.state
+    assert summarize(replica.state, lab.deployment, lab.now) == summarize(leader, lab.deployment, lab.now)
+
+
+def test_a_standby_tells_a_failure_when_the_store_has_no_further_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = deployed(2, **NEVER)
+    replica = Replica.of(Loaded(lab.core.state.records(), []))
+    for unit in told(lab, lambda lab: lab.report(lab.group_of(0), "FAILED", message="boom"), monkeypatch).units:
+        replica.apply(Followed(list(unit.changes), []))
+    reasons = []
+    for _ in range(2):
+        replica.read_ended()
+        reasons.append(summarize(replica.state, lab.deployment, lab.now).conditions[0].reason)
+    assert reasons == ["Starting", "Ended"]
+
+
+def test_a_read_of_a_standby_that_a_read_of_the_store_overtakes_is_made_again() -> None:
+    lab = deployed(2, **NEVER)
+    replica = Replica.of(Loaded(lab.core.state.records(), []))
+    state, left = replica.state, iter(range(2))
+    group = lab.group_of(0)
+    real, looks = state.revisions_of, list[float]()
+
+    def overtaken(key: str) -> Any:
+        looks.append(state.moment.since)
+        if next(left, None) is not None:
+            ended = msgspec.structs.replace(group, updated_at=lab.now + len(looks))
+            replica.apply(Followed([Change("taskgroup", group.id, ended)], []))
+            replica.read_ended()
+        return real(key)
+
+    state.revisions_of = overtaken  # type: ignore[method-assign,assignment]
+    assert summarize(state, lab.deployment, lab.now).conditions[0].reason == "Complete"
+    assert len(looks) == 3, "two reads were overtaken"
+
+
+# --- daemonsets -----------------------------------------------------------------------------------------------------
+
+
+def test_a_daemonset_is_not_called_stuck_within_the_turn_that_records_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Cluster(2)
+    lab.begin(restart_policy=RestartPolicy(policy="Never"))
+    lab.settle()
+    seen: list[bool] = []
+    change = State.change
+
+    def changed(state: State, kind: str, *arguments: Any) -> None:
+        change(state, kind, *arguments)
+        if kind == "daemonset" and state is lab.core.state:
+            seen.append(show_daemonset(state, lab.daemonset, lambda transaction: None).stuck)
+
+    monkeypatch.setattr(State, "change", changed)
+    lab.report(lab.on("a0"), "FAILED")
+    lab.wait(2)
+    assert lab.daemonset.stuck and seen and not any(seen)
+    assert show_daemonset(lab.core.state, lab.daemonset, lambda transaction: None).stuck
+
+
+def test_the_numbers_of_a_daemonset_are_of_one_moment() -> None:
+    """A turn ends between the reads of two tables: the view is made again, with the records of one moment."""
+    lab = Cluster(2)
+    lab.begin()
+    lab.settle()
+    state, left = lab.core.state, iter(range(1))
+    real = state.groups_of
+
+    def overtaken(key: str) -> Any:
+        if next(left, None) is not None:
+            state.groups_of = real  # type: ignore[method-assign]
+            lab.join("a2")
+            lab.settle()
+        return real(key)
+
+    state.groups_of = overtaken  # type: ignore[method-assign,assignment]
+    counts = show_daemonset(state, lab.daemonset, lambda transaction: None).counts
+    assert counts.desired == counts.current == counts.ready == 3

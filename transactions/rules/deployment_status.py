@@ -6,8 +6,8 @@ its wanted state. Their reasons are single words that programs may rely on.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from store.advice import advise
@@ -59,19 +59,10 @@ class DeploymentSummary(NamedTuple):
     conditions: tuple[Condition, Condition]
 
 
-TRIES = 5
-"""Attempts of `summarize` to read within one turn of the core, or between two."""
-
-
 def summarize(state: StateReader, deployment: Deployment, now: float) -> DeploymentSummary:
     """Computes the summary of a deployment. `now`: Unix seconds. Any thread may call, also while the core changes
     records: the summary is of one moment, and calls nothing a failure that the core may be about to repair."""
-    for _ in range(TRIES):
-        serial = state.moment.serial
-        found = _summary(state, deployment, now, state.moment.since)
-        if state.moment.serial == serial:
-            return found
-    return _summary(state, deployment, now, -math.inf)
+    return state.moment.read(partial(_summary, state, deployment, now))
 
 
 def _summary(state: StateReader, deployment: Deployment, now: float, since: float) -> DeploymentSummary:

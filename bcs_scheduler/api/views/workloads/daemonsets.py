@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -80,6 +81,15 @@ class DaemonsetAgent(msgspec.Struct, frozen=True, kw_only=True):
 def show_daemonset(
     state: StateReader, daemonset: Daemonset, diagnose: Diagnose, *, document: bool = False
 ) -> DaemonsetView:
+    """Shows a daemonset as it is at one moment."""
+    return state.moment.read(partial(_shown, state, daemonset.key, daemonset, diagnose, document))
+
+
+def _shown(
+    state: StateReader, key: str, known: Daemonset, diagnose: Diagnose, document: bool, since: float
+) -> DaemonsetView:
+    """The view. `known`: shown if the daemonset has been removed meanwhile. `since`: see `Moment.read`."""
+    daemonset = state.daemonsets.get(key, known)
     application = state.applications.get(daemonset.key)
     groups = sorted(state.groups_of(daemonset.key).values(), key=lambda group: (group.index, group.id))
     staying = [group for group in groups if not daemons.is_misplaced(group)]
@@ -103,7 +113,7 @@ def show_daemonset(
         pods={group.id: {} for group in groups},
         message=daemonset.message,
         reason=reason_of(state, application, diagnose) if application is not None else "",
-        stuck=daemonset.stuck,
+        stuck=daemonset.stuck and daemonset.updated_at < since,
         version=newest,
         max_unavailable=daemonset.max_unavailable,
         counts=DaemonsetCounts(

@@ -55,7 +55,7 @@ class DrainWaits:
         self._turn = turn
         self._queue = WorkQueue()
         self._no_place: dict[str, dict[Kind, NoPlace]] = {}
-        """By drain, none of them empty."""
+        """The kinds without a place of each drain that has any."""
         self._stale: dict[str, set[Kind]] = {}
         """Kinds that are to be asked for again, by drain."""
         self._cut: set[str] = set()

@@ -290,7 +290,7 @@ class Drains:
             until = self._turn.now + ASKED_ANEW
             if self._waiting is not None and self._waiting.too_many:
                 until = self._turn.now + MANY_WAIT
-            elif words == explain.UNTRIED_WORDS:
+            elif self._offer_manager.awaited and not by_policy:
                 until = self._offer_manager.awaited_until
             size = size_of(self._demand("drain", group, version))
             self._wakes.refused(key, kind, NoPlace(words, size, by_policy, until))
