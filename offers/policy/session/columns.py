@@ -3,30 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from offers.dimensions import Amounts, Dimensions
 from offers.policy.session.model import Agent, Status, Task, Template
 
 Array = np.ndarray[Any, Any]
 
 NO_LIMIT = 2**62
 """Stands for a missing limit in columns of numbers of tasks."""
-LEAST_CPUS = 100
-"""Thousandths of a core that a task without CPU request counts in scores (the original's default of 0.1 cores)."""
-LEAST_MEM = 200_000
-"""Thousandths of a MB that a task without memory request counts in scores."""
+CPU, MEMORY = 0, 1
+"""Positions of the two dimensions that scores look at."""
+LEAST_CORES, LEAST_MB = Fraction(1, 10), 200
+"""A task without a request counts so many cores, and so much memory, in scores (the original's defaults)."""
+
+
+class Scored(NamedTuple):
+    """The two dimensions that scores look at. Amounts in their units: those that a task without a request counts."""
+
+    cpu: str
+    memory: str
+    least_cpus: int
+    least_mem: int
+
+    def of(self, request: Amounts) -> tuple[int, int]:
+        """CPUs and memory of a request in scores."""
+        amounts = dict(request)
+        return amounts.get(self.cpu) or self.least_cpus, amounts.get(self.memory) or self.least_mem
+
+
+def scored(dimensions: Dimensions) -> Scored:
+    """The first two dimensions: CPU in cores, and memory in MB."""
+    cpu, memory = dimensions.names[:2]
+    return Scored(cpu, memory, dimensions.at_least(cpu, LEAST_CORES), dimensions.at_least(memory, LEAST_MB))
 
 
 class Columns:
     """Amounts, counts and limits of the agents. They follow changes of agents and tasks; `settle` ends each round of
     changes."""
 
-    def __init__(self, agents: Sequence[Agent], rank: Mapping[str, int], index: Mapping[str, int]) -> None:
+    def __init__(
+        self, agents: Sequence[Agent], rank: Mapping[str, int], index: Mapping[str, int], scored: Scored
+    ) -> None:
         """`rank` gives the position of an agent, `index` that of a dimension. Nothing runs yet."""
         count = len(agents)
-        self._rank, self._index = rank, index
+        self._rank, self._index, self._scored = rank, index, scored
         self.total = [[0] * count for _ in index]
         self.idle = [[0] * count for _ in index]
         self.future = [[0] * count for _ in index]
@@ -34,7 +58,7 @@ class Columns:
         self.count = [0] * count
         """Tasks on the agent."""
         self.score_cpus = [0] * count
-        """Requested CPUs for scores: a task without a request counts `LEAST_CPUS`."""
+        """Requested CPUs for scores: a task without a request counts `Scored.least_cpus`."""
         self.score_mem = [0] * count
         self.leaving: dict[str, int] = {}
         """Tasks that are being released, by the name of the agent; agents without such tasks are missing."""
@@ -63,7 +87,7 @@ class Columns:
     def count_tasks(self, tasks: Iterable[Task], sign: int) -> None:
         """Adds tasks that take room on agents (`sign` 1), or takes them away (-1). Tasks on unknown agents do not
         count."""
-        ranks, index, touched = self._rank, self._index, self._touched
+        ranks, touched = self._rank, self._touched
         known: dict[int, tuple[list[tuple[int, int]], int, int]] = {}
         for task in tasks:
             rank = ranks.get(task.agent)
@@ -72,7 +96,7 @@ class Columns:
             touched.add(rank)
             found = known.get(id(task.template))
             if found is None:
-                found = known[id(task.template)] = _signed(task.template, index, sign)
+                found = known[id(task.template)] = self._signed(task.template, sign)
             row, cpus, mem = found
             for d, amount in row:
                 self.idle[d][rank] -= amount
@@ -147,8 +171,8 @@ class Columns:
                 d, change = index[name], sign * amount
                 self.idle[d][rank] -= change
                 self.future[d][rank] -= change
-                self.score_cpus[rank] += change if name == "cpus" else 0
-                self.score_mem[rank] += change if name == "mem" else 0
+                self.score_cpus[rank] += change if d == CPU else 0
+                self.score_mem[rank] += change if d == MEMORY else 0
         if agent.max_tasks is not None:
             self._limited += sign
             self.max_tasks[rank] = agent.max_tasks if sign > 0 else NO_LIMIT
@@ -159,6 +183,11 @@ class Columns:
                 del self.special[agent.name]
         for port in agent.ports:
             self._count_port(agent.name, port, sign)
+
+    def _signed(self, template: Template, sign: int) -> tuple[list[tuple[int, int]], int, int]:
+        row = [(self._index[name], sign * amount) for name, amount in template.request]
+        cpus, mem = self._scored.of(template.request)
+        return row, sign * cpus, sign * mem
 
     def _count_port(self, agent: str, port: int, sign: int) -> None:
         used = self.ports.setdefault(agent, {})
@@ -173,12 +202,6 @@ def _count(counts: dict[Any, int], key: Any, sign: int) -> None:
         counts[key] = number
     else:
         del counts[key]
-
-
-def _signed(template: Template, index: Mapping[str, int], sign: int) -> tuple[list[tuple[int, int]], int, int]:
-    request = dict(template.request)
-    row = [(index[name], sign * amount) for name, amount in template.request]
-    return row, sign * (request.get("cpus") or LEAST_CPUS), sign * (request.get("mem") or LEAST_MEM)
 
 
 class Mirrors:

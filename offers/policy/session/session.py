@@ -100,7 +100,8 @@ class Session:
         self.policy = policy
         self.agents = AgentTable(snapshot)
         self.needs = Needs(snapshot)
-        self.measure = Measure(snapshot.totals)
+        units = snapshot.units
+        self.measure = Measure(snapshot.totals, (units.get(name).unit for name in snapshot.dimensions))
         """Compares amounts of victims."""
         self.changes = Changes(self.agents)
         self.sequence: list[tuple[int, Overused]] = []

@@ -8,9 +8,9 @@ from functools import cached_property
 from itertools import count
 from operator import attrgetter
 
-from offers.dimensions import Amounts
+from offers.dimensions import THOUSANDTHS, Amounts, Dimensions
 from offers.policy.session.blocked import Groups, grouped
-from offers.policy.session.columns import Columns
+from offers.policy.session.columns import CPU, MEMORY, Columns, scored
 from offers.policy.session.model import HOLDING, ON_AGENT, Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.running import Running
 
@@ -60,11 +60,14 @@ class Snapshot:
         now: float = 0.0,
         *,
         plain: bool = False,
+        units: Dimensions = THOUSANDTHS,
     ) -> None:
         """`now` decides which nominations are valid. `plain`: without figures and templates of jobs, for readers that
-        hold no session. Raises BadSnapshot for a name used twice, a weight below 1, an
-        amount that no column can hold, or a request below 0."""
+        hold no session. `units`: the dimensions with their units, CPU and memory first; others are counts. Raises
+        BadSnapshot for a name used twice, a weight below 1, an amount that no column can hold, a request below 0, and
+        if neither agents nor tasks have the first two dimensions."""
         self._plain = plain
+        self.units, self.scored = units, scored(units)
         self.changes = 0
         """Number of changes of any kind. The next three count those that may make a try help that was in vain."""
         self.room_changes = 0
@@ -110,11 +113,13 @@ class Snapshot:
         """Number of distinct templates that have rules about other work."""
         self._groups: Groups | None = None
         jobs = list(jobs)
-        names = {"cpus", "mem"}.union(_named(self.agents, self.queues, jobs))
-        self.dimensions = ("cpus", "mem", *sorted(names - {"cpus", "mem"}))
-        """Names of all dimensions of agents, queues and templates: cpus and mem first, then by name."""
+        names, first = _named(self.agents, self.queues, jobs), self.scored[:2]
+        if self.agents and jobs and names and names.isdisjoint(first):
+            raise BadSnapshot(f"nothing has an amount of {' or '.join(first)}, but of {', '.join(sorted(names))}")
+        self.dimensions = (*first, *sorted(names.difference(first)))
+        """Names of all dimensions of agents, queues and templates: CPU and memory first, then by name."""
         self.index = {name: position for position, name in enumerate(self.dimensions)}
-        self.columns = Columns(self.agents, self.rank, self.index)
+        self.columns = Columns(self.agents, self.rank, self.index, self.scored)
         self.running = Running(self.index, self.rank)
         """The running tasks; empty if the snapshot is plain."""
         self.__dict__.pop("tenants", None)
@@ -295,7 +300,7 @@ class Snapshot:
     @cached_property
     def wide(self) -> bool:
         """True if ten times the product of CPUs and memory of an agent may exceed 64 bits."""
-        cpus, mem = (int(self.columns.total_arrays[d].max(initial=0)) for d in (0, 1))
+        cpus, mem = (int(self.columns.total_arrays[d].max(initial=0)) for d in (CPU, MEMORY))
         return cpus * mem >= 2**59
 
     @property

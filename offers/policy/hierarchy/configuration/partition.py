@@ -149,7 +149,7 @@ class Partition(NamedTuple):
     quota_preemption: bool = True
     node_order: NodeOrder = NodeOrder.FAIR
     weights: Mapping[str, int] = NONE
-    """Weights of the resources in the order of nodes; empty: vcore and memory, cpus and mem count 1."""
+    """Weights of the resources in the order of nodes; empty: CPU and memory count 1."""
 
     @property
     def resources(self) -> frozenset[str]:

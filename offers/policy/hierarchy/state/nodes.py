@@ -19,8 +19,8 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, add_to
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.state.waiting import Waiting
 
-WEIGHTS: Mapping[str, int] = {"vcore": 1, "memory": 1, "cpus": 1, "mem": 1}
-"""The weights of resources without a configuration."""
+WEIGHTS: Mapping[str, int] = dict.fromkeys(("vcore", "cpus", "cpu", "memory", "mem"), 1)
+"""The weights of resources without a configuration: CPU and memory, under each of their names."""
 
 REFILLED = 8
 """The order is made anew if more than one of so many nodes have changed."""

@@ -118,7 +118,7 @@ class _Choice:
     def _least_for_limit(self) -> tuple[int, int]:
         """A lower bound of the number and of the measure of the victims that the limits of the queue ask for."""
         rules, queue, need = self._session.rules, self._claim.job.queue, self._claim.need
-        movable, weights = self._search.movable, self._session.measure.weights
+        movable, measure = self._search.movable, self._session.measure
         everything = [movable.total(d) for d in range(len(queue.allocated))]
         number = amounts = 0
         for d, _ in need.row:
@@ -131,7 +131,7 @@ class _Choice:
                     low = gone[d] + 1
             if low:
                 number = max(number, -(-low // int(movable.largest(d).max())))
-                amounts += weights[d] * low
+                amounts += measure.weights[d] * measure.at_most(d, low)
         return number, max(amounts, number * int(movable.lightest().min()))
 
     def _on(self, rank: int, key: int) -> tuple[Cost, int, list[Victim]] | None:

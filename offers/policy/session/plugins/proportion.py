@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from offers.policy.amounts import ExactRatios
@@ -86,7 +87,7 @@ class Shares:
                 limit[d] = min(limit[d], amount)
             self.limits[queue.name] = limit
         cuts = [min(Fraction(1), Fraction(total, promised[d] or 1)) for d, total in enumerate(totals)]
-        self._least = {name: [int(row[d] * cut) for d, cut in enumerate(cuts)] for name, row in guarantees.items()}
+        self._least = {name: [ceil(row[d] * cut) for d, cut in enumerate(cuts)] for name, row in guarantees.items()}
         """The guarantees, cut in proportion where their sum exceeds the cluster."""
         self.deserved = self._filled(queues, guarantees, {queue.name: queue.requested for queue in queues})
         usable = self.usable(session)

@@ -13,10 +13,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 
+from offers.policy.amounts import THOUSAND
 from offers.policy.session.columns import Array
 from offers.policy.session.state.candidates import NOT
 from offers.policy.session.state.templates import Need
@@ -45,15 +46,30 @@ class Cost(NamedTuple):
 
 
 class Measure:
-    """Makes amounts of several dimensions one number: the sum of their parts of all that the agents have."""
+    """Makes amounts of several dimensions one number: the sum of their parts of all that the agents have. Amounts count
+    in thousandths of displayed units, rounded up, so that the unit of a dimension changes no comparison."""
 
-    def __init__(self, totals: Iterable[int]) -> None:
-        self.weights = [WHOLE // total if total else 0 for total in totals]
+    def __init__(self, totals: Iterable[int], units: Iterable[int]) -> None:
+        """`units`: how many integer units one displayed unit has, by dimension (1: a count)."""
+        self._units = list(units)
+        self.weights = [0 for _ in self._units]
+        for d, total in enumerate(totals):
+            whole = self.at_most(d, total)
+            self.weights[d] = WHOLE // whole if whole else 0
 
     def of(self, row: Iterable[tuple[int, int]]) -> int:
         """The measure of pairs of dimension and amount."""
         weights = self.weights
-        return sum(weights[d] * amount for d, amount in row)
+        return sum(weights[d] * -self.at_most(d, -amount) for d, amount in row)
+
+    @overload
+    def at_most(self, d: int, amount: int) -> int: ...
+    @overload
+    def at_most(self, d: int, amount: Array) -> Array: ...
+    def at_most(self, d: int, amount: int | Array) -> int | Array:
+        """An amount of a dimension as the weights count it, rounded down."""
+        unit = self._units[d]
+        return amount if unit in (1, THOUSAND) else amount * THOUSAND // unit
 
 
 class Movable:
@@ -69,7 +85,7 @@ class Movable:
         self._tasks, self._rank = tasks[known], rank[known]
         self._job = running.job[self._tasks]
         self._amounts = running.amounts
-        self._count, self._weights = count, session.measure.weights
+        self._count, self._measure = count, session.measure
         priorities, self._class = np.unique(classes[known], return_inverse=True)
         self.priorities: list[int] = priorities[:CLASSES].tolist()
         """The priorities of the tasks, ascending."""
@@ -118,8 +134,8 @@ class Movable:
         """The least measure of one task, by rank."""
         if self._lightest is None:
             measures = np.zeros(len(self._tasks), dtype=np.int64)
-            for d, weight in enumerate(self._weights):
-                measures += weight * self._amounts[d][self._tasks]
+            for d, weight in enumerate(self._measure.weights):
+                measures += weight * self._measure.at_most(d, self._amounts[d][self._tasks])
             self._lightest = np.full(self._count, NOT, dtype=np.int64)
             np.minimum.at(self._lightest, self._rank, measures)
         return self._lightest
@@ -152,7 +168,7 @@ class Search:
 
     def __init__(self, session: Session, need: Need, movable: Movable) -> None:
         self._candidates, self._changes, self.movable = session.candidates(need), session.changes, movable
-        self._table, self._need, self._weights = session.agents, need, session.measure.weights
+        self._table, self._need, self._measure = session.agents, need, session.measure
         self._heap: list[Cost] = []
         self._bounds: dict[int, Cost] = {}
         self._seen = -1
@@ -239,7 +255,7 @@ class Search:
                     return None
                 place = max(place, first)
                 number = max(number, -(-short // largest[rank]))
-                least += self._weights[d] * short
+                least += self._measure.weights[d] * self._measure.at_most(d, short)
                 lightest = measures[rank]
         if not number:
             return Cost(NOBODY, 0, 0, key)
@@ -270,7 +286,7 @@ class Search:
             first = np.argmax(movable.sums(d) >= short, axis=0)
             place[lacks] = np.maximum(place[lacks], first[lacks])
             number[lacks] = np.maximum(number[lacks], -(-short[lacks] // movable.largest(d)[lacks]))
-            least[lacks] += self._weights[d] * short[lacks]
+            least[lacks] += self._measure.weights[d] * self._measure.at_most(d, short[lacks])
         some = number > 0
         priority = np.full(count, NOBODY, dtype=np.int64)
         if some.any():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from offers.policy.session.columns import LEAST_CPUS, LEAST_MEM
+from collections.abc import Mapping
+from fractions import Fraction
+
 from offers.policy.session.model import Template
 from offers.policy.session.snapshot import Snapshot
 
-FLOOR = {"cpus": 10, "mem": 32_000}
-"""Requests at or below 0.01 cores and 32 MB, without anything else, are best effort."""
+FLOOR_CORES, FLOOR_MB = Fraction(1, 100), 32
+"""Requests at or below these cores and this memory, without anything else, are best effort."""
 
 
 class Need:
@@ -15,15 +17,14 @@ class Need:
 
     __slots__ = ("best_effort", "number", "ports", "row", "score_cpus", "score_mem", "template")
 
-    def __init__(self, snapshot: Snapshot, template: Template, number: int) -> None:
-        request = dict(template.request)
+    def __init__(self, snapshot: Snapshot, template: Template, number: int, floor: Mapping[str, int]) -> None:
+        """`floor`: the greatest amounts of a task of best effort, by dimension."""
         self.template, self.number = template, number
         self.row = [(snapshot.index[name], amount) for name, amount in template.request if amount > 0]
-        self.score_cpus = request.get("cpus") or LEAST_CPUS
-        self.score_mem = request.get("mem") or LEAST_MEM
+        self.score_cpus, self.score_mem = snapshot.scored.of(template.request)
         self.ports = template.ports
         self.best_effort = template.best_effort or all(
-            amount <= FLOOR.get(name, 0) for name, amount in template.request
+            amount <= floor.get(name, 0) for name, amount in template.request
         )
 
 
@@ -31,7 +32,11 @@ class Needs:
     """The needs of all templates of a snapshot; made when they are first asked for."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self._snapshot, units, scored = snapshot, snapshot.units, snapshot.scored
+        self._floor = {
+            scored.cpu: units.at_most(scored.cpu, FLOOR_CORES),
+            scored.memory: units.at_most(scored.memory, FLOOR_MB),
+        }
         self._by_id: dict[int, Need] = {}
         self._by_number: dict[int, Need] = {}
 
@@ -42,6 +47,6 @@ class Needs:
             number = self._snapshot.templates[template]
             need = self._by_number.get(number)
             if need is None:
-                need = self._by_number[number] = Need(self._snapshot, template, number)
+                need = self._by_number[number] = Need(self._snapshot, template, number, self._floor)
             self._by_id[id(template)] = need
         return need
