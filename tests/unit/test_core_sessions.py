@@ -15,17 +15,22 @@ from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.sessions import session_pass
 from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS
 from offers.leased.pool import PROMISED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.decisions import Decisions
 from offers.policy.session.plugins.interface import Argument, Functions
+from offers.policy.session.session import decide
+from offers.policy.session.snapshot import Snapshot
 from store.records import Namespace, PriorityClass, Queue, ReschedulePayload
 from store.records.definition import Amounts, Constraint, Container, Port, RestartPolicy
 from store.records.objects import Limits
 from tests.snapshots import outdated
 from tests.unit.lab import Lab, version
+from transactions.rules.disruptions import WAITED
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""
@@ -541,6 +546,47 @@ def test_the_room_of_a_taskgroup_that_has_failed_is_expected_before_it_is_offere
     lab.wait(2.0)
     assert len(leaving(lab)) == (not comes)
     assert [group.agent_id for group in groups(lab, "high") if not group.ended] == (["e"] if comes else [])
+
+
+def sessions(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The moments of the sessions from now on; the list grows."""
+    found: list[float] = []
+
+    def noted(snapshot: Snapshot, *rest: Any, **more: Any) -> Decisions:
+        found.append(snapshot.now)
+        return decide(snapshot, *rest, **more)
+
+    monkeypatch.setattr(session_pass, "decide", noted)
+    return found
+
+
+def test_a_session_follows_when_a_budget_grows_and_none_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = full(bound=1)
+    for name in ("first", "second"):
+        create(lab, name, 1, priority=10)
+    lab.wait(2.0)
+    leave(lab)
+    (victim,) = [group for group in groups(lab, "low") if group.ended]
+    lab.wait(3.0)
+    run(lab)
+    lab.wait(2.0)
+    assert len([group for name in ("first", "second") for group in groups(lab, name)]) == 1
+    held = sessions(monkeypatch)
+    assert lab.core._offer_manager.placing.next_timer() == victim.ended_at + WAITED
+    lab.wait(victim.ended_at + WAITED - lab.now - 0.5)
+    assert (held, leaving(lab)) == ([], [])
+    lab.wait(1.0)
+    assert len(leaving(lab)) == 1
+
+
+def test_no_session_follows_where_time_alone_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = full(bound=4)
+    create(lab, "equal", 1)
+    lab.wait(10.0)
+    held = sessions(monkeypatch)
+    assert lab.core._offer_manager.placing.next_timer() is None
+    lab.wait(120.0)
+    assert held == []
 
 
 def quiet() -> Lab:

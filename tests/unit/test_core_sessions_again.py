@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.sessions.session_pass import BUDGETS_GROW
 from offers.policy.session.configuration.document import policy_of
 from store.records import Namespace, Queue
 from tests.unit.busycluster import BusyCluster
@@ -36,7 +35,7 @@ def test_the_next_victim_follows_when_the_budget_has_grown_with_time(cluster: Bu
     cluster.create("wants", 1000, instances=2, namespace="owed")
     cluster.seconds(int(WAITED) - 5)
     assert len(cluster.groups("wants", "owed")) == 1, "the budget is one taskgroup"
-    cluster.seconds(5 + int(BUDGETS_GROW) + 5)
+    cluster.seconds(10)
     assert len(cluster.groups("wants", "owed")) == 2
 
 

@@ -337,6 +337,18 @@ def allowance(ctx: Context, key: str) -> int:
     return at(ctx).budget(application).left
 
 
+def grows_at(ctx: Context, key: str) -> float | None:
+    """Unix seconds from which the budget of an application may be greater, though no record changes: a place that waits
+    for room spends nothing after `WAITED` seconds. None: there is no such moment."""
+    state, application = ctx.state, ctx.state.applications.get(key)
+    owner = state.deployments.get(application.deployment_key) if application is not None else None
+    sides = {object_key(owner.namespace, name) for name in owner.sides} if owner is not None else {key}
+    due = [running.due_at for side in sides for running in state.active_of(side).values()]
+    ended = [one.ended_at for side in sides for one in state.readiness.unready(side).values() if one.ended]
+    first = 0.0 if owner is not None and owner.updating else min(ended, default=inf)
+    return min((at + WAITED for at in (*due, *ended) if at >= first and at + WAITED > ctx.now), default=None)
+
+
 def is_serving(application: Application, group: TaskGroup) -> bool:
     """True if the taskgroup is ready as its owner counts: of an application without deployment, finished work is no
     disruption. The end of any other taskgroup spends no budget."""

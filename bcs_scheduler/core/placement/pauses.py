@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from math import inf
 from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
@@ -61,8 +60,6 @@ class Pauses:
         self._awaited: list[_Awaited] = []
         self._pairs: dict[Pair, _Pause] = {}
         self._looked_at = 0.0
-        self._first_end = inf
-        """Unix seconds at which the next pause ends."""
 
     def evicted(self, beneficiary: str, groups: Iterable[TaskGroup]) -> None:
         """Taskgroups are being ended for an application, given by its key."""
@@ -72,11 +69,11 @@ class Pauses:
             self._awaited.append(one)
             del self._awaited[:-MOST_AWAITED]
 
-    def step(self) -> bool:
-        """Begins the pauses that are due. True if one has ended since the latest call."""
+    def step(self) -> None:
+        """Begins the pauses that are due."""
         now = self._turn.now
         if now < self._looked_at + LOOK:
-            return False
+            return
         self._looked_at = now
         kept: list[_Awaited] = []
         waiting: frozenset[str] | None = None
@@ -89,10 +86,6 @@ class Pauses:
                 waiting = waiting or frozenset(application for _, application in self._turn.engine.wanted)
                 self._judge(one, waits=one.beneficiary in waiting)
         self._awaited = kept
-        if now < self._first_end:
-            return False
-        self._first_end = min((pause.until for pause in self._pairs.values() if pause.until > now), default=inf)
-        return True
 
     def present(self) -> Mapping[str, Mapping[str, float]]:
         """The pauses that last: by beneficiary, the applications of which nothing is ended for it, with the end of the
@@ -123,7 +116,6 @@ class Pauses:
             number = before.number + 1 if (before := self._pairs.pop(pair, None)) is not None else 1
             seconds = min(FIRST * 2.0 ** min(number - 1, DOUBLED), LONGEST)
             self._pairs[pair] = _Pause(turn.now + seconds, number)
-            self._first_end = min(self._first_end, turn.now + seconds)
         while len(self._pairs) > MOST_PAIRS:
             del self._pairs[next(iter(self._pairs))]
 

@@ -19,6 +19,7 @@ from offers.policy.session.decisions import (
     Decisions,
     Eviction,
     Overused,
+    Passing,
 )
 from offers.policy.session.model import Job, Nomination
 from offers.policy.session.state.jobs import JobState
@@ -67,11 +68,17 @@ def close(session: Session) -> Decisions:
     kept = _kept(session) if session.partial else {}
     until = session.snapshot.now + session.policy.nomination_seconds
     tried = attempts(session, evictions)
+    nominations = {**kept, **{task: Nomination(agent, until) for task, agent in held.items()}}
+    if binds and session.evicts:
+        session.may_change(Passing.LAUNCHES, session.snapshot.now)
+    if nominations:
+        session.may_change(Passing.PROMISE, min(one.until for one in nominations.values()))
+    session.memory.later = session.later if session.portion.over else None
     return Decisions(
         binds=tuple(binds),
         evictions=tuple(evictions),
         pipelined={**{task: nomination.agent for task, nomination in kept.items()}, **held},
-        nominations={**kept, **{task: Nomination(agent, until) for task, agent in held.items()}},
+        nominations=nominations,
         conditions=Closing(session).conditions(),
         admitted=tuple(session.admitted),
         sequence=tuple(sequence),
@@ -83,6 +90,7 @@ def close(session: Session) -> Decisions:
         },
         held_back=_held_back(session),
         attempts=tried,
+        later=session.later,
         unfinished=session.portion.over,
     )
 

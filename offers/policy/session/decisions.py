@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -66,6 +67,33 @@ class PluginFault(NamedTuple):
     cause: str
 
 
+class Passing(StrEnum):
+    """The inputs of a session that change by the time alone.
+
+    * BUDGET: the disruption budget of an application that may lose nothing now
+    * PAUSE: the pause of a pair of jobs
+    * PROMISE, ROOM: a promised room; the room of ended work that is expected to be offered
+    * LAUNCHES: those of the session itself, which take room, may be victims next, and end pauses
+    * OFFERS: the offers that were requested for new work
+    * PLUGIN: a plug-in that is not used for a while
+    """
+
+    BUDGET, PAUSE, PROMISE, LAUNCHES = "Budget", "Pause", "Promise", "Launches"
+    ROOM, OFFERS, PLUGIN = "Room", "Offers", "Plugin"
+
+
+class Later(NamedTuple):
+    """The moment from which a session may decide otherwise, in the seconds of the snapshot."""
+
+    code: Passing
+    at: float
+
+
+def earliest(found: Iterable[Later | None]) -> Later | None:
+    """The first of some moments; None if there is none."""
+    return min((one for one in found if one is not None), key=lambda one: one.at, default=None)
+
+
 class Decisions(NamedTuple):
     """Result of a session. Tasks are named by pairs of job and task."""
 
@@ -93,6 +121,8 @@ class Decisions(NamedTuple):
     """The attempt to make room by evictions, by the name of the job; None if none was due. Jobs that this session did
     not look at are missing (`attempts`)."""
 
+    later: Later | None = None
+    """The earliest moment from which another session may decide otherwise by the time alone; None: there is none."""
     unfinished: bool = False
     """The time was used up before all jobs had their turns."""
 

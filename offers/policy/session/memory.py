@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from offers.policy.session.decisions import Later
+
 MOST = 4096
 """Number of tries that are remembered; beyond it, all are forgotten."""
 
@@ -21,6 +23,8 @@ class Memory:
         self._had_turn: dict[str, set[str]] = {}
         self.held_back: dict[str, str] = {}
         """The reasons of `Decisions.held_back` that the portions of this round have found, by the name of the job."""
+        self.later: Later | None = None
+        """The earliest moment that the portions of this round have found; see `Decisions.later`."""
         self._capacities: dict[Hashable, int] = {}
         self._agents = 0
 

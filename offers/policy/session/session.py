@@ -14,7 +14,16 @@ from offers.policy.session.blocked import Group
 from offers.policy.session.closing import close, no_queue
 from offers.policy.session.composition import Composition
 from offers.policy.session.configuration.policy import Policy
-from offers.policy.session.decisions import UNSCHEDULABLE, Condition, Decisions, Overused, PluginFault
+from offers.policy.session.decisions import (
+    UNSCHEDULABLE,
+    Condition,
+    Decisions,
+    Later,
+    Overused,
+    Passing,
+    PluginFault,
+    earliest,
+)
 from offers.policy.session.guard import UNWATCHED, Calls, Guard, PluginFailed
 from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Job, Queue, Status
@@ -123,6 +132,10 @@ class Session:
         self._candidates: dict[int, Candidates] = {}
         self.conditions: dict[str, Condition] = {}
         """Conditions of the jobs that were not let in."""
+        self.later = self.memory.later
+        """See `Decisions.later`."""
+        self.evicts = not {choice.action.name for choice in policy.actions} <= _WITHOUT_EVICTIONS
+        """True if an action may evict."""
         self.guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat", calls=calls)
         self._statements: list[Statement] = []
         self._numbers = 0
@@ -245,6 +258,11 @@ class Session:
         self._numbers += 1
         queue.jobs.append(state)
         return state
+
+    def may_change(self, code: Passing, at: float) -> None:
+        """A function refuses something until a moment, in the seconds of the snapshot, at which the refusal may end
+        although nothing else changes."""
+        self.later = earliest((self.later, Later(code, at)))
 
     def statement(self, job: JobState) -> Statement:
         """A new statement in the name of a job. The statement is undone if the action fails before it is kept or

@@ -7,8 +7,8 @@ same session that change the counts of constraints are judged again when the dec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.core.placement.sessions.pending import Kind
@@ -17,6 +17,7 @@ from offers.matching.explain import Explainer
 from offers.model import Demand
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.columns import Array
+from offers.policy.session.decisions import Passing
 from offers.policy.session.guard import UNWATCHED, Calls
 from offers.policy.session.model import Template
 from offers.policy.session.plugins.interface import Argument, Claim, Feasibility, Functions, Victim
@@ -40,12 +41,14 @@ class AgentTests:
         allowance: Callable[[str], int],
         calls: Calls = UNWATCHED,
         kept: Callable[[str], Obstacle] = lambda _: Obstacle.BUDGET,
+        grows_at: Callable[[str], float | None] = lambda _: None,
     ) -> None:
         """`demands`: a demand for each value of `Template.tests`. `allowance`: number of ready taskgroups of an
-        application that may be evicted now, by its key. `calls` follows uses of the matcher and of records. `kept`: the
-        obstacle for a taskgroup, given by id, that may not be evicted."""
+        application that may be evicted now, by its key; `grows_at`: Unix seconds from which it may be greater although
+        nothing changes, None if there is no such moment. `calls` follows uses of the matcher and of records. `kept`:
+        the obstacle for a taskgroup, given by id, that may not be evicted."""
         self._calls = calls
-        self._allowance = cache(allowance)
+        self._allowance, self._grows_at = cache(allowance), cache(grows_at)
         self._kept = kept
         self._explainer = explainer
         self._rows = rows
@@ -53,9 +56,10 @@ class AgentTests:
 
     def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
         """See `Plugin.open`."""
-        return Functions(feasibility=self._feasibility, evictable=self._evictable, keeps=self._keeps)
+        evictable = partial(self._evictable, session)
+        return Functions(feasibility=self._feasibility, evictable=evictable, keeps=self._keeps)
 
-    def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
+    def _evictable(self, session: Session, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
         """The candidates within the budgets of their applications, less the victims of this session. Tasks that are not
         ready spend nothing. Critical ones stay with any plug-ins of the policy."""
         taken: dict[int, int] = {}
@@ -74,6 +78,8 @@ class AgentTests:
             if spent < self._allowance(job.name):
                 spent += 1
                 found.append(victim)
+            elif (at := self._grows_at(job.name)) is not None:
+                session.may_change(Passing.BUDGET, at)
             taken[job.number] = spent
         self._calls.leave_own()
         return found
@@ -113,14 +119,15 @@ class PausedPairs:
     name = "pauses"
     arguments: Mapping[str, Argument] = {}
 
-    def __init__(self, paused: Mapping[str, Container[str]]) -> None:
-        """`paused`: by job, the jobs of which no task is evicted for it."""
-        self._paused = paused
-
     def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
         """See `Plugin.open`."""
-        return Functions(evictable=self._evictable, keeps=lambda _: Obstacle.PAUSED)
+        return Functions(evictable=partial(self._evictable, session), keeps=lambda _: Obstacle.PAUSED)
 
-    def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
-        paused = self._paused.get(claim.job.name)
-        return candidates if paused is None else [one for one in candidates if one.job.name not in paused]
+    @staticmethod
+    def _evictable(session: Session, claim: Claim, candidates: list[Victim]) -> list[Victim]:
+        paused = session.paused.get(claim.job.name)
+        if paused is None:
+            return candidates
+        for ends in {paused[one.job.name] for one in candidates if one.job.name in paused}:
+            session.may_change(Passing.PAUSE, ends)
+        return [one for one in candidates if one.job.name not in paused]

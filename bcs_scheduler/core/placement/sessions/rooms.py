@@ -18,6 +18,7 @@ from bcs_scheduler.core.placement.sessions.pending import Planned
 from offers.dimensions import amounts
 from offers.leased.pool import OfferPool
 from offers.leased.row import LeasedRow
+from offers.policy.session.decisions import Later, Passing
 from offers.policy.session.model import Agent, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from offers.resources import SCALARS
@@ -168,9 +169,9 @@ class LeavingRooms:
         self._first = min((one.until for one in self._leaving.values()), default=inf)
         return bool(over)
 
-    def next_timer(self) -> float | None:
-        """Unix seconds at which room is not expected any more; None: no room is expected."""
-        return self._first if self._leaving else None
+    def later(self) -> Later | None:
+        """The moment from which the first room is not expected any more; None: no room is expected."""
+        return Later(Passing.ROOM, self._first) if self._leaving else None
 
     def clear(self) -> None:
         """Forgets all room."""

@@ -31,9 +31,17 @@ from offers.dimensions import Amounts
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
-from offers.policy.session import attempts
 from offers.policy.session.configuration.policy import PluginChoice, Policy
-from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, Decisions, Eviction, PluginFault
+from offers.policy.session.decisions import (
+    QUEUE_GUARANTEES,
+    QUEUE_LIMIT,
+    Decisions,
+    Eviction,
+    Later,
+    Passing,
+    PluginFault,
+    earliest,
+)
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Nomination
@@ -52,17 +60,12 @@ from transactions.text import are, counted, duration
 
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
-BUDGETS_GROW = 15.0
-"""Seconds after which another session follows one that disruption budgets have kept from evictions: a budget grows with
-the time (`disruptions.WAITED`), without a change of a record."""
 LEAST_SHARE = 0.4
 """Share of the time of a turn that a session has, however much of it is used up before."""
 MOST_USES = 16
 """Times that a session looks for demands that may use the room of old ones; each time places one slot of a demand."""
 TOLD_AGAIN = 300.0
 """Seconds between two events about the obstacles of one application, at least."""
-EVICTING = frozenset({attempts.PREEMPT, attempts.RECLAIM})
-"""The actions that end work."""
 TOLD_AT_ONCE = 16
 """Events about obstacles that one session records at most."""
 QUEUED = frozenset({"queue", "namespace", "podgroup"})
@@ -89,7 +92,6 @@ class SessionPass(PlacementPass):
             demand, (planned for planned, _ in self._launcher.placements())
         )
         self._policy = policy
-        self._evicts = any(choice.action.name in EVICTING for choice in policy.actions)
         self._snapshots = snapshots or Snapshots(turn)
         self._set_aside = SetAside()
         self._hung: list[PluginFault] = []
@@ -119,16 +121,15 @@ class SessionPass(PlacementPass):
         """A session runs whose decisions are carried out."""
         self._cut = False
         """The latest session ended before all demands had their turn; the next one continues in the next turn."""
-        self._launched = False
-        """The latest session has launched something, which its actions that evict may have run before."""
         self._prompt: list[Demand[Slot]] = []
         """Demands whose planned placements are launched in one turn."""
         self._waiting = False
         """Something has changed since the latest session."""
         self._next = 0.0
         """Unix seconds before which no session begins."""
-        self._retry_at: float | None = None
-        """Unix seconds of a session that nothing else causes; None: there is none."""
+        self._later: Later | None = None
+        """The earliest moment in Unix seconds at which a session may decide otherwise although nothing has changed;
+        None: there is none."""
 
     @property
     def busy(self) -> bool:
@@ -137,9 +138,8 @@ class SessionPass(PlacementPass):
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the next session may begin; None: nothing waits for one."""
-        timer = self._next if self._waiting else self._leaving.next_timer()
-        timers = (super().next_timer(), timer, self._retry_at)
-        return min((one for one in timers if one is not None), default=None)
+        follows = self._next if self._waiting else max(self._later.at, self._next) if self._later else None
+        return min((one for one in (super().next_timer(), follows) if one is not None), default=None)
 
     def _spreads(self) -> bool:
         return self._policy.spreads
@@ -152,18 +152,14 @@ class SessionPass(PlacementPass):
         if self.spreading.is_over:
             self._judge_again()
         self.aging.step()
-        retries = self._retry_at is not None and turn.now >= self._retry_at
-        if retries:
-            self._retry_at = None
-        if self._pauses.step() or retries:
-            self._waiting = self._waiting or self._has_demands()
+        self._pauses.step()
+        if self._later is not None and turn.now >= self._later.at:
+            self._later, self._waiting = None, self._waiting or self._has_demands()
         if not self._match_promised(pace):
             return
         self._report_hung()
         if self._waiting and turn.now >= self._next and self._caught_up(pace) and self._has_work():
             self._waiting = False
-            if not self._cut:
-                self._launched = False
             used_up = max(MATCHING, pace.spent() + LEAST_SHARE)
             self._bound, self._cut = lambda: pace.spent() >= used_up, False
             failure = turn.attempt("core", "session", self._decide)
@@ -174,7 +170,7 @@ class SessionPass(PlacementPass):
             while self._prompt:
                 self._launcher.launch_now(self._prompt.pop(0))
             self._report_hung()
-            again = self._cut or (self._capped and not self._gaps) or turn.awaits_offers or self._launched
+            again = self._cut or (self._capped and not self._gaps)
             self._waiting = failure is not None or (again and self._has_demands())
             if failure is None and self.spreading.until is not None:
                 self._next = min(self._next, self.spreading.until)
@@ -228,6 +224,10 @@ class SessionPass(PlacementPass):
         """See `PlacementPass.offered`; room of taskgroups that have ended on these agents is offered now."""
         super().offered(sites)
         self._leaving.offered(sites, self._turn.now)
+        later = self._later
+        if later is not None and later.code is Passing.OFFERS:
+            later = Later(Passing.OFFERS, min(later.at, self._turn.offers_until))
+        self._later = earliest((later, self._leaving.later()))
 
     def _judge_again(self) -> None:
         """See `PlacementPass._judge_again`. A session decides at once about demands that wait no longer."""
@@ -312,24 +312,27 @@ class SessionPass(PlacementPass):
 
     def _decide(self) -> None:
         self._use_kept_room()
-        demands = self._deciding()
+        turn, demands = self._turn, self._deciding()
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}
         self._gaps, self._capped, self._lacking = {}, False, {}
         waits = {demand.application for demand in demands}
+        later: list[Later | None] = []
         self._attempts = {name: attempt for name, attempt in self._attempts.items() if name in waits}
         for role in dict.fromkeys(demand.role for demand in demands):
             decisions = self._decide_role(role, [demand for demand in demands if demand.role == role])
             promised.update(decisions.nominations)
+            later.append(decisions.later)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
         if self._cut:
             return  # demands that still wait are explained with the last portion
-        by_budgets = any(met.code is Obstacle.BUDGET for attempt in self._attempts.values() for met in attempt.met)
-        self._retry_at = self._turn.now + BUDGETS_GROW if by_budgets else None
+        unshown = (demand for demand in demands if turn.is_unshown(demand.id)) if turn.awaits_offers else ()
+        later += [Later(Passing.OFFERS, turn.shown_at(demand.id)) for demand in unshown]
+        self._later = earliest((*later, self._set_aside.later(turn.now), self._leaving.later()))
         waiting = self._waiting_demands(demands)
-        self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
-        self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
+        turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
+        turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
         self._tell(waiting)
 
     def _tell(self, waiting: Iterable[Demand[Slot]]) -> None:
@@ -358,7 +361,6 @@ class SessionPass(PlacementPass):
         began = clock() if clock is not None else 0.0
         chosen = self._portion(role, demands)
         self._cut = self._cut or chosen.decisions.unfinished
-        self._launched = self._launched or (self._evicts and bool(chosen.decisions.binds))
         if unshown := turn.unshown(demands):
             chosen = chosen._replace(decisions=chosen.decisions.without_evictions(unshown, self._nominations))
         found, decisions = chosen.found, chosen.decisions
@@ -479,8 +481,9 @@ class SessionPass(PlacementPass):
         paused = self._pauses.present()
 
         def work(calls: Calls) -> Decisions:
-            tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls, self._kept)
-            tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(paused), {}, trusted=True))
+            grows_at = partial(disruptions.grows_at, turn.context)
+            tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls, self._kept, grows_at)
+            tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
             policy = chosen._replace(tiers=(*chosen.tiers, tier))
             return decide(
                 found.snapshot,

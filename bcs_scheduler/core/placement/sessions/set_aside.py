@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.decisions import Later, Passing
 
 FIRST_PAUSE, GROWTH, LONGEST_PAUSE = 60.0, 4, 86400.0
 """Seconds without the plug-in: each attempt may cost the core the time of a call, and leave a thread behind."""
@@ -24,6 +25,11 @@ class SetAside:
     def pause(self, name: str) -> float:
         """The latest pause of a plug-in that was added, in seconds."""
         return self._pauses[name]
+
+    def later(self, now: float) -> Later | None:
+        """The moment at which the next plug-in is used again; None: all are used."""
+        ends = [until for until in self._until.values() if until > now]
+        return Later(Passing.PLUGIN, min(ends)) if ends else None
 
     def rest(self, policy: Policy, now: float) -> Policy:
         """The policy without the plug-ins and actions that are not used now."""

@@ -75,7 +75,7 @@ class _Choice:
         """The rank of an agent and the victims, the least important first; None if there is none. `promised`: the
         agent on which room was promised to the task; it is taken before others of the same cost."""
         session, claim = self._session, self._claim
-        if self._over and (not self._ever() or self._within_limit([]) is None):
+        if self._over and (not self._ever() or not self._search.helps(self._within_limit([]) is not None)):
             claim.job.over_limit = True
             return None
         best: tuple[Cost, int, list[Victim]] | None = None

@@ -173,6 +173,7 @@ class Search:
         self._bounds: dict[int, Cost] = {}
         self._seen = -1
         self._undone = len(session.changes.undone)
+        self._refused = False
         self._aside: dict[int, int] = {}
         """The versions of the state in which ranks were set aside, in this order; all precede the present one."""
 
@@ -198,8 +199,13 @@ class Search:
 
     @property
     def barren(self) -> bool:
-        """True if no agent has enough, as the latest iteration has begun."""
-        return not self._bounds
+        """True if no agent has enough, as the latest iteration has begun. Plug-ins may refuse less later."""
+        return not (self._bounds or self._refused)
+
+    def helps(self, victims: bool) -> bool:
+        """Notes whether plug-ins have named enough victims on all agents together; returns the same."""
+        self._refused = self._refused or not victims
+        return victims
 
     def set_aside(self, rank: int) -> None:
         """The agent, which the iteration has just given, has not enough victims as things stand."""
