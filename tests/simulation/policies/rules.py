@@ -56,6 +56,8 @@ class Rules:
         """When room on an agent changed the last time."""
         self._promised: dict[str, set[str]] = {}
         """The applications for which room was kept before the present turn, by agent."""
+        self._kept: dict[str, set[str]] = {}
+        """The applications whose old work kept an agent before the present turn, by agent."""
         self._moved = world.now
         """When a taskgroup changed the last time."""
         self._resting = False
@@ -95,7 +97,7 @@ class Rules:
 
     def turned(self) -> None:
         """After each turn."""
-        self._promised = self.queues.promised()
+        self._promised, self._kept = self.queues.promised(), self._kept_now()
         self.world.pause = LATE if self._resting and self.world.now - self._moved > CALM else SHORT
 
     @staticmethod
@@ -142,8 +144,9 @@ class Rules:
 
     def _kept_from(self, beneficiary: str) -> set[str]:
         """The agents with room for old work, which the share of a queue does not outrank."""
-        own, placing = priority_of(self.world, beneficiary), self.world.core._offer_manager.placing
-        return {one.agent for one in placing.kept_rooms() if own <= priority_of(self.world, one.application)}
+        own = priority_of(self.world, beneficiary)
+        kept = {*self._kept, *self._kept_now()}
+        return {one for one in kept if any(own <= priority_of(self.world, keeper) for keeper in self._keepers(one))}
 
     def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup]) -> None:
         agent = victims[0].agent_id
@@ -198,7 +201,9 @@ class Rules:
     # --- I86 --------------------------------------------------------------------------------------------------
 
     def _pair_pauses(self, beneficiary: str, victims: list[TaskGroup]) -> None:
-        for victim in sorted({group.application_key for group in victims}):
+        # Room that old work gathers in parts is no attempt of its own.
+        counted = [group for group in victims if beneficiary not in self._keepers(group.agent_id)]
+        for victim in sorted({group.application_key for group in counted}):
             since = self._waits.setdefault((beneficiary, victim), self.world.now)
             if NOMINATED < self.world.now - since < NOMINATED + PAUSED:
                 words = f"{victim} is ended again for {beneficiary}, which has started nothing since"
@@ -347,6 +352,17 @@ class Rules:
     def _owners(self, agent: str) -> set[str]:
         """The applications for which room on an agent is or was kept."""
         return self._promised.get(agent, set()) | self.queues.promised().get(agent, set())
+
+    def _kept_now(self) -> dict[str, set[str]]:
+        """The applications whose old work keeps an agent, by agent."""
+        found: dict[str, set[str]] = {}
+        for room in self.world.core._offer_manager.placing.kept_rooms():
+            found.setdefault(room.agent, set()).add(room.application)
+        return found
+
+    def _keepers(self, agent: str) -> set[str]:
+        """The applications whose old work keeps or kept an agent."""
+        return self._kept.get(agent, set()) | self._kept_now().get(agent, set())
 
     def _name(self, agent: str) -> str:
         known = self.world.cluster._agents.get(agent)
