@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
 from offers.policy.hierarchy.cluster import set_schedulable
-from offers.policy.hierarchy.gangs.attempts import MOST_SEARCHES
+from offers.policy.hierarchy.gangs.attempts import MOST_PLACES, MOST_SEARCHES
 from offers.policy.hierarchy.preemption import victims
 from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from tests.counting import lines
@@ -205,6 +205,26 @@ def test_a_gang_that_lacks_very_many_places_preempts_nothing() -> None:
     lacking |= gang(state, "root.q2", size - 1, "smaller")
     attempts.run(lacking)
     assert len(attempts.preempt(lacking, LATE + 1)) == MOST_SEARCHES
+
+
+@pytest.mark.parametrize("number", [100, MOST_PLACES, MOST_PLACES + 1])
+def test_a_gang_that_tries_to_preempt_places_as_many_asks_as_it_lacks_and_very_many_ones_are_not_placed(
+    number: int,
+) -> None:
+    state = queues_of([queue("q1"), queue("q2", 3 * number)], {"n1": number - 1, "n2": 1})
+    running(state, "root.q1", "n2", 1)
+    state.submit(Application("gang", "root.q2", 0))
+    state.ask_all(Ask("gang", f"t{one}", (("cpus", 1),)) for one in range(2 * number))
+    lacking, attempts = {"gang": number}, Attempts(state)
+    attempts.run(lacking)
+    before = state.tries
+    found = attempts.preempt(lacking, LATE)
+    if number > MOST_PLACES:
+        assert found == [] and state.tries == before
+    else:
+        assert len(found) == 1 and number - 1 <= state.tries - before <= number + 1
+    attempts.restore()
+    assert len(state.applications["gang"].asks) == 2 * number
 
 
 def crowd(members: int) -> tuple[Tree, dict[str, int]]:
