@@ -103,6 +103,11 @@ class WorkQueue:
         for key in keys:
             self._marked[key] = None
 
+    @property
+    def is_marked(self) -> bool:
+        """True if a key is marked; it may rest."""
+        return bool(self._marked)
+
     def unmark(self, key: str) -> None:
         """Removes the mark of the key; does nothing without one."""
         self._marked.pop(key, None)

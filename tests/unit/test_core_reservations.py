@@ -10,6 +10,7 @@ import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.controllers.managed import sums
+from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.controllers.managed.units import PROMISE_SECONDS
 from bcs_scheduler.core.interface import effects, requests
@@ -200,6 +201,50 @@ def test_a_reservation_that_does_not_find_its_room_ends_by_its_style(style: str,
     if not launched:
         assert "ResourceReservationTimeout" in lab.transaction("LAUNCH").message
         assert (lab.application.status, lab.application.instances) == ("Stopped", 0)
+
+
+class NoTime:
+    """A turn whose time is over from the beginning."""
+
+    def spent(self) -> float:
+        return 1.0
+
+    def is_congested(self) -> bool:
+        return False
+
+
+def test_reservations_that_end_at_one_moment_end_one_after_the_other_if_there_is_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab, parameters = GangLab(), {PARAMETERS: "placeholderTimeoutInSeconds=60"}
+    for number in range(4):
+        on = ((Constraint(name="InnerIP", operator="CLUSTER", items=(f"h{number}",)),),)
+        definition = version(instances=2, min_available=2, annotations=parameters, constraints=on)
+        definition = msgspec.structs.replace(definition, application=f"a{number}")
+        assert not lab.ask(requests.CreateApplication(version=definition)).error
+    lab.wait(0.1)
+    for number in range(4):
+        lab.offer(f"h{number}", cpus=WHOLE)
+    lab.start()
+    managed = lab.core.state.managed_applications
+    assert [one.state for one in managed.values()] == ["Reserving"] * 4
+    lab.wait(59.0)
+    looks, look = list[str](), ManagedApplications._look
+
+    def counted(self: ManagedApplications, key: str) -> None:
+        looks.append(key)
+        look(self, key)
+
+    monkeypatch.setattr(ManagedApplications, "_look", counted)
+    lab.now += 2.0
+    for _ in range(200):
+        looks.clear()
+        lab.core.turn((), lab.now, NoTime())
+        assert len(looks) <= 1
+        if "Reserving" not in {one.state for one in managed.values()}:
+            break
+        assert lab.core.next_wakeup(lab.now, 1.0) <= lab.now
+    assert "Reserving" not in {one.state for one in managed.values()}
 
 
 def failed_deployment() -> GangLab:

@@ -99,7 +99,8 @@ class ManagedApplications:
         times = [rooms.next_timer() for rooms in self._rooms]
         if self._idle:
             return min((at for at in times if at is not None), default=None)
-        times += [self._work.first(), self._groups.first(), self._turn.now if self._carrying.busy else None]
+        is_behind = self._carrying.busy or self._work.is_marked or self._groups.is_marked
+        times += [self._work.first(), self._groups.first(), self._turn.now if is_behind else None]
         if self._turn.state.managed_applications:
             times += [self._quiet_at, self._sums.next_wake]
         return min((at for at in times if at is not None), default=None)
@@ -127,6 +128,8 @@ class ManagedApplications:
         if self._idle:
             return
         self._turn.each_change(changed, self._follow)
+        if self._turn.context.time_is_up():
+            return
         self._look_at_groups()
         self._look_at_marked()
         if self._carrying.busy and not self._turn.context.time_is_up():
@@ -184,13 +187,17 @@ class ManagedApplications:
     # --- one managed application ------------------------------------------------------------------------------
 
     def _look_at_marked(self) -> None:
-        for key in list(self._work.ready(self._turn.now)):
+        """Looks at marked ones, one at least, until the time of the turn for this is over; the others follow later:
+        very many reservations may end at one moment."""
+        for key in self._work.ready(self._turn.now):
             self._looked = {}
             failure = self._turn.attempt("application", key, partial(self._look, key))
             if failure is not None:
                 self._failed(key)
-                continue
-            self._turn.cut()
+            else:
+                self._turn.cut()
+            if self._turn.context.time_is_up():
+                break
 
     def _failed(self, *keys: str) -> None:
         """The changes of a look are undone: its gangs are made from their records later."""
@@ -342,14 +349,16 @@ class ManagedApplications:
         return gang is not None and gang.reserved and self._reservations.wanted(record)
 
     def _look_at_groups(self) -> None:
-        for group in list(self._groups.ready(self._turn.now)):
+        for group in self._groups.ready(self._turn.now):
             self._looked = {}
             failure = self._turn.attempt("podgroup", group, partial(self._align, group))
             if failure is not None:
                 self._failed()
                 self._groups.put(group, self._turn.now + AFTER_FAILURE)
-                continue
-            self._turn.cut()
+            else:
+                self._turn.cut()
+            if self._turn.context.time_is_up():
+                break
 
     def _align(self, group: str) -> None:
         """Begins the reservations of a group, or ends them if the group or its members are others now."""
