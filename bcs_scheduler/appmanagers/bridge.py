@@ -166,12 +166,11 @@ class CoreContext:
 
     def remove_task(self, application: str, task: str) -> None:
         """Removes a task that is terminated. Raises TasksNotTerminated, Unavailable."""
-        record = self._reader.managed_tasks.get(part_key(object_key(self.namespace, application), task))
-        if record is None:
-            return
-        if record.state not in TERMINATED:
+        record = self._task(application, task)
+        if record is not None and record.state not in TERMINATED:
             raise TasksNotTerminated(application, (task,))
-        self._end_task(application, task, removed=True)
+        if record is not None:
+            self._end_task(application, task, removed=True)
 
     def notify_application_complete(self, application: str) -> None:
         """The manager has ended the application. Raises Unavailable."""
@@ -187,7 +186,7 @@ class CoreContext:
 
     def notify_task_complete(self, application: str, task: str) -> None:
         """A task has ended. Raises Unavailable."""
-        record = self._reader.managed_tasks.get(part_key(object_key(self.namespace, application), task))
+        record = self._task(application, task)
         if record is not None and not record.done and record.state not in TERMINATED:
             self._end_task(application, task)
 
@@ -247,6 +246,11 @@ class CoreContext:
             object_key(self.namespace, application)
         )
         return found if found is not None and found.manager == self._manager else None
+
+    def _task(self, application: str, task: str) -> ManagedTask | None:
+        key = part_key(object_key(self.namespace, application), task)
+        found: ManagedTask | None = self._reader.managed_tasks.get(key)
+        return found
 
     def _described(self, metadata: ApplicationMetadata) -> ManagedApplication:
         _check_name("application", metadata.id)

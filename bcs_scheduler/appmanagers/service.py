@@ -143,7 +143,7 @@ class ManagerService:
                 log.error("appmanager.stop_failed", manager=manager.name, exc_info=error)
 
     async def _start(self) -> None:
-        self._recovery.begin(Step.MANAGERS, self._now())
+        self._recovery.begin(Step.MANAGERS)
         for manager in self.managers:
             context = RecoveringContext(self._contexts[manager.name], self._recovery)
             services = Services(self._settings.get(manager.name, {}), self._now)
@@ -154,7 +154,7 @@ class ManagerService:
 
     async def _recover(self) -> None:
         """Recovers applications and tasks, and lets notifications pass."""
-        self._recovery.begin(Step.APPLICATIONS, self._now())
+        self._recovery.begin(Step.APPLICATIONS)
         recoverable = [(one, one) for one in self.managers if isinstance(one, Recoverable)]
         found: list[tuple[AppManager, ApplicationMetadata]] = []
         for manager, source in recoverable:
@@ -165,16 +165,16 @@ class ManagerService:
                 self._contexts[owner.name].add_application(request)
             except (ManagementError, BadTaskGroups) as refused:
                 log.error("appmanager.refused", manager=owner.name, application=metadata.id, error=str(refused))
-        self._recovery.begin(Step.NODES, self._now())
+        self._recovery.begin(Step.NODES)
         for unit in [unit for context in self._contexts.values() for unit in context.units()]:
             self._compare(unit, recoverable)
-        self._recovery.begin(Step.REPLAY, self._now())
+        self._recovery.begin(Step.REPLAY)
         for kept in self._recovery.replay(()):
             try:
                 kept()
             except ManagementError as refused:
                 log.error("appmanager.replay_failed", error=str(refused))
-        self._recovery.begin(Step.SCHEDULING, self._now())
+        self._recovery.begin(Step.SCHEDULING)
 
     def _compare(self, unit: TaskGroupRef, recoverable: Sequence[tuple[AppManager, Recoverable]]) -> None:
         """Compares the answers of the managers about a unit with the records, up to the one that says it is its own."""

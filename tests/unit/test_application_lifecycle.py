@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offers.policy.applications.dispatcher import DISPATCH_SECONDS, FEWEST_WAITING, Dispatcher, Overloaded
-from offers.policy.applications.recovery import NODES_SECONDS, OutOfOrder, Recovery, RecoveryFailed, Step
-from offers.policy.applications.tables import APPLICATION, NODE, TASK, Life
+from offers.policy.applications.recovery import OutOfOrder, Recovery, Step
+from offers.policy.applications.tables import TASK
 
 # --- events ---------------------------------------------------------------------------------------------------
 
@@ -106,7 +106,7 @@ def at(step: Step) -> Recovery[int]:
     made = Recovery[int]()
     for one in Step:
         if one <= step:
-            made.begin(one, 100.0)
+            made.begin(one)
     return made
 
 
@@ -117,20 +117,20 @@ def test_steps_follow_each_other_and_only_the_last_one_lets_work_start(step: Ste
     for other in Step:
         if other != step + 1:
             with pytest.raises(OutOfOrder):
-                made.begin(other, 100.0)
+                made.begin(other)
     assert made.step is step
 
 
 def test_a_start_begins_with_the_configuration() -> None:
     with pytest.raises(OutOfOrder, match="STORE follows nothing"):
-        Recovery[int]().begin(Step.STORE, 1.0)
+        Recovery[int]().begin(Step.STORE)
 
 
 def test_a_caller_that_has_done_steps_begins_after_them() -> None:
     made = Recovery[int](Step.ENGINE)
     with pytest.raises(OutOfOrder, match="APPLICATIONS follows ENGINE"):
-        made.begin(Step.APPLICATIONS, 1.0)
-    made.begin(Step.MANAGERS, 1.0)
+        made.begin(Step.APPLICATIONS)
+    made.begin(Step.MANAGERS)
 
 
 def test_events_during_recovery_are_neither_lost_nor_handled_twice() -> None:
@@ -140,31 +140,11 @@ def test_events_during_recovery_are_neither_lost_nor_handled_twice() -> None:
     with pytest.raises(OutOfOrder):
         made.replay(())
     for step in (Step.APPLICATIONS, Step.NODES, Step.REPLAY):
-        made.begin(step, 100.0)
+        made.begin(step)
     assert made.hear("c", 4)
     with pytest.raises(OutOfOrder, match="5 events have not been replayed"):
-        made.begin(Step.SCHEDULING, 100.0)
+        made.begin(Step.SCHEDULING)
     assert made.replay({"ended"}) == [0, 2, 3, 4]
     assert made.replay(()) == []
-    made.begin(Step.SCHEDULING, 100.0)
+    made.begin(Step.SCHEDULING)
     assert not made.hear("a", 5)
-
-
-def test_recovery_waits_for_applications_that_are_new_or_recovering() -> None:
-    made = at(Step.APPLICATIONS)
-    new = APPLICATION.born("new")
-    recovering = APPLICATION.after(APPLICATION.born("recovering"), "Recover", 1.0)
-    accepted = APPLICATION.after(recovering, "Accept", 1.0)
-    rejected = APPLICATION.after(recovering, "Reject", 1.0)
-    lives = {"new": new, "recovering": recovering, "accepted": accepted, "rejected": rejected}
-    assert made.waiting_applications(lives) == ["new", "recovering"]
-
-
-def test_nodes_have_a_limit_that_the_error_names() -> None:
-    made = at(Step.NODES)
-    states = ("New", "Recovering", "Accepted", "Healthy", "Draining", "Rejected")
-    lives = {f"n-{state}": Life(NODE.kind, state, state) for state in states}
-    assert made.waiting_nodes(lives, 100.0 + NODES_SECONDS) == ["n-Accepted", "n-New", "n-Recovering"]
-    with pytest.raises(RecoveryFailed, match="after 300 s these nodes are not recovered: n-Accepted, n-New"):
-        made.waiting_nodes(lives, 100.1 + NODES_SECONDS)
-    assert made.waiting_nodes({"n": lives["n-Healthy"]}, 999.0) == []

@@ -1,4 +1,4 @@
-"""The state machines of applications, tasks, nodes and placeholders: every row is legal, nothing else is."""
+"""The state machines of applications, tasks and placeholders: every row is legal, nothing else is."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from offers.policy.applications.tables import (
     APPLICATION,
     CORE_APPLICATION,
     HISTORY_LINES,
-    NODE,
     PLACEHOLDER,
     TASK,
     TERMINATED,
@@ -18,29 +17,26 @@ from offers.policy.applications.tables import (
     CoreState,
     IllegalEvent,
     Life,
-    NodeState,
     PlaceholderState,
     Table,
     TaskState,
 )
 
-TABLES = {table.kind: table for table in (CORE_APPLICATION, APPLICATION, TASK, NODE, PLACEHOLDER)}
+TABLES = {table.kind: table for table in (CORE_APPLICATION, APPLICATION, TASK, PLACEHOLDER)}
 STATES: dict[str, type] = {
     CORE_APPLICATION.kind: CoreState,
     APPLICATION.kind: AppState,
     TASK.kind: TaskState,
-    NODE.kind: NodeState,
     PLACEHOLDER.kind: PlaceholderState,
 }
 ENDS = {
     CORE_APPLICATION.kind: {"Expired"},
     APPLICATION.kind: {"Completed", "Failed", "Killed"},
     TASK.kind: set(),
-    NODE.kind: {"Rejected"},
     PLACEHOLDER.kind: {"Gone"},
 }
 """States without a way on. A completion of a task is accepted in every state."""
-ROWS = {CORE_APPLICATION.kind: 18, APPLICATION.kind: 35, TASK.kind: 27, NODE.kind: 8}
+ROWS = {CORE_APPLICATION.kind: 18, APPLICATION.kind: 35, TASK.kind: 27}
 """The number of rows, one for each pair of event and state: those of the specification, and TaskReturned in two."""
 PAIRS = [
     pytest.param(table, event, state, id=f"{table.kind}-{event}-{state}")
@@ -99,7 +95,6 @@ def test_rows_are_legal_and_everything_else_changes_nothing(table: Table, event:
         (TASK, "InitTask Pending SubmitTask Scheduling TaskAllocated Allocated TaskBound Bound CompleteTask Completed "
                "TaskAllocated Completed"),
         (TASK, "TaskRejected Rejected TaskFail Failed CompleteTask Completed"),
-        (NODE, "RecoverNode Recovering NodeAccepted Accepted DrainNode Draining RestoreNode Healthy"),
     ],
 )  # fmt: skip
 def test_lives_take_the_specified_paths(table: Table, path: str) -> None:

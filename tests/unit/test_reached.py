@@ -54,10 +54,8 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
         "offers.errors": "AlreadyAllocated FactsDuringPlan",
         "offers.matching.table": "Table.add_lines",
     },
-    "Kubernetes: a new leader has no records of pods, and recovers gangs, tasks and nodes from what the server lists": {
+    "Kubernetes: gangs are recovered from pods, and a pod may not be created": {
         "offers.policy.applications.gang": "Gang.creation_failed Gang.recover_task",
-        "offers.policy.applications.recovery": "Recovery.waiting_applications Recovery.waiting_nodes",
-        "offers.policy.applications.tables": "NODE",
     },
     "application managers of other packages convert amounts": {"offers.dimensions": "Dimensions.at_least"},
     "the parser of httptools calls it": {

@@ -7,16 +7,10 @@ event concerns an allocation that the engine does not know yet.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from enum import IntEnum
 from typing import Generic, TypeVar
 
-from offers.policy.applications.tables import AppState, Life, NodeState
-
-NODES_SECONDS = 300.0
-"""The time in which all nodes must be recovered."""
-SETTLED_NODES = (NodeState.HEALTHY, NodeState.DRAINING, NodeState.REJECTED)
-"""States of nodes that recovery does not wait for."""
 Event = TypeVar("Event")
 
 
@@ -40,19 +34,13 @@ class OutOfOrder(Exception):
     """A step was to begin before the steps before it. A mistake of the caller."""
 
 
-class RecoveryFailed(Exception):
-    """Recovery cannot be completed. The text names the limit and the missing steps."""
-
-
 class Recovery(Generic[Event]):
-    """The progress of one start. Times are Unix seconds."""
+    """The progress of one start."""
 
-    def __init__(self, step: Step | None = None, limit: float = NODES_SECONDS) -> None:
-        """`step`: the step that the caller has done already, None: none; `limit`: seconds for the step NODES."""
-        self.limit = limit
+    def __init__(self, step: Step | None = None) -> None:
+        """`step`: the step that the caller has done already; None: none."""
         self.step = step
         """The latest step that began; None before the first one."""
-        self._began = 0.0
         self._kept: list[tuple[str, Event]] = []
 
     @property
@@ -60,14 +48,14 @@ class Recovery(Generic[Event]):
         """True if work may be launched."""
         return self.step is Step.SCHEDULING
 
-    def begin(self, step: Step, now: float) -> None:
+    def begin(self, step: Step) -> None:
         """Begins the next step. Raises OutOfOrder for another one, or if kept events have not been replayed."""
         expected = Step(1 if self.step is None else self.step + 1) if not self.complete else None
         if step is not expected:
             raise OutOfOrder(f"{step.name} follows {self.step.name if self.step else 'nothing'}")
         if step is Step.SCHEDULING and self._kept:
             raise OutOfOrder(f"{len(self._kept)} events have not been replayed")
-        self.step, self._began = step, now
+        self.step = step
 
     def hear(self, unit: str, event: Event) -> bool:
         """Keeps an event about a unit of work until the replay. Returns False when recovery is complete: the caller
@@ -84,14 +72,3 @@ class Recovery(Generic[Event]):
             raise OutOfOrder("events are replayed after the nodes")
         kept, self._kept = self._kept, []
         return [event for unit, event in kept if unit not in terminated]
-
-    def waiting_applications(self, lives: Mapping[str, Life]) -> list[str]:
-        """The applications that recovery waits for, by name."""
-        return sorted(name for name, life in lives.items() if life.state in (AppState.NEW, AppState.RECOVERING))
-
-    def waiting_nodes(self, lives: Mapping[str, Life], now: float) -> list[str]:
-        """The nodes that recovery waits for, by name. Raises RecoveryFailed if the limit is over and a node is left."""
-        waiting = sorted(name for name, life in lives.items() if life.state not in SETTLED_NODES)
-        if waiting and self.step is Step.NODES and now > self._began + self.limit:
-            raise RecoveryFailed(f"after {self.limit:g} s these nodes are not recovered: {', '.join(waiting[:10])}")
-        return waiting

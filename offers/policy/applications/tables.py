@@ -209,32 +209,6 @@ TERMINATED = frozenset({TaskState.REJECTED, TaskState.KILLED, TaskState.FAILED, 
 """States of tasks that do not keep their application from being removed."""
 
 
-class NodeState(StrEnum):
-    """States of a node towards the policy engine."""
-
-    NEW = "New"
-    RECOVERING = "Recovering"
-    ACCEPTED = "Accepted"
-    HEALTHY = "Healthy"
-    REJECTED = "Rejected"
-    DRAINING = "Draining"
-
-
-NODE = Table(
-    "node",
-    NodeState.NEW,
-    [
-        ("RecoverNode", "New", "Recovering"),
-        ("NodeAccepted", "Recovering", "Accepted"),
-        ("NodeReady", "Accepted", "Healthy"),
-        ("NodeRejected", "New Recovering", "Rejected"),
-        ("DrainNode", "Healthy Accepted", "Draining"),
-        ("RestoreNode", "Draining", "Healthy"),
-    ],
-)
-"""Recovery ends when each node is Healthy, Draining or Rejected."""
-
-
 class PlaceholderState(StrEnum):
     """States of a placeholder. Asked: waits for a node; Allocated: has a node and is being created; Bound: exists and
     holds its room; Releasing: its removal is requested; Gone: its removal is confirmed."""

@@ -7,7 +7,7 @@ is reported once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 from bcs_scheduler.core.context import TurnContext
 from offers.policy.applications.records import ReleaseType
@@ -26,17 +26,14 @@ SERVES = (PlaceholderState.ASKED, PlaceholderState.ALLOCATED, PlaceholderState.B
 
 def faults_of(state: State, record: ManagedApplication) -> tuple[str, ...]:
     """One sentence for each number of a managed application that is wrong."""
-    steps = _steps(state, record)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: tuple[str, ...] = end.value
-            return found
+    found: list[str] = []
+    for _ in _steps(state, record, found):
+        pass
+    return tuple(found)
 
 
-def _steps(state: State, record: ManagedApplication) -> Generator[None, None, tuple[str, ...]]:
-    """Like `faults_of`, in steps of `SLICE` records."""
+def _steps(state: State, record: ManagedApplication, found: list[str]) -> Iterator[None]:
+    """Adds the faults to `found`, in steps of `SLICE` records."""
     serving: Counter[str] = Counter()
     for number, key in enumerate(list(state.indexes.managed_by("placeholder", record.key)), 1):
         holder = state.placeholders.get(key)
@@ -44,7 +41,6 @@ def _steps(state: State, record: ManagedApplication) -> Generator[None, None, tu
             serving[holder.group] += 1
         if number % SLICE == 0:
             yield
-    found: list[str] = []
     for group in record.task_groups:
         wanted = group.replaced + group.timed_out + serving[group.name]
         if group.total != wanted:
@@ -64,7 +60,6 @@ def _steps(state: State, record: ManagedApplication) -> Generator[None, None, tu
         for name, number in taken.items()
         if number > 1
     ]
-    return tuple(found)
 
 
 class SumsCheck:
@@ -106,20 +101,12 @@ class SumsCheck:
             record = state.managed_applications.get(key)
             if record is None:
                 continue
-            faults: tuple[str, ...] = ()
-            whole, steps = True, _steps(state, record)
-            while True:
-                try:
-                    next(steps)
-                except StopIteration as end:
-                    faults = end.value
-                    break
-                whole = False
-                yield
+            found: list[str] = []
+            yield from _steps(state, record, found)
             present = state.managed_applications.get(key)
             if present is None:
                 continue
-            self._report(key, faults if whole or not faults else faults_of(state, present))
+            self._report(key, faults_of(state, present) if found else ())
             looked_at += 1 + sum(len(state.indexes.managed_by(kind, key)) for kind in ("placeholder", "managedtask"))
             if looked_at >= SLICE:
                 looked_at = 0
