@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from bcs_scheduler.appmanagers.bridge import CoreContext, unit_name
 from bcs_scheduler.appmanagers.service import ManagerRunner
 from bcs_scheduler.core.interface import cluster_manager, managed, requests
-from bcs_scheduler.core.interface.effects import Reply
+from bcs_scheduler.core.interface.effects import LogLine, Reply
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.gateway import Busy
 from offers.policy.applications.interface import (
@@ -344,6 +344,21 @@ def test_a_task_whose_name_is_taken_fails_with_the_reason() -> None:
     (record,) = lab.core.state.managed_tasks.values()
     assert record.cause == "application batch/solo-t0 exists already"
     assert "batch/solo-t0" in lab.core.state.applications
+
+
+def test_each_two_minutes_without_new_work_are_told_once() -> None:
+    lab = ManagedLab()
+    lab.add("solo", 1)
+
+    def told(seconds: float) -> list[str]:
+        lines = [one for one in lab.wait(seconds) if isinstance(one, LogLine)]
+        return [one.message for one in lines if one.reason == "NoOutstandingApplications"]
+
+    words = "no outstanding applications for 120 s"
+    assert told(120.0) == [], "the task was new work"
+    assert told(119.0) == []
+    assert told(2.0) == [words]
+    assert told(120.0) == [words]
 
 
 def test_a_scheduler_that_does_not_lead_is_unavailable() -> None:

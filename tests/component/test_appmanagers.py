@@ -336,6 +336,20 @@ def test_each_rule_finds_the_manager_that_breaks_it(make: Callable[[], Any], rul
     assert broken(make) == {rule} if rule is not Rule.INIT_IS_QUIET else rule in broken(make)
 
 
+def test_a_task_that_fits_no_agent_waits_and_delays_no_other() -> None:
+    context = TestContext()
+    context.add_application(AddApplicationRequest(ApplicationMetadata("far", "root.q")))
+    container = {"command": "work", "resources": {"limits": {"cpu": "1", "memory": "32"}}}
+    rule = {"name": "InnerIP", "operate": "CLUSTER", "type": 3, "text": {"value": "elsewhere"}}
+    document = {
+        "constraint": {"intersectionItem": [{"unionData": [rule]}]},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    context.add_task(AddTaskRequest(TaskMetadata("far", "t", ONE, definition=json.dumps(document))))
+    add_running(context, "near", "t")
+    assert states(context, "far", "t") == ["Scheduling"]
+
+
 def test_a_manager_that_hangs_or_never_becomes_ready_is_found() -> None:
     assert broken(lambda: Failing("start", None, []), seconds=0.05) == {Rule.START}
     assert broken(Plain, ready=lambda context: False, seconds=0.05) == {Rule.READY}

@@ -50,14 +50,13 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
         "offers.policy.hierarchy.state.queue": "Queue.headroom",
     },
     LEDGER: {
-        "offers.dimensions": "Dimensions.amounts_of Dimensions.at_most fits least minus most plus scaled",
+        "offers.dimensions": "Dimensions.amounts_of fits least minus most plus scaled",
         "offers.errors": "AlreadyAllocated FactsDuringPlan",
         "offers.matching.table": "Table.add_lines",
     },
     "Kubernetes: gangs are recovered from pods, and a pod may not be created": {
         "offers.policy.applications.gang": "Gang.creation_failed Gang.recover_task",
     },
-    "application managers of other packages convert amounts": {"offers.dimensions": "Dimensions.at_least"},
     "the parser of httptools calls it": {
         "bcs_scheduler.cli.client.responses": "Response.on_body Response.on_message_complete",
         "bcs_scheduler.local.transport.http": "Connection.on_body Connection.on_message_complete",
