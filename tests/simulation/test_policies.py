@@ -8,6 +8,7 @@ import pytest
 
 from tests import effort
 from tests.simulation.policies.mutants import PLANTED, PolicyMutant
+from tests.simulation.policies.presence import WORDS
 from tests.simulation.policies.users import Engine, fair
 
 STEPS = 36
@@ -18,6 +19,9 @@ SEEDS: dict[Engine, tuple[int, ...]] = {
 }
 """Seeds that are run, others in each share."""
 
+MANIFOLD: dict[Engine, tuple[int, ...]] = {"session": (2, 8, 15, 16), "hierarchical": (7, 13, 15, 18)}
+"""Seeds that have every condition of `WORDS` among them."""
+
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_who_gets_room_is_as_the_rules_say(engine: Engine) -> None:
@@ -27,6 +31,16 @@ def test_who_gets_room_is_as_the_rules_say(engine: Engine) -> None:
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
     assert counts["times at rest"] and counts["asks at rest"]
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("engine", ENGINES)
+def test_worlds_have_what_the_rules_are_about(engine: Engine) -> None:
+    counts: Counter[str] = Counter()
+    for seed in MANIFOLD[engine]:
+        counts.update(fair(seed, STEPS, engine).counts)
+    assert [word for word in WORDS if not counts[word]] == []
+    assert counts["victims judged"] and counts["entitled asks at rest"]
 
 
 @pytest.mark.rotating

@@ -1,4 +1,5 @@
-"""Conditions that the worlds of policies must have, counted at rest: without them the rules prove little."""
+"""Conditions that the worlds of policies must have, counted at rest (budgets at evictions too): without them the rules
+prove little."""
 
 from __future__ import annotations
 
@@ -9,13 +10,14 @@ from tests.simulation.policies.queues import Queues, asks, version_of
 from tests.simulation.policies.world import QuietWorld
 from tests.simulation.readiness import ready
 
+SPARED = "budgets that spare taskgroups"
 WORDS = (
     "queues at their limits",
     "asks larger than a limit",
     "asks larger than every agent",
     "gangs beside singles",
     "critical work",
-    "budgets that spare taskgroups",
+    SPARED,
     "failing checks",
     "open operations",
     "many shapes",
@@ -27,7 +29,7 @@ MANY = 4
 
 def presence(world: QuietWorld, queues: Queues, spared: int) -> Counter[str]:
     """How many of each there are at a moment. `spared`: ready taskgroups that only their budget keeps from ending."""
-    found = Counter[str]({"budgets that spare taskgroups": spared})
+    found = Counter[str]({SPARED: spared})
     total: dict[str, int] = {}
     for agent in world.cluster._agents.values():
         for name, amount in agent.machine.total.items():

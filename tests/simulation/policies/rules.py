@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
-from tests.simulation.policies.presence import presence
+from tests.simulation.policies.presence import SPARED, presence
 from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
 from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
@@ -87,6 +87,8 @@ class Rules:
             if new.end_cause == "Evicted" and old.end_cause != "Evicted":
                 victims.setdefault(self._beneficiary(unit, new), []).append(old)
         self.world.counts["taskgroups evicted"] += sum(map(len, victims.values()))
+        if victims:
+            self.world.counts[SPARED] += self._spared()
         for beneficiary, groups in victims.items():
             if beneficiary:
                 self._may_be_ended_for(beneficiary, groups)
@@ -234,7 +236,7 @@ class Rules:
         self.world.counts.update(presence(self.world, self.queues, self._spared()))
 
     def _spared(self) -> int:
-        """Ready taskgroups that only the budget keeps from ending."""
+        """Ready taskgroups that only the budget keeps from ending: at rest, and beside victims."""
         groups = (group for group in self.world.groups.values() if not group.ended and ready(group))
         return sum(self.may_end(group, budgets=False) and not self.may_end(group) for group in groups)
 
