@@ -135,6 +135,12 @@ class Lab:
     def report(self, group: TaskGroup, state: str, *, tasks: Iterable[int] | None = None, **fields: Any) -> None:
         """The same update for all tasks of a taskgroup, or for some by number; each has a uuid. `state`: one of
         TaskState, or a name that the scheduler does not know."""
+        self.turn(*self.reports(group, state, tasks=tasks, **fields))
+
+    def reports(
+        self, group: TaskGroup, state: str, *, tasks: Iterable[int] | None = None, **fields: Any
+    ) -> list[cluster_manager.StatusUpdate]:
+        """The updates that `report` sends."""
         batch = []
         for number, task in enumerate(group.tasks):
             if tasks is None or number in tasks:
@@ -145,7 +151,7 @@ class Lab:
                         task_id=task.id, state=cast(TaskState, state), agent_id=group.agent_id, uuid=uuid, **fields
                     )
                 )
-        self.turn(*batch)
+        return batch
 
     def run(self) -> None:
         """Everything that is staged starts; everything that is to end is killed. Until nothing is left to do."""

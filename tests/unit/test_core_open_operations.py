@@ -12,18 +12,23 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.requests import ScaleApplication
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy import partition_of
+from offers.policy.obstacles import Met, Obstacle
 from offers.policy.session.configuration.document import policy_of
+from store.mentions import plain
 from store.records import Namespace, Queue, Strategy, TaskGroup
 from store.records.definition import Amounts, Container, HealthCheck
 from store.records.objects import Limits
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
 from tests.unit.rollinglab import wish
+from transactions import obstacles
 from transactions.base import Options, Periods
+from transactions.rules import disruptions
 
 CORE = 1000
 LAUNCH = 20.0
@@ -174,11 +179,16 @@ def broken_update(lab: Played) -> None:
 
 
 def deploy(lab: Played, strategy: Strategy) -> None:
+    assert not lab.ask(deployed(lab, strategy)).error
+
+
+def deployed(lab: Played, strategy: Strategy) -> requests.UpdateDeployment:
+    """A deployment that runs, and the request for its update."""
     record = msgspec.structs.replace(wish(10, name="crunch", strategy=strategy), namespace="batch")
     lab.ask(requests.CreateDeployment(deployment=record, version=definition("batch", "crunch", 10)))
     lab.play(5)
     newer = definition("batch", "crunch", 10, labels={"revision": "2"})
-    assert not lab.ask(requests.UpdateDeployment(deployment=record, version=newer)).error
+    return requests.UpdateDeployment(deployment=record, version=newer)
 
 
 def rolling(lab: Played) -> None:
@@ -238,3 +248,64 @@ def test_what_is_not_ready_gives_way_first_and_spends_no_budget(engine: str) -> 
     lab.play(15, lambda: lab.running("team-a", "web") == 4)
     assert lab.running("team-a", "web") == 4
     assert (lab.running("batch", "healthy"), lab.running("batch", "broken")) == (6, 2)
+
+
+# --- the explanation for others -------------------------------------------------------------------------------------
+
+
+def obstacles_of(lab: Played, key: str) -> dict[Obstacle, Met]:
+    """The obstacles of the latest attempt to make room for an application."""
+    found = [lab.core.diagnosis(identity) for identity in lab.core.state.active_of(key)]
+    return {met.code: met for one in found if one is not None and one.attempt is not None for met in one.attempt.met}
+
+
+def explained(lab: Played, key: str) -> str:
+    """The text of `bcs explain`."""
+    found = explain_application(lab.core.state, lab.core.state.applications[key], lab.core.diagnosis, lab.now)
+    return plain("\n".join(found.text))
+
+
+@ENGINES
+@pytest.mark.parametrize("begin", [launch, fill, paused])
+def test_an_operation_that_ends_nothing_is_named_as_no_obstacle(begin: Callable[[Played], None], engine: str) -> None:
+    """Also while evictions are in progress, and while the budget of its application forbids more of them."""
+    lab = Played(engine)
+    begin(lab)
+    lab.create("team-a", "web", 4)
+    seen: dict[Obstacle, None] = {}
+
+    def done() -> bool:
+        seen.update(dict.fromkeys(obstacles_of(lab, "team-a/web")))
+        assert "in an operation" not in explained(lab, "team-a/web")
+        return lab.running("team-a", "web") == 4
+
+    lab.play(300, done)
+    assert lab.running("team-a", "web") == 4 and Obstacle.OPERATION not in seen
+
+
+class Hurried:
+    """The time of a turn is used up, so that a turn ends between two steps of operations."""
+
+    def spent(self) -> float:
+        return 0.7
+
+    def is_congested(self) -> bool:
+        return False
+
+
+def test_an_operation_that_ends_work_is_its_obstacle_until_it_does() -> None:
+    """A deletion whose turn is over too soon ends the rest in the next turns."""
+    lab = Played("session")
+    lab.create("batch", "crunch", 10)
+    lab.play(3)
+
+    def kept() -> set[Obstacle]:
+        rules = disruptions.at(lab.core.turn_context.context)
+        staying = [one for one in lab.present("batch", "crunch") if not one.killing_since]
+        return {obstacles.protecting(rules, one) for one in staying}
+
+    assert Obstacle.OPERATION not in kept()
+    lab.core.turn((requests.DeleteApplication(namespace="batch", name="crunch"),), lab.now, Hurried())
+    assert kept() == {Obstacle.OPERATION}
+    lab.turn()
+    assert kept() == set(), "all are being ended"
