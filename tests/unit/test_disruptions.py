@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -12,7 +12,7 @@ from store.records import Application, Namespace, PriorityClass, Strategy, TaskG
 from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import Lab, running
-from tests.unit.rollinglab import NEW, deployed
+from tests.unit.rollinglab import NEW, RollingLab, deployed
 from transactions.kinds import reschedule
 from transactions.kinds.registry import kind_of
 from transactions.rules import disruptions
@@ -23,6 +23,7 @@ CHECKED = (Container(command="serve", health_checks=(HealthCheck(type="REMOTE_TC
 """A container that is ready once its check has passed, and no one carries the check out."""
 LARGE = Container(command="serve", requests=Amounts(cpus=1_000_000, mem=1, disk=0))
 CRITICAL = "system-node-critical"
+Order = Literal["DeleteFirst", "CreateFirst"]
 FREE, SPENDS = (None, 0), (None, 1)
 
 
@@ -282,3 +283,38 @@ def test_places_that_an_update_has_emptied_spend_the_budget_until_it_is_halted_o
     assert lab.deployment.status == "UpdateSuspend" and not lab.core.state.active_of(lab.successor.key)
     assert budget(lab) == Budget(bound=1, places=3, ready=3)
     assert judged(lab, lab.old[0]) == SPENDS
+
+
+@pytest.mark.parametrize("order", ["DeleteFirst", "CreateFirst"])
+def test_a_new_leader_counts_the_places_that_a_step_has_emptied(order: Order) -> None:
+    """Before the end of the victims is reported, after it, and when the places have waited for long."""
+    lab = deployed(6, Strategy(max_unavailable=2, max_surge=0 if order == "CreateFirst" else 1, order=order))
+    lab.renew(6, containers=(LARGE,))
+    going = [group.id for group in lab.old if group.killing_since]
+    assert len(going) == 2
+
+    def both(lab: RollingLab) -> tuple[RollingLab, Budget]:
+        """The budget of this leader, which is that of its successor, too. Neither ends anything else."""
+        before = budget(lab)
+        successor = lab.succeed()
+        successor.wait(5)
+        assert budget(successor) == before
+        assert not [group.id for group in successor.old if group.killing_since and group.id not in going]
+        assert {judged(successor, group) for group in successor.old if group.id not in going} == {judgement(before)}
+        return successor, before
+
+    lab, found = both(lab)
+    assert found == Budget(bound=2, places=6, ready=4)
+    for group in [group for group in lab.old if group.killing_since]:
+        lab.report(group, "KILLED")
+    assert len(lab.old) == 4 and not lab.new, "no record holds the emptied places but the update itself"
+    lab, found = both(lab)
+    assert found == Budget(bound=2, places=6, ready=4)
+    lab.wait(WAITED)
+    _, found = both(lab)
+    assert found == Budget(bound=2, places=4, ready=4)
+
+
+def judgement(found: Budget) -> tuple[Refusal | None, int]:
+    """The answer for a ready taskgroup with this budget."""
+    return SPENDS if found.left else ("Budget", 1)
