@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, get_args
 AdviceCode = Literal[
     "uncordon",
     "uncordon_drained",
+    "uncordon_for_room",
     "drain_again",
     "reset_agent",
     "stuck_daemonset",
@@ -74,6 +75,7 @@ DELETE = "bcs delete {kind} {name} --force"
 ADVICE: Mapping[AdviceCode, Advice] = {
     "uncordon": Advice("`bcs uncordon {name}` ends that"),
     "uncordon_drained": Advice("`bcs uncordon {name}` makes it take taskgroups again"),
+    "uncordon_for_room": Advice("`bcs uncordon {name}` gives it a place there"),
     "drain_again": Advice("`bcs drain {name}` tries again"),
     "reset_agent": Advice("`bcs set agent {name} --reset` removes its settings"),
     "stuck_daemonset": Advice(

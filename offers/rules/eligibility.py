@@ -13,6 +13,8 @@ from offers.matching.table import Column, Mask, Row, Table
 from offers.rules.constraints import COUNTING, FIXED, Item, Rule, Rules
 from offers.rules.terms import Terms
 
+DISABLED = "disabled"
+"""Reason of an agent that is cordoned."""
 TAINT = "taint"
 _REMEMBERED = 512
 """Number of versions whose fixed tests are kept; each takes about 10 bytes per agent."""
@@ -58,7 +60,7 @@ class Eligibility:
             tests.append(self.terms)
         self.ok = reduce(np.logical_and, tests, self.role)
         self.policy: tuple[tuple[str, Mask], ...] = (
-            ("disabled", self.enabled),
+            (DISABLED, self.enabled),
             ("maintenance", self.available),
             (TAINT, self.tolerated),
         )

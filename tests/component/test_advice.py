@@ -142,6 +142,14 @@ def _(world: World) -> Given:
     return Given({"name": "web", "namespace": "default"})
 
 
+@situation("uncordon_for_room")
+def _(world: World) -> Given:
+    lab = drained_later(1)
+    lab.set_agent("a1", disabled=True)
+    draining(world, lab)
+    return Given({"name": "a1"})
+
+
 @situation("look_at_quota")
 def _(world: World) -> Given:
     lab = deployed_on_agents(2)

@@ -277,3 +277,45 @@ def test_a_turn_of_a_waiting_drain_costs_the_same_beside_more_work() -> None:
 
         costs.append(lines(look))
     assert costs[1] <= 1.1 * costs[0]
+
+
+# --- another agent that is cordoned -----------------------------------------------------------------------------
+
+
+def message_with_cordoned(lab: Cluster, cpus: int = 16_000) -> str:
+    lab.set_agent("a1", disabled=True)
+    lab.core.turn_context.pool.remove_agent("a1")
+    lab.offer("a1", cpus=cpus)
+    drain(lab, at_once=2)
+    lab.wait(PROMPT)
+    assert not begun(lab)
+    return of(lab).message
+
+
+def test_an_agent_that_is_cordoned_and_has_room_is_proposed() -> None:
+    lab = loaded(2)
+    assert message_with_cordoned(lab).endswith("; `bcs uncordon a1` gives it a place there")
+    assert lab.core.state.agent_settings["a1"].disabled
+    lab.set_agent("a1", disabled=False)
+    lab.wait(PROMPT)
+    assert begun(lab) == 1
+
+
+def test_with_a_policy_the_agent_is_proposed_only_if_the_policy_gives_the_place() -> None:
+    assert "uncordon a1" in message_with_cordoned(by_sessions())
+    lab = by_sessions()
+    assert not lab.ask(requests.PutQueue(queue=Queue(name="default", capability=Limits(cpus=100)))).error
+    assert "uncordon" not in message_with_cordoned(lab)
+
+
+@pytest.mark.parametrize("why", ["too small", "being drained", "constraint"])
+def test_an_agent_without_a_place_for_it_is_not_proposed(why: str) -> None:
+    only = ((Constraint(name="InnerIP", operator="CLUSTER", items=("a0",)),),) if why == "constraint" else ()
+    lab = loaded(2, constraints=only)
+    if why == "being drained":
+        lab.core.turn_context.pool.remove_agent("a0")
+        assert not lab.ask(requests.CreateApplication(version=named(1, "other"))).error
+        lab.report(next(iter(lab.core.state.groups_on("a1").values())), "RUNNING")
+        drain(lab, "a1")
+    message = message_with_cordoned(lab, cpus=50 if why == "too small" else 16_000)
+    assert "no other agent has room" in message and "uncordon" not in message

@@ -18,6 +18,7 @@ from functools import partial
 from math import inf
 
 import msgspec
+import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.drain_waits import ASKED_ANEW, PERIOD, DrainWaits, NoPlace
@@ -26,7 +27,11 @@ from bcs_scheduler.core.controllers.cluster.stand_ins import StandIns
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
 from bcs_scheduler.core.placement.rebalancing import take_out
+from bcs_scheduler.core.placement.whatif.levers import Agents, agents_present
 from offers.model import Demand, Diagnosis
+from offers.resources import SCALARS, amounts_of
+from offers.rules.eligibility import DISABLED
+from store.advice import advise
 from store.ids import object_key
 from store.keys import taskgroup_name
 from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
@@ -43,6 +48,8 @@ AT_ONCE = 4
 MOST_WAITING = 1000
 """Number of waiting slots that are taken into account. While there are more, no taskgroup is ended to be moved: a drain
 is not urgent enough to match all waiting slots in each turn."""
+MOST_CORDONED = 64
+"""Cordoned agents of which it is tried whether they have room."""
 MANY_WAIT = 5.0
 """Seconds after which it is tried again whether fewer slots wait."""
 BLOCKED = 10.0
@@ -317,10 +324,32 @@ class Drains:
             return ""
         if self._offer_manager.awaited:
             return explain.UNTRIED_WORDS
-        return (
-            f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)}); "
-            "room on another agent helps"
-        )
+        agent = self._cordoned_with_room(self._demand("drain", group, version), group, found)
+        helps = advise("uncordon_for_room", name=agent) if agent else "room on another agent helps"
+        words = f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)})"
+        return f"{words}; {helps}"
+
+    def _cordoned_with_room(self, demand: Demand[Slot], group: TaskGroup, found: Diagnosis) -> str:
+        """The key of a cordoned agent on which the taskgroup would find a place without the cordon, behind no other
+        demand; empty if there is none. Agents that are being drained are no choice. Ends the present trial."""
+        turn, pool = self._turn, self._turn.pool
+        if not found.reasons.get(DISABLED):
+            return ""
+        self._forget_waiting()
+        pool.table.flush()
+        disabled = pool.table.active & ~pool.eligibility(demand.rules, demand.role).enabled
+        large = (pool.table.free.T[:, : len(SCALARS)] >= amounts_of(demand.request)).all(axis=1)
+        rows = (pool.table.rows[number] for number in np.flatnonzero(disabled & large).tolist())
+        ids = [row.agent_id for row in rows if row is not None and row.key not in self._open]
+        cordoned = Agents(tuple(ids[:MOST_CORDONED]), ())
+        if not cordoned.ids:
+            return ""
+        gone = occupancy.counted_only(turn.state, group)
+        with agents_present(pool, cordoned, len(cordoned.ids), demand.role):
+            places = turn.placer.plan([demand], WhatIf((gone,))).placements
+            if not places or self._refusal(group):
+                return ""
+        return next((row.key for row in pool.rows_of(places[0].agent_id)), "")
 
     def _refusal(self, group: TaskGroup) -> str:
         """Explains why the policy of its role would give the taskgroup no place now, as if this taskgroup and those
