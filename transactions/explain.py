@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from offers.dimensions import recorded
-from offers.matching.explain import KEPT, PROMISED, ROLE, UNTRIED, WITH_GANG, WITH_GROUP
+from offers.matching.explain import KEPT, PROMISED, ROLE, TO_SPREAD, UNTRIED, WITH_GANG, WITH_GROUP
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.advice import advise
@@ -30,6 +30,11 @@ HAVE_ROOM: Mapping[str, str] = {
 
 UNTRIED_WORDS = "the offers of the agents have just been requested; no place was looked for on them yet"
 """Words for `offers.matching.explain.UNTRIED`."""
+TO_SPREAD_WORDS = (
+    "the offers of emptier agents have just been requested, so that not all taskgroups start on the same agents; this "
+    "takes a second at most"
+)
+"""Words for `offers.matching.explain.TO_SPREAD`."""
 
 
 def reasons(diagnosis: Diagnosis) -> str:
@@ -50,6 +55,8 @@ def reasons(diagnosis: Diagnosis) -> str:
         return f"gang: {places} needed at the same time, {diagnosis.reached} found; {why}"
     if UNTRIED in diagnosis.reasons:
         return UNTRIED_WORDS
+    if TO_SPREAD in diagnosis.reasons:
+        return TO_SPREAD_WORDS
     if diagnosis.held_back is not None:
         return held_back(diagnosis.held_back)
     if diagnosis.reasons and not diagnosis.agents:
@@ -162,6 +169,8 @@ def reason_text(reason: str) -> str:
         return "the offered resources are for other roles"
     if reason == UNTRIED:
         return UNTRIED_WORDS
+    if reason == TO_SPREAD:
+        return TO_SPREAD_WORDS
     return f"not enough {reason}" if reason in RESOURCES else AGENTS_AWAY.get(reason, reason)
 
 

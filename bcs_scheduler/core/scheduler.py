@@ -48,7 +48,7 @@ from bcs_scheduler.core.requests.sliced import SlicedRequests, failed
 from bcs_scheduler.core.term_start import MARK_EVERY, mark_of, start_of_term, with_gap
 from bcs_scheduler.core.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
 from offers.agents import ListedAgent
-from offers.matching.explain import UNTRIED
+from offers.matching.explain import TO_SPREAD, UNTRIED
 from offers.model import Diagnosis, Offer
 from store.encoding.times import moved_back
 from store.ids import UNNAMED, safe_cluster
@@ -282,8 +282,12 @@ class Core:
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Like `Placer.diagnosis`. Without any offer at hand, the only reason is UNTRIED while those may come that were
-        requested for the operation."""
+        requested for the operation. The only reason is TO_SPREAD while taskgroups that would share an agent wait for
+        requested offers of others."""
         turn = self.turn_context
+        demand = turn.engine.demands.get(transaction_id)
+        if demand is not None and self._offer_manager.placing.waits_to_be_spread(transaction_id):
+            return Diagnosis(transaction_id, len(demand.slots), 0, 0, {TO_SPREAD: 0})
         found = turn.placer.diagnosis(transaction_id)
         if found is None or found.agents or found.held_back is not None or transaction_id in turn.engine.missing:
             return found

@@ -10,18 +10,24 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.explain import explain_application
+from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.controllers.cluster.offer_manager import SETTLE_SECONDS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.leased import OfferRescinded, OffersArrived, Revive
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from offers.matching.explain import TO_SPREAD
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.model import Nomination
 from store.records import GROUP_ANNOTATION, PodGroup, Strategy
 from store.records.definition import Amounts, Constraint, Container, RestartPolicy
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
 from tests.unit.rollinglab import named, wish
+from transactions.explain import TO_SPREAD_WORDS
 
 AGENTS = ("a0", "a1", "a2")
 WHOLE = 16_000
@@ -313,3 +319,37 @@ def go_on(lab: Cluster) -> None:
     for agent in AGENTS:
         lab.offer(agent, cpus=WHOLE - 110 * running(lab).count(agent))
     lab.wait(lab.options.offer_hold + 0.2)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_explanations_say_what_is_waited_for(policy: str) -> None:
+    lab = partly(policy)
+    create(lab)
+    lab.wait(0.06)
+    assert not lab.groups
+    (transaction,) = lab.core.state.active_of(KEY)
+    found = lab.core.diagnosis(transaction)
+    assert found is not None and (found.reasons, found.wanted, found.placed) == ({TO_SPREAD: 0}, 3, 0)
+    words = f"3 taskgroups without a place: {TO_SPREAD_WORDS}"
+    assert reason_of(lab.core.state, lab.application, lab.core.diagnosis) == words
+    assert words in explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).text
+    lab.wait(ANSWER_SECONDS)
+    assert lab.groups and lab.core.diagnosis(transaction) is None
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_demand_with_promised_room_does_not_lose_it_to_wait(shown: bool) -> None:
+    """Offers are requested anew within the first second of a demand for which others have just been ended."""
+    lab = partly("session")
+    placing = lab.core._offer_manager.placing
+    assert isinstance(placing, SessionPass)
+    lab.core.turn((requests.CreateApplication(version=version(3, containers=CONTAINERS)),), lab.now)
+    (transaction,) = lab.core.state.active_of(KEY)
+    task = (KEY, f"{transaction}/0")
+    placing._nominations = {} if shown else {task: Nomination("a0", lab.now + 10)}
+    placing.spreading.waiting.clear()
+    for _ in range(4):
+        lab.wait(0.06)
+        waits = placing.waits_to_be_spread(transaction)
+        assert waits is shown
+        assert shown or task in placing._nominations or lab.groups

@@ -130,6 +130,10 @@ class Partitions(PlacementPass):
         timers = [timer for one in self.passes if (timer := one.next_timer()) is not None]
         return min(timers, default=None)
 
+    def waits_to_be_spread(self, demand: str) -> bool:
+        """See `PlacementPass.waits_to_be_spread`."""
+        return any(one.waits_to_be_spread(demand) for one in self.passes)
+
     def promised(self) -> Collection[str]:
         """See `PlacementPass.promised`."""
         return {agent for one in self.passes for agent in one.promised()}

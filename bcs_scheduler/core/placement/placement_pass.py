@@ -90,6 +90,10 @@ class PlacementPass:
         """Something is planned and not launched."""
         return self._launcher.planning
 
+    def waits_to_be_spread(self, demand: str) -> bool:
+        """True if the demand of this id waits for requested offers of emptier agents (any thread)."""
+        return demand in self.spreading.waiting
+
     def promised(self) -> Collection[str]:
         """The ids of agents with room that is promised to demands which wait for more room."""
         return ()

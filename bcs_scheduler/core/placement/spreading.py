@@ -15,7 +15,7 @@ again, until the agent makes another offer or a taskgroup ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 
 import numpy as np
@@ -38,6 +38,9 @@ class Spreading:
         self._turn, self._spreads = turn, spreads
         self.waiting: dict[str, None] = {}
         """Ids of the demands that wait."""
+        self.promised: Callable[[], Collection[str]] = tuple
+        """Ids of the demands for which room is promised: they do not wait, because the room is kept for as long as
+        sessions decide about them."""
         self._judged_at, self._judged = 0.0, 0
 
     @property
@@ -76,7 +79,7 @@ class Spreading:
         if turn.now != self._judged_at:
             self._judged_at, self._judged = turn.now, 0
         self._judged += 1
-        if self._judged > JUDGED or not self._would_share(demand):
+        if self._judged > JUDGED or not self._would_share(demand) or demand.id in self.promised():
             return False
         self.waiting[demand.id] = None
         return True

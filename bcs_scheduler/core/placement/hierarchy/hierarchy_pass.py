@@ -199,9 +199,11 @@ class HierarchyPass(SessionPass):
             if not self.aging.betters(self._deciding()):
                 break
             self.follow()  # it may not know them
-            awaiting = {demand_of(task) for tree_of in self.trees.roles.values() for task in tree_of.awaiting()}
-            if not self.aging.use(self._deciding(), awaiting):
+            if not self.aging.use(self._deciding(), self._with_promises()):
                 break
+
+    def _with_promises(self) -> set[str]:
+        return {demand_of(task) for tree_of in self.trees.roles.values() for task in tree_of.awaiting()}
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """Demands that still wait are explained at the end of a decision."""

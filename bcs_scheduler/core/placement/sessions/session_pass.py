@@ -101,6 +101,7 @@ class SessionPass(PlacementPass):
         own."""
         self._awaiting: set[str] = set()
         """Ids of the demands with promised room."""
+        self.spreading.promised = self._with_promises
         self._leaving = LeavingRooms(turn.state, turn.pool)
         self._pauses = Pauses(turn, policy.nomination_seconds)
         self._gaps: dict[str, GroupGap] = {}
@@ -270,10 +271,14 @@ class SessionPass(PlacementPass):
 
     def _use_kept_room(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
-        self._awaiting = {demand_of(task) for _, task in self._nominations}
+        self._awaiting = self._with_promises()
         for _ in range(MOST_USES):
             if not self.aging.use(self._deciding(), self._awaiting):
                 break
+
+    def _with_promises(self) -> set[str]:
+        """Ids of the demands with promised room."""
+        return {demand_of(task) for _, task in self._nominations}
 
     def _has_demands(self) -> bool:
         return any(self._covers(size.role) for size in self._turn.engine.by_size)
