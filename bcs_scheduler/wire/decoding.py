@@ -71,7 +71,8 @@ class _Names(NamedTuple):
     refused: dict[str, str]
     ignored: dict[str, str]
     lenient: dict[str, str]
-    modern: Callable[[dict[str, Any], str, Problems], dict[str, Any]]
+    modern: Callable[[dict[str, Any], str, Problems], dict[str, Any]] | None
+    """None if there are no older forms."""
 
 
 @lru_cache(maxsize=128)
@@ -83,7 +84,8 @@ def _names(cls: type[Document]) -> _Names:
     folded = {alias.lower(): name for alias, name in cls.aliases.items()} | {name.lower(): name for name in names}
     required = {name: field for name, field in fields.items() if field.required}
     steps = {name: member("", name) for name in fields}
-    return _Names(fields, required, steps, folded, cls.refused, cls.ignored, cls.lenient, cls.modern)
+    modern = cls.modern if cls.modern.__func__ is not Document.modern.__func__ else None  # type: ignore[attr-defined]
+    return _Names(fields, required, steps, folded, cls.refused, cls.ignored, cls.lenient, modern)
 
 
 def _decode(raw: object, info: inspect.Type, path: str, problems: Problems) -> Any:
@@ -99,7 +101,7 @@ def _struct(raw: object, info: inspect.StructType, path: str, problems: Problems
     if not isinstance(raw, dict):
         return _wrong(path, "an object", raw, problems)
     names = _names(info.cls)
-    data: dict[str, Any] = names.modern(raw, path, problems)
+    data: dict[str, Any] = raw if names.modern is None else names.modern(raw, path, problems)
     seen: dict[str, str] = {}
     values: dict[str, Any] = {}
     for key, value in data.items():
@@ -167,7 +169,8 @@ def _list(raw: object, info: inspect.ListType | inspect.VarTupleType, path: str,
         item = _decode(value, info.item_type, element(path, i), problems)
         # A bad element keeps its place: the paths of later checks count elements.
         items.append(_blank(info.item_type) if item is _ABSENT else item)
-    _length(len(items), info.min_length, info.max_length, path, "elements", problems)
+    if info.min_length is not None or info.max_length is not None:
+        _length(len(items), info.min_length, info.max_length, path, "elements", problems)
     return tuple(items)
 
 
@@ -182,14 +185,16 @@ def _dict(raw: object, info: inspect.DictType, path: str, problems: Problems) ->
         item = _decode(value, info.value_type, at, problems)
         if item is not _ABSENT:
             values[key] = item
-    _length(len(values), info.min_length, info.max_length, path, "keys", problems)
+    if info.min_length is not None or info.max_length is not None:
+        _length(len(values), info.min_length, info.max_length, path, "keys", problems)
     return values
 
 
 def _str(raw: object, info: inspect.StrType, path: str, problems: Problems) -> Any:
     if not isinstance(raw, str):
         return _wrong(path, "a string", raw, problems)
-    _length(len(raw), info.min_length, info.max_length, path, "characters", problems)
+    if info.min_length is not None or info.max_length is not None:
+        _length(len(raw), info.min_length, info.max_length, path, "characters", problems)
     if "\0" in raw:
         problems.add(path, "contains a NUL character")
     return raw
