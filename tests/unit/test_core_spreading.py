@@ -337,19 +337,18 @@ def test_explanations_say_what_is_waited_for(policy: str) -> None:
     assert lab.groups and lab.core.diagnosis(transaction) is None
 
 
-@pytest.mark.parametrize("shown", [False, True])
-def test_a_demand_with_promised_room_does_not_lose_it_to_wait(shown: bool) -> None:
+def test_a_demand_with_promised_room_does_not_lose_it_to_wait() -> None:
     """Offers are requested anew within the first second of a demand for which others have just been ended."""
     lab = partly("session")
     placing = lab.core._offer_manager.placing
     assert isinstance(placing, SessionPass)
     lab.core.turn((requests.CreateApplication(version=version(3, containers=CONTAINERS)),), lab.now)
     (transaction,) = lab.core.state.active_of(KEY)
-    task = (KEY, f"{transaction}/0")
-    placing._nominations = {} if shown else {task: Nomination("a0", lab.now + 10)}
+    demand, task = lab.core.turn_context.engine.demands[transaction], (KEY, f"{transaction}/0")
+    assert placing.spreading.waits(demand)
     placing.spreading.waiting.clear()
-    for _ in range(4):
-        lab.wait(0.06)
-        waits = placing.waits_to_be_spread(transaction)
-        assert waits is shown
-        assert shown or task in placing._nominations or lab.groups
+    placing._nominations = {task: Nomination("a0", lab.now + 10)}
+    assert not placing.spreading.waits(demand)
+    placing._waiting = True
+    lab.wait(0.06)
+    assert task in placing._nominations or lab.groups
