@@ -18,7 +18,7 @@ from bcs_scheduler.leadership.listeners import Leading
 from bcs_scheduler.observability.exposition import PREFIX
 from bcs_scheduler.observability.queuetrees import tree_series
 from bcs_scheduler.observability.series import Labels
-from offers.dimensions import THOUSANDTHS
+from offers.dimensions import THOUSANDTHS, recorded
 from store.records import DEFAULT_QUEUE
 
 QUEUES: Mapping[str, int] = {"policy_decisions": 1, "queue_evictions": 2}
@@ -111,12 +111,9 @@ def _settings(figures: Collection[QueueFigures]) -> Iterator[GaugeMetricFamily]:
     for each in figures:
         queue = each.queue
         weight.add_metric([queue.name], queue.weight)
-        for resource in THOUSANDTHS.names:
-            least, most = getattr(queue.guarantee, resource), getattr(queue.capability, resource)
-            if least:
-                _add(guarantee, [queue.name], resource, least)
-            if most is not None:
-                _add(capability, [queue.name], resource, most)
+        for family, amounts in ((guarantee, queue.guaranteed), (capability, queue.limits)):
+            for resource, amount in sorted(amounts.items()):
+                _add(family, [queue.name], resource, amount)
     yield weight
     yield guarantee
     yield capability
@@ -126,21 +123,29 @@ def _amounts(figures: Collection[QueueFigures]) -> Iterator[GaugeMetricFamily]:
     labels = ("queue", "role", "resource")
     used = _family("queue_used", "Resources of the taskgroups of a queue that have not ended", *labels)
     deserved = _family("queue_deserved", "Deserved share of a queue in the latest session", *labels)
+    resources = sorted({*THOUSANDTHS.names, *(name for each in figures for name in _named(each))})
     for each in figures:
         for role in {**each.used, **each.deserved}:
             own = [each.queue.name, role]
-            for resource in THOUSANDTHS.names:
+            for resource in resources:
                 # A queue without taskgroups has nothing; without the series, rules could not compare.
                 _add(used, own, resource, each.used.get(role, {}).get(resource, 0))
             for resource, amount in each.deserved.get(role, {}).items():
-                if resource in THOUSANDTHS:
+                if resource in resources:
                     _add(deserved, own, resource, amount)
     yield used
     yield deserved
 
 
 def _add(family: GaugeMetricFamily, labels: list[str], resource: str, amount: int) -> None:
-    family.add_metric([*labels, resource], THOUSANDTHS.get(resource).displayed(amount))
+    family.add_metric([*labels, resource], recorded(resource).displayed(amount))
+
+
+def _named(figures: QueueFigures) -> set[str]:
+    """The extended resources that a queue names, or that its taskgroups hold."""
+    return {
+        name for amounts in (figures.queue.guaranteed, figures.queue.limits, *figures.used.values()) for name in amounts
+    }
 
 
 def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:

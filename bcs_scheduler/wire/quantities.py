@@ -114,6 +114,14 @@ def _bounded(thousandths: int, most: int, unit: str, *, allow_zero: bool) -> int
     return thousandths
 
 
+def plain_number(written: Written, most: int) -> int:
+    """Thousandths of a number of extended resources; 0 is one."""
+    found, unit = _split(written, "a number")
+    if unit:
+        raise QuantityError(f"has the unknown unit {unit}; extended resources are numbers")
+    return _bounded(int((found * 1000).to_integral_value(ROUND_CEILING)), most, "units", allow_zero=True)
+
+
 READERS: dict[str, Callable[[Written], int]] = {"cpu": cores, "memory": memory, "storage": storage, "gpu": gpus}
 """The function that reads an amount, by the name of the field in a document. Each returns thousandths of the unit."""
 

@@ -78,7 +78,11 @@ class Queue(Record, frozen=True, kw_only=True):
     """Part of the cluster in proportion to the weights of the other queues; at least 1."""
     guarantee: Amounts = Amounts()
     """Amounts that other queues cannot have, whether this queue uses them or not."""
+    guarantee_extended: dict[str, int] = {}
+    """The same of extended resources by name, in thousandths."""
     capability: Limits = Limits()
+    capability_extended: dict[str, int] = {}
+    """The same of extended resources by name, in thousandths; an amount of 0 allows nothing."""
     reclaimable: bool = True
     """Other queues may take back the amounts above the deserved share of this queue."""
     priority: int = 0
@@ -92,6 +96,18 @@ class Queue(Record, frozen=True, kw_only=True):
     def key(self) -> str:
         """The name of the queue."""
         return self.name
+
+    @property
+    def guaranteed(self) -> dict[str, int]:
+        """The guarantee by resource, in thousandths; no amount is 0."""
+        scalars = {name: getattr(self.guarantee, name) for name in Amounts.__struct_fields__}
+        return {name: amount for name, amount in {**self.guarantee_extended, **scalars}.items() if amount}
+
+    @property
+    def limits(self) -> dict[str, int]:
+        """The capability by resource, in thousandths; a resource that is missing is not limited."""
+        scalars = {name: getattr(self.capability, name) for name in Limits.__struct_fields__}
+        return {**self.capability_extended, **{name: most for name, most in scalars.items() if most is not None}}
 
 
 class QueueHalt(Part, frozen=True, kw_only=True):

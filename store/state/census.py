@@ -15,7 +15,9 @@ K = TypeVar("K")
 TASKGROUPS = "taskgroups"
 _NONE: Mapping[str, int] = Counter()
 RESOURCES = Amounts.__struct_fields__
-"""Resources of which the sums are kept."""
+"""Resources of which the sums are kept, beside extended ones."""
+EXTENDED = "extended resource "
+"""Begins the names of extended resources among those of other resources."""
 
 
 class Census:
@@ -75,8 +77,9 @@ class Census:
         return self._extended[agent_id, name]
 
     def held(self) -> dict[tuple[str, str], dict[str, int]]:
-        """Resources of the taskgroups that have not ended, by namespace and role: thousandths by resource, and their
-        number under `TASKGROUPS`. Costs with the number of namespaces; any thread may call."""
+        """Resources of the taskgroups that have not ended, by namespace and role: thousandths by resource (extended
+        ones: `EXTENDED` and the name), and their number under `TASKGROUPS`. Costs with the number of namespaces; any
+        thread may call."""
         return {owner: dict(amounts) for owner, amounts in list(self._held.items())}
 
     def evicted(self, application: str) -> Mapping[str, int]:
@@ -136,6 +139,8 @@ class Census:
             amount = getattr(group.resources, name)
             if amount:
                 add(held, name, step * amount)
+        for name, amount in group.extended.items():
+            add(held, EXTENDED + name, step * amount)
         if not held:
             del self._held[owner]
 

@@ -94,10 +94,25 @@ def test_bad_queues_are_refused_with_every_path(api: Api, spec: Json, found: set
 
 @pytest.mark.parametrize("validation", ["Warn", "Ignore"])
 def test_amounts_that_would_have_no_effect_are_refused_in_every_mode(api: Api, validation: str) -> None:
-    body = queue(guarantee={"nvidia.com/gpu": 2, "cpu": 1}, capability={"pods": 1, "memory": "1Gi"}, colour="red")
+    body = queue(guarantee={"my gpu": 2, "cpu": 1}, capability={"pods": 1, "memory": "1Gi"}, colour="red")
     response = api.call("POST", "/queues", json=body, params={"fieldValidation": validation})
     assert status(response) == (422, "invalid")
-    assert paths(response) == {'$.spec.guarantee["nvidia.com/gpu"]', "$.spec.capability.pods"}
+    assert paths(response) == {'$.spec.guarantee["my gpu"]', "$.spec.capability.pods"}
+
+
+def test_extended_resources_of_queues_are_kept_by_name(api: Api) -> None:
+    guarantee, capability = {"nvidia.com/gpu": 2, "cpu": 1, "mem": None}, {"nvidia.com/gpu": "8", "amd.com/gpu": 0}
+    assert status(api.call("POST", "/queues", json=queue(guarantee=guarantee, capability=capability))) == (200, "")
+    found = api.data("/queues/batch")["spec"]
+    assert found["guarantee"] == {"cpus": 1, "nvidia.com/gpu": 2}
+    assert found["capability"] == {"amd.com/gpu": 0, "nvidia.com/gpu": 8}
+    assert status(api.call("PUT", "/queues", json=api.data("/queues/batch"))) == (200, "")
+    bad = queue(
+        "other", guarantee={"nvidia.com/gpu": 9, "x/y": "2k"}, capability={"nvidia.com/gpu": 8, "CPU": 1, "cpus": 1}
+    )
+    assert paths(api.call("POST", "/queues", json=bad)) == {
+        '$.spec.guarantee["nvidia.com/gpu"]', '$.spec.guarantee["x/y"]', "$.spec.capability.cpus"
+    }  # fmt: skip
 
 
 def test_bad_names_of_queues(api: Api) -> None:

@@ -1,4 +1,4 @@
-"""Resources that trees of queues count because their configuration names them: extended ones, disk, GPUs."""
+"""Resources that queues count because their settings name them: extended ones, disk, GPUs. Trees and sessions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from bcs_scheduler.core.interface import cluster_manager, requests
 from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
+from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from offers.agents import ListedAgent
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.session.configuration.document import DEFAULT, policy_of
 from offers.resources import SCALARS
 from store.mentions import plain
+from store.records import Namespace, Queue
 from store.records.definition import Amounts, Container
 from tests.effort import check_few
 from tests.unit.lab import Lab, version
@@ -265,3 +268,94 @@ def test_the_size_of_an_agent_has_its_disk_and_gpus_while_nothing_is_offered() -
     lab.turn(cluster_manager.AgentsListed(agents=(ListedAgent("n", "host-of-n", total=total),), clock=lab.now))
     assert figures(lab, "root").used == {"*": {}}
     assert trees(lab).of("*").tree.total == {"cpus": 8000, "mem": 64_000_000, "gpus": 2000}
+
+
+# --- queues of the policy `session` ---------------------------------------------------------------------------------
+
+
+def session_lab(agents: Mapping[str, int], *queues: Queue) -> Lab:
+    """A lab with queues, each with a namespace of its name, and sessions that reclaim."""
+    policy = policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill"})
+    lab = gpu_lab(CoreOptions(strict=True, policy=policy, session_period=0.5, validate=True), agents)
+    for record in queues:
+        lab.ask(requests.PutQueue(queue=record))
+        lab.ask(requests.PutNamespace(namespace=Namespace(name=record.name, queue=record.name)))
+    return lab
+
+
+def of_queue(lab: Lab, name: str) -> QueueFigures:
+    return next(one for one in lab.core.turn_context.queues.figures() if one.queue.name == name)
+
+
+def test_a_queue_of_sessions_with_eight_gpus_never_holds_nine() -> None:
+    agents = dict.fromkeys(("g1", "g2", "g3", "g4"), 4)
+    lab = session_lab(agents, Queue(name="a", capability_extended={GPU: 8000}), Queue(name="b"))
+    create(lab, "a", 3, gpus=3)
+    create(lab, "a", 3, name="more")
+    create(lab, "a", 2, gpus=0, name="plain")
+    for _ in range(3):
+        offer(lab, agents)
+    assert gpus(lab, "a") == 8, "6 of two, and one each of two more"
+    assert len(running(lab, "a")) == 6
+    found = of_queue(lab, "a")
+    assert (found.used["*"][GPU], found.pending) == (8000, {"queue_limit": 2})
+    assert GPU in found.deserved["*"]
+    words = explain_application(lab.core.state, lab.core.state.applications["a/more"], lab.core.diagnosis, lab.now).text
+    assert f"maximum: {GPU} 8" in plain(" ".join(words))
+    create(lab, "b", 12)
+    offer(lab, agents)
+    assert gpus(lab, "b") == 8
+
+
+def test_a_guarantee_of_gpus_is_taken_back_from_other_queues() -> None:
+    agents = {"g1": 2, "g2": 2}
+    lab = session_lab(agents, Queue(name="a"), Queue(name="b", guarantee_extended={GPU: 2000}))
+    create(lab, "a", 4, max_unavailable=4)
+    create(lab, "a", 2, gpus=0, name="plain", max_unavailable=2)
+    offer(lab, agents)
+    start(lab)
+    assert gpus(lab, "a") == 2, "the others are guaranteed to b"
+    lab.ask(requests.PutQueue(queue=Queue(name="b")))
+    offer(lab, agents)
+    start(lab)
+    assert gpus(lab, "a") == 4
+    lab.ask(requests.PutQueue(queue=Queue(name="b", guarantee_extended={GPU: 2000})))
+    create(lab, "b", 3)
+    lab.wait(20.0)
+    assert [group.extended for group in leaving(lab)] == [{GPU: 1000}] * 2
+    for _ in range(3):
+        for group in leaving(lab):
+            lab.report(group, "KILLED")
+        offer(lab, agents)
+        start(lab)
+        lab.wait(5.0)
+    assert (gpus(lab, "a"), gpus(lab, "b")) == (2, 2)
+
+
+@pytest.mark.parametrize("seed", check_few(range(12), 3, 6))
+def test_no_capability_of_gpus_is_exceeded_in_random_worlds(seed: int) -> None:
+    chance = Random(seed)
+    agents = {f"g{number}": chance.randrange(5) for number in range(6)}
+    most = {"a": chance.randrange(1, 9), "b": chance.randrange(1, 9)}
+    own = chance.randrange(most["a"] + 1)
+    limited = Queue(name="a", capability_extended={GPU: most["a"] * 1000}, guarantee_extended={GPU: own * 1000})
+    lab = session_lab(agents, limited, Queue(name="b", capability_extended={GPU: most["b"] * 1000}), Queue(name="c"))
+    for number in range(30):
+        match chance.randrange(4):
+            case 0:
+                name = chance.choice("abc")
+                create(lab, name, chance.randrange(1, 7), chance.randrange(4), f"w{number}", max_unavailable=3)
+            case 1:
+                live = [one for one in lab.core.state.taskgroups.values() if one.running_since and not one.ended]
+                for group in chance.sample(live, min(len(live), chance.randrange(4))):
+                    lab.report(group, "FINISHED")
+            case 2:
+                for group in leaving(lab):
+                    lab.report(group, "KILLED")
+            case 3:
+                lab.wait(chance.uniform(0.5, 20.0))
+        offer(lab, [agent for agent in agents if chance.random() < 0.7])
+        start(lab)
+        held = {name: gpus(lab, name) for name in "ab"}
+        assert all(held[name] <= most[name] for name in "ab"), held
+        assert all(of_queue(lab, name).used.get("*", {}).get(GPU, 0) == held[name] * 1000 for name in held)

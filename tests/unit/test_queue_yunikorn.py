@@ -119,8 +119,7 @@ def test_wrong_amounts_of_extended_resources_are_refused(name: str, value: objec
                 "partitions[0].queues[0].resources.max.memory: unknown unit 'X'; known: k, M, G, T, P, E, Ki, Mi, Gi, "
                 "Ti, Pi, Ei",
                 "partitions[0].queues[0].resources.max.vcore: unknown unit 'k': cores are written 2 or 500m",
-                "partitions[0].queues[0].resources.max.pods: unknown resource: queues count no taskgroups; "
-                "maxapplications limits applications",
+                "partitions[0].queues[0].resources.max.pods: unknown resource: queues count no taskgroups",
             ],
         ),
         (

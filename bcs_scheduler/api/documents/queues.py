@@ -9,9 +9,10 @@ from bcs_scheduler.api.documents.parts import names
 from bcs_scheduler.api.documents.validate import check_kind
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import decode
-from bcs_scheduler.wire.documents.queues import QueueAmounts, QueueDocument
+from bcs_scheduler.wire.documents.queues import ALIASES, QueueAmounts, QueueDocument
 from bcs_scheduler.wire.problems import Problems, member
-from bcs_scheduler.wire.quantities import QuantityError, Written, cores, gpus, memory, storage
+from bcs_scheduler.wire.quantities import QuantityError, Written, cores, gpus, memory, plain_number, storage
+from offers.policy.hierarchy.configuration.fields import unknown_resource
 from store.records import Limits, Queue
 from store.records.definition import Amounts
 
@@ -35,7 +36,6 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
     names.check_labels(metadata.annotations, "$.metadata.annotations", problems, selected=False)
     guarantee = _read(spec.guarantee, "$.spec.guarantee", problems)
     capability = _read(spec.capability, "$.spec.capability", problems)
-    _refuse_unknown(raw, problems)
     for resource, amount in guarantee.items():
         if amount > capability.get(resource, amount):
             problems.add(member("$.spec.guarantee", resource), f"is more than spec.capability.{resource}")
@@ -46,35 +46,40 @@ def read_queue(raw: object, name: str | None = None, problems: Problems | None =
         labels=metadata.labels,
         annotations=metadata.annotations,
         weight=spec.weight,
-        guarantee=Amounts(**guarantee),
-        capability=Limits(**capability),
+        guarantee=Amounts(**_scalars(guarantee)),
+        guarantee_extended=_extended(guarantee),
+        capability=Limits(**_scalars(capability)),
+        capability_extended=_extended(capability),
         reclaimable=spec.reclaimable,
         priority=spec.priority,
         max_priority=spec.max_priority,
     )
 
 
-def _refuse_unknown(raw: object, problems: Problems) -> None:
-    """An amount of a resource that is not counted would limit nothing and guarantee nothing."""
-    spec = raw.get("spec") if isinstance(raw, dict) else None
-    known = {*READERS, *QueueAmounts.aliases}
-    for field in ("guarantee", "capability"):
-        amounts = spec.get(field) if isinstance(spec, dict) else None
-        for name in amounts if isinstance(amounts, dict) else ():
-            if name not in known:
-                path = member(f"$.spec.{field}", name)
-                problems.add(path, f"unknown resource; known: {', '.join(READERS)}")
+def _scalars(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if name in READERS}
+
+
+def _extended(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in sorted(amounts.items()) if name not in READERS}
 
 
 def _read(given: QueueAmounts, path: str, problems: Problems) -> dict[str, int]:
-    """Thousandths by name, of the amounts that are given."""
-    found = {}
-    for name, read in READERS.items():
-        written = getattr(given, name)
-        if written is None:
+    """Thousandths by name. A name that cannot be counted is a problem: it would limit nothing and guarantee nothing."""
+    found: dict[str, int] = {}
+    known: dict[str, str] = {}
+    for key, written in given.items():
+        at, lower = member(path, key), key.lower()
+        name = ALIASES.get(lower, lower if lower in READERS else key)
+        if name in known:
+            problems.add(at, f"is the same resource as {known[name]}; give it once")
+            continue
+        known[name] = key
+        if name not in READERS and (fault := unknown_resource(name)):
+            problems.add(at, fault)
             continue
         try:
-            found[name] = read(written, MOST)
+            found[name] = READERS.get(name, plain_number)(written, MOST)
         except QuantityError as error:
-            problems.add(member(path, name), str(error))
+            problems.add(at, str(error))
     return found

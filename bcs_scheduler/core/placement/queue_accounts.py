@@ -12,13 +12,14 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, queue_figures
+from bcs_scheduler.core.placement.sessions.held import by_resource
 from offers.matching.explain import PROMISED
 from offers.model import DecidedBy, Demand
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from offers.policy.obstacles import Attempt, Obstacle, label
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED, Decisions
-from offers.resources import SCALARS, requested
+from offers.resources import requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
 from store.state.census import TASKGROUPS
@@ -48,7 +49,7 @@ OF_SESSIONS: Mapping[str, Waiting] = {
 
 
 class QueueFigures(NamedTuple):
-    """Amounts are thousandths by resource."""
+    """Amounts are thousandths by resource, extended ones among them."""
 
     queue: Queue
     """Its settings; defaults for the default queue without a record."""
@@ -112,7 +113,7 @@ class QueueAccounts:
         """Takes over the decisions of the latest session of a role. `attempts`: the latest attempts to make room, by
         application."""
         deserved = {
-            queue: {resource: int(amount) for resource, amount in shares.items()}
+            queue: by_resource({dimension: int(amount) for dimension, amount in shares.items()})
             for queue, shares in decisions.deserved.items()
         }
         self._outcomes[role] = _Outcome(
@@ -126,7 +127,7 @@ class QueueAccounts:
         for (namespace, role), amounts in state.held().items():
             if not self._shares(role):
                 continue
-            used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(amounts)
+            used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(by_resource(amounts))
         waiting = self._waiting(self._shares)
         found = []
         for name in sorted({DEFAULT_QUEUE, *known}):
@@ -143,19 +144,18 @@ class QueueAccounts:
         """True if the queue of a demand stays within its capability with one more taskgroup of the demand. `planned`:
         the demand of each placement that is not launched. Costs with the number of namespaces."""
         queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
-        limits = {resource: getattr(queue.capability, resource) for resource in SCALARS} if queue is not None else {}
-        if all(most is None for most in limits.values()):
+        if queue is None or not (limits := queue.limits):
             return True
         used = self._used_with(demand, planned)
-        return all(most is None or used[resource] <= most for resource, most in limits.items())
+        return all(used[resource] <= most for resource, most in limits.items())
 
     def is_owed(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
         """True if the queue of a demand has a guarantee, and stays within it with one more taskgroup of the demand.
         Arguments as for `has_capability`."""
         queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
-        least = {resource: getattr(queue.guarantee, resource) for resource in SCALARS} if queue is not None else {}
-        wanted = requested(demand.request)
-        least = {resource: amount for resource, amount in least.items() if amount and wanted.get(resource)}
+        wanted = _requested(demand)
+        guaranteed = queue.guaranteed if queue is not None else {}
+        least = {resource: amount for resource, amount in guaranteed.items() if wanted.get(resource)}
         if not least:
             return False
         used = self._used_with(demand, planned)
@@ -164,13 +164,13 @@ class QueueAccounts:
     def _used_with(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> Counter[str]:
         """The amounts of the queue of a demand in its role, with one more taskgroup of the demand."""
         state, name = self._state, queue_of(self._state, namespace_of(demand.application))
-        used = Counter(requested(demand.request))
+        used = Counter(_requested(demand))
         for one in planned:
             if one.role == demand.role and queue_of(state, namespace_of(one.application)) == name:
-                used.update(requested(one.request))
+                used.update(_requested(one))
         for (namespace, role), amounts in state.held().items():
             if role == demand.role and queue_of(state, namespace) == name:
-                used.update(amounts)
+                used.update(by_resource(amounts))
         return used
 
     def holds_back(self, demand: Demand[Slot]) -> bool:
@@ -253,3 +253,8 @@ class QueueAccounts:
             for one in diagnoses
             if one is not None
         )
+
+
+def _requested(demand: Demand[Slot]) -> dict[str, int]:
+    """The amounts of one taskgroup of a demand by resource, in thousandths; the number of ports is among them."""
+    return {**dict(demand.request.extended), **requested(demand.request)}

@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from offers.resources import SCALARS
+
 FORMAT, FORMAT_VERSION = "bcs-dump", 1
 
 
@@ -32,7 +34,12 @@ Resources = dict[str, float]
 def thousandths(resources: Mapping[str, float]) -> dict[str, int]:
     """Thousandths of cores, MB, MB and GPUs; other names are left out."""
     known = {name.lower(): round(1000 * amount) for name, amount in resources.items()}
-    return {name: known[name] for name in ("cpus", "mem", "disk", "gpus") if name in known}
+    return {name: known[name] for name in SCALARS if name in known}
+
+
+def extended(resources: Mapping[str, float]) -> dict[str, int]:
+    """Thousandths of extended resources."""
+    return {name: round(1000 * amount) for name, amount in resources.items() if name.lower() not in SCALARS}
 
 
 class DumpedAgent(msgspec.Struct, frozen=True):
@@ -55,8 +62,8 @@ class DumpedNamespace(msgspec.Struct, frozen=True):
 class DumpedQueue(msgspec.Struct, frozen=True):
     name: str
     weight: int = 1
-    guarantee: DumpedAmounts = DumpedAmounts()
-    capability: DumpedAmounts = DumpedAmounts()
+    guarantee: Resources = {}
+    capability: Resources = {}
     reclaimable: bool = True
     priority: int = 0
     recorded: bool = True

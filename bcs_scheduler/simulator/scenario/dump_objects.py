@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bcs_scheduler.simulator.scenario.dump_format import Dump, DumpedAgent, Resources, thousandths
+from bcs_scheduler.simulator.scenario.dump_format import Dump, DumpedAgent, Resources, extended, thousandths
 from bcs_scheduler.simulator.scenario.model import PORTS, START, Machine
 from offers.model import Attribute, Ranges
 from offers.names import name_of
@@ -25,8 +25,10 @@ def objects_of(dump: Dump, agents: Iterable[DumpedAgent]) -> Iterator[Record]:
             yield Queue(
                 name=queue.name,
                 weight=queue.weight,
-                guarantee=Amounts(**queue.guarantee.given()),
-                capability=Limits(**queue.capability.given()),
+                guarantee=Amounts(**thousandths(queue.guarantee)),
+                guarantee_extended=extended(queue.guarantee),
+                capability=Limits(**thousandths(queue.capability)),
+                capability_extended=extended(queue.capability),
                 reclaimable=queue.reclaimable,
                 priority=queue.priority,
             )

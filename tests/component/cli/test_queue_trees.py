@@ -166,7 +166,7 @@ def test_queues_are_created_set_and_deleted(bcs: Any) -> None:
     assert (shown["spec"]["max"]["gpus"], shown["spec"]["max"]["nvidia.com/gpu"]) == (1, 8)
     assert "nvidia.com/gpu  [" in bcs("queue", "top", "-o", "table").out
     assert bcs("queue", "set", "batch.weekly", "--max", "gpus-", "--max", "nvidia.com/gpu-").code == 0
-    assert "no taskgroups; maxapplications" in bcs("queue", "set", "batch.weekly", "--max", "pods=1").err
+    assert "queues count no taskgroups" in bcs("queue", "set", "batch.weekly", "--max", "pods=1").err
     assert done(bcs("queue", "delete", "batch.weekly")) == [("queue", "root.batch.weekly", "deleted")]
     assert bcs("queue", "describe", "batch.weekly").code != 0
     assert "is not configured" in bcs("queue", "delete", "batch.weekly").err

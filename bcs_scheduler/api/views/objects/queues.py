@@ -7,29 +7,25 @@ from collections.abc import Mapping
 import msgspec
 
 from bcs_scheduler.api.views.objects.namespaces import NamespaceMeta
+from bcs_scheduler.core.placement.sessions.held import by_resource
 from bcs_scheduler.core.requests.concurrency import version_of
 from bcs_scheduler.wire.times import rfc3339
-from offers.dimensions import recorded
-from store.records import Limits, Queue
-from store.records.definition import Amounts
-from store.state.census import RESOURCES, TASKGROUPS
+from offers.dimensions import THOUSANDTHS, recorded
+from store.records import Queue
+from store.state.census import TASKGROUPS
 
-
-class QueueAmountsView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Cores, MB, MB, GPUs. Missing: not limited, or nothing guaranteed."""
-
-    cpus: float | None = None
-    mem: float | None = None
-    disk: float | None = None
-    gpus: float | None = None
+Amounts = dict[str, float]
+"""Amounts by resource: `cpus` in cores, `mem` and `disk` in MB, `gpus`, and numbers of extended resources."""
 
 
 class QueueSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`maxPriority` is missing if the queue has none."""
+    """`guarantee`, `capability`: by resource: `cpus` in cores, `mem` and `disk` in MB, `gpus`, and numbers of extended
+    resources by their names. A resource that is missing is not limited, or nothing of it is guaranteed. `maxPriority`
+    is missing if the queue has none."""
 
     weight: int
-    guarantee: QueueAmountsView
-    capability: QueueAmountsView
+    guarantee: Amounts
+    capability: Amounts
     reclaimable: bool
     priority: int
     max_priority: int | msgspec.UnsetType = msgspec.UNSET
@@ -43,7 +39,7 @@ class QueueStatusView(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: list[str]
     recorded: bool
     taskgroups: int
-    used: QueueAmountsView
+    used: Amounts
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -55,7 +51,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def show_queue(name: str, record: Queue | None, namespaces: list[str], held: Mapping[str, int]) -> QueueView:
-    """`record` None: the default queue without settings. `held`: thousandths of resources, and `TASKGROUPS`."""
+    """`record` None: the default queue without settings. `held`: as `StateReader.held`."""
     known = record if record is not None else Queue(name=name)
     return QueueView(
         metadata=NamespaceMeta(
@@ -68,8 +64,8 @@ def show_queue(name: str, record: Queue | None, namespaces: list[str], held: Map
         ),
         spec=QueueSpecView(
             weight=known.weight,
-            guarantee=show_amounts(known.guarantee),
-            capability=show_amounts(known.capability),
+            guarantee=show_amounts(known.guaranteed),
+            capability=show_amounts(known.limits),
             reclaimable=known.reclaimable,
             priority=known.priority,
             max_priority=msgspec.UNSET if known.max_priority is None else known.max_priority,
@@ -78,14 +74,12 @@ def show_queue(name: str, record: Queue | None, namespaces: list[str], held: Map
             namespaces=sorted(namespaces),
             recorded=record is not None,
             taskgroups=held.get(TASKGROUPS, 0),
-            used=show_amounts(Amounts(**{name: held.get(name, 0) for name in RESOURCES})),
+            used=show_amounts(by_resource({name: amount for name, amount in held.items() if name != TASKGROUPS})),
         ),
     )
 
 
-def show_amounts(given: Amounts | Limits) -> QueueAmountsView:
-    """Amounts that are given; a limit may be 0, a guarantee of 0 is none."""
-    none = 0 if isinstance(given, Amounts) else None
-    found = {name: getattr(given, name) for name in QueueAmountsView.__struct_fields__}
-    shown = {name: recorded(name).displayed(amount) for name, amount in found.items() if amount not in (None, none)}
-    return QueueAmountsView(**shown)
+def show_amounts(given: Mapping[str, int]) -> Amounts:
+    """Amounts by resource: the four scalars in their order, then extended resources by name."""
+    names = (*THOUSANDTHS.names, *sorted(given.keys() - set(THOUSANDTHS.names)))
+    return {name: recorded(name).displayed(given[name]) for name in names if name in given}

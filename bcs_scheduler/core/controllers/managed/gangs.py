@@ -82,9 +82,9 @@ class CoreEngine:
         if queue and queue != actual:
             return f"the namespace {namespace_of(application)} belongs to queue {actual}, not to {queue}"
         record: Queue | None = self._turn.state.queues.get(actual)
+        limits = record.limits if record is not None else {}
         for name, amount in added(*together.values()).items():
-            most = getattr(record.capability, name, None) if record is not None else None
-            if most is not None and amount > most:
+            if amount > limits.get(name, amount):
                 return f"the capability of queue {actual} is smaller than the gang: {name}"
         return None
 

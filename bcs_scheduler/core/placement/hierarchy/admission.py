@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 
 import numpy as np
 
-from bcs_scheduler.core.placement.hierarchy.asks import Counted, dimension_of
+from bcs_scheduler.core.placement.hierarchy.asks import Counted
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.sessions.held import dimension_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from offers.matching.explain import Explainer
 from offers.policy.session.columns import Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bcs_scheduler.core.placement.sessions.held import extended_dimension
+from bcs_scheduler.core.placement.sessions.held import dimension_of
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import THOUSANDTHS, Amounts
 from offers.model import HeldBack
@@ -14,7 +14,6 @@ from offers.policy.holds import Hold
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task
 from offers.policy.session.snapshot import Snapshot
-from offers.resources import SCALARS
 from store import ids
 
 ALWAYS = THOUSANDTHS.names[:2]
@@ -48,11 +47,6 @@ def counted_with(tree: Tree, partition: Partition) -> frozenset[str]:
     """The resources that a tree counts with a configuration: those that it names, and those of the maxima of queues
     that are no longer configured and have applications."""
     return partition.resources.union(*[queue.max for queue in tree.queues.values() if queue.parent is not None])
-
-
-def dimension_of(name: str) -> str:
-    """The dimension of a resource that a configuration of queues names."""
-    return name if name in SCALARS else extended_dimension(name)
 
 
 def ask_of(job: Job, task: Task, counted: Counted, *, lasting: bool = False) -> Ask:

@@ -18,6 +18,7 @@ from offers.resources import SCALARS
 from store.records import TaskGroup
 from store.records.definition import Amounts as Resources
 from store.state import State
+from store.state.census import EXTENDED
 from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
 
@@ -200,4 +201,25 @@ def request_of(scalars: Resources | ResourceRequest, extended: Iterable[tuple[st
 
 def extended_dimension(name: str) -> str:
     """The dimension of an extended resource."""
-    return f"extended resource {name}"
+    return EXTENDED + name
+
+
+def dimension_of(resource: str) -> str:
+    """The dimension of a resource that a queue names."""
+    return resource if resource in SCALARS else extended_dimension(resource)
+
+
+def resource_of(dimension: str) -> str:
+    """The name of a resource of a queue; reverses `dimension_of`. Other dimensions keep their name."""
+    name = dimension.removeprefix(EXTENDED)
+    return dimension if name in SCALARS else name
+
+
+def by_resource(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Amounts by dimension as amounts by resource."""
+    return {resource_of(dimension): amount for dimension, amount in amounts.items()}
+
+
+def by_dimension(amounts: Mapping[str, int]) -> dict[str, int]:
+    """Amounts by resource as amounts by dimension."""
+    return {dimension_of(resource): amount for resource, amount in amounts.items()}

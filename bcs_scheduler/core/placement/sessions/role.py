@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
+from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, by_dimension
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
 from offers.dimensions import amounts
@@ -24,7 +24,6 @@ from offers.model import Demand
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Task, Template
 from offers.policy.session.snapshot import Snapshot
-from offers.resources import SCALARS
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE
 from store.records import Queue as QueueRecord
@@ -378,13 +377,11 @@ class RoleSnapshot:
 
 
 def _queue(record: QueueRecord) -> Queue:
-    guarantee = amounts((name, getattr(record.guarantee, name)) for name in SCALARS)
-    limits = ((name, getattr(record.capability, name)) for name in SCALARS)
     return Queue(
         record.name,
         record.weight,
-        guarantee,
-        tuple((name, most) for name, most in limits if most is not None),
+        amounts(by_dimension(record.guaranteed)),
+        tuple(by_dimension(record.limits).items()),
         record.reclaimable,
         created=record.created_at,
         priority=record.priority,

@@ -21,6 +21,7 @@ from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
 from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
+from bcs_scheduler.core.placement.sessions.held import resource_of
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
@@ -46,7 +47,6 @@ from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Nomination
 from offers.policy.session.session import decide
-from offers.resources import SCALARS
 from store.ids import namespace_of, object_key
 from store.mentions import mention, private
 from store.records import TaskGroup
@@ -521,8 +521,9 @@ class SessionPass(PlacementPass):
         found = {}
         for application, reason in decisions.held_back.items():
             queue = self._queue_of(application)
-            allocated = tuple((name, amount) for name, amount in decisions.allocated[queue].items() if amount)
-            deserved = tuple((name, int(part)) for name, part in decisions.deserved.get(queue, {}).items() if part)
+            used, parts = decisions.allocated[queue], decisions.deserved.get(queue, {})
+            allocated = tuple((resource_of(name), amount) for name, amount in used.items() if amount)
+            deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
             if reason == QUEUE_LIMIT:
                 found[application] = HeldBack(queue, True, allocated, self._capability(queue), Hold.QUEUE_MAXIMUM)
             else:
@@ -532,8 +533,7 @@ class SessionPass(PlacementPass):
 
     def _capability(self, queue: str) -> Amounts:
         record = self._turn.state.queues.get(queue)
-        limits = ((name, getattr(record.capability, name)) for name in SCALARS) if record is not None else ()
-        return tuple((name, most) for name, most in limits if most is not None)
+        return tuple(record.limits.items()) if record is not None else ()
 
     def _most(self, demand: Demand[Slot]) -> int:
         """Number of slots that the matcher would place at most now. Constraints that count taskgroups are not known to

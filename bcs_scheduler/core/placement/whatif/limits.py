@@ -164,9 +164,7 @@ class _Sessions:
         figures = next((one for one in self._turn.queues.figures() if one.queue.name == name), None)
         if figures is None:
             return []
-        capability = figures.queue.capability
-        most = {one: amount for one in THOUSANDTHS.names if (amount := getattr(capability, one)) is not None}
-        return [Limit(name, figures.used.get(demand.role, {}), most)]
+        return [Limit(name, figures.used.get(demand.role, {}), figures.queue.limits)]
 
     def supposing(self, raised: Raised) -> Iterator[None]:
         """The records are undone at the end of the block."""
@@ -174,8 +172,11 @@ class _Sessions:
         with turn.uow.held():
             for name, limits in raised.items():
                 record = turn.state.queues.get(name) or QueueRecord(name=DEFAULT_QUEUE)
-                capability = msgspec.structs.replace(record.capability, **limits)
-                turn.uow.put(msgspec.structs.replace(record, capability=capability))
+                scalars = {name: most for name, most in limits.items() if name in THOUSANDTHS}
+                capability = msgspec.structs.replace(record.capability, **scalars)
+                extended = {name: most for name, most in limits.items() if name not in THOUSANDTHS}
+                extended = {**record.capability_extended, **extended}
+                turn.uow.put(msgspec.structs.replace(record, capability=capability, capability_extended=extended))
             yield
 
 

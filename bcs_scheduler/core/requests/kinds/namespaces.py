@@ -10,7 +10,6 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.concurrency import revised
 from bcs_scheduler.core.requests.kinds import trees
 from offers.dimensions import recorded
-from offers.resources import SCALARS
 from store.records import DEFAULT_QUEUE, Namespace, Queue
 from store.state.reader import StateReader
 from transactions.base import Refused
@@ -148,9 +147,8 @@ def _words(record: Namespace) -> str:
 
 def _settings(record: Queue) -> str:
     parts = [f"weight {record.weight}"]
-    for title, settings in (("guarantee", record.guarantee), ("capability", record.capability)):
-        given = [(name, getattr(settings, name)) for name in SCALARS]
-        shown = [f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in given if amount]
+    for title, given in (("guarantee", record.guaranteed), ("capability", record.limits)):
+        shown = [f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in sorted(given.items())]
         if shown:
             parts.append(f"{title} {', '.join(shown)}")
     parts.append("reclaimable" if record.reclaimable else "not reclaimable")

@@ -24,7 +24,7 @@ OTHER_NAMES: Mapping[str, str] = {
     "ephemeral-storage": "disk space is named disk, in MB",
     "gpu": "GPUs are named gpus, or by the full name of an extended resource such as nvidia.com/gpu",
     "ports": "queues count no ports",
-    "pods": "queues count no taskgroups; maxapplications limits applications",
+    "pods": "queues count no taskgroups",
 }
 """Names that are no extended resources, with the reason: elsewhere they mean something that a queue cannot count, or
 that has another name here."""
@@ -48,6 +48,15 @@ class BadQueues(ValueError):
     def __init__(self, problems: list[Problem]) -> None:
         super().__init__("; ".join(map(str, problems)))
         self.problems = tuple(problems)
+
+
+def unknown_resource(name: str) -> str:
+    """The reason for which a name is not that of an extended resource; empty if it may be."""
+    if name in OTHER_NAMES:
+        return f"unknown resource: {OTHER_NAMES[name]}"
+    if not EXTENDED_NAME.fullmatch(name):
+        return "unknown resource: a name has 1 to 253 characters, and no blank, comma or equals sign"
+    return ""
 
 
 class Fields:
@@ -168,9 +177,8 @@ class Fields:
                 self.report(place, "unknown resource")
                 continue
             if self._resources is not None and name not in self._resources:
-                if name in OTHER_NAMES or not EXTENDED_NAME.fullmatch(name):
-                    why = OTHER_NAMES.get(name, "a name has 1 to 253 characters, and no blank, comma or equals sign")
-                    self.report(place, f"unknown resource: {why}")
+                if fault := unknown_resource(name):
+                    self.report(place, fault)
                     continue
                 read = self._quantity if weights else count
             try:
