@@ -22,7 +22,7 @@ from statistics import median
 from benchmarks.load import Result
 from benchmarks.processes import Failure
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.hierarchy.preemption.tries import preempt
+from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.steps import recover_all

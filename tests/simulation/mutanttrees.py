@@ -13,7 +13,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, role_tree, trees
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from offers.policy.hierarchy import Allocation, Attempts, Partition, Queue, Tree, maintenance
-from offers.policy.hierarchy.preemption import victims
+from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.session.decisions import Eviction
@@ -91,14 +91,14 @@ def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:
 
 def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
     """Preemption takes from queues that have no more than their guarantee."""
-    honest = victims._Source.of
+    honest = preemption._Source.of
 
     def hasty(*arguments: Any) -> Any:
         found = honest(*arguments)
         return found and found._replace(spares=[])
 
-    patch.setattr(victims._Source, "of", hasty)
-    patch.setattr(victims, "_leaves_enough", lambda request, spares: True)
+    patch.setattr(preemption._Source, "of", hasty)
+    patch.setattr(preemption, "_leaves_enough", lambda request, spares: True)
 
 
 def ignore_the_budget_of_victims(patch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,10 @@ from offers.policy.amounts import fits, fits_limit
 from offers.policy.hierarchy.changes.applying import apply
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import NodeOrder
-from offers.policy.hierarchy.preemption import quota, reservation, victims
+from offers.policy.hierarchy.preemption import preemption, quota, reservation
+from offers.policy.hierarchy.preemption.preemption import Round, Search, last_try, preempt
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
-from offers.policy.hierarchy.preemption.tries import Round, last_try, preempt
-from offers.policy.hierarchy.preemption.victims import Search
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node, Nodes
@@ -29,6 +28,8 @@ from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 from offers.policy.obstacles import Obstacle
 from tests.counting import lines
 from tests.effort import share
+from tests.unit.test_queue_preemption import pending, queue, running
+from tests.unit.test_queue_preemption import tree as queues_of
 
 
 def blocked(number: int, nodes: int, most: int | None = None) -> Tree:
@@ -161,7 +162,7 @@ def test_nodes_that_cannot_make_enough_room_are_not_looked_at(number: int, monke
     tree, _ = hopeless(number, priority=9)
     assert preempt(tree, 1000.0) == [] and not looked_at
     tree, ask = hopeless(number)
-    assert preempt(tree, 1000.0) == [] and len(looked_at) <= victims.CHOSEN_AGAIN
+    assert preempt(tree, 1000.0) == [] and len(looked_at) <= preemption.CHOSEN_AGAIN
     found = last_try(tree, "urgent", ask.name, 1000.0)
     assert found is not None
     assert [(one.code, one.number) for one in found.met] == [(Obstacle.GANG, number), (Obstacle.APART, number)]
@@ -183,8 +184,37 @@ def test_a_search_among_many_nodes_is_divided(number: int, monkeypatch: pytest.M
         before = len(looked_at)
         assert preempt(tree, 1000.0, check, is_over=lambda: True) == []
         most, parts = max(most, len(looked_at) - before), parts + 1
-    assert most <= 2 * victims.AT_A_TIME
+    assert most <= 2 * preemption.AT_A_TIME
     assert admitted == [f"n{n:05}" for n in range(number)]
+
+
+def test_victims_on_several_nodes_have_a_turn_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The search for them sorts all candidates; it does not follow the search on each node in the same turn."""
+    number = preemption.AT_A_TIME + 10
+    state = queues_of(
+        [queue("p", None, 2 * number, queue("q1"), queue("q2", 4))], {f"n{one:03}": 2 for one in range(number)}
+    )
+    for one in range(number):
+        running(state, "root.p.q1", f"n{one:03}", 1, 1)
+    ask = pending(state, "root.p.q2", 2)[0]
+    steps = list[str]()
+    for name in ("_on", "_spread"):
+        honest = getattr(preemption.Search, name)
+
+        def counted(self: Any, *given: Any, _honest: Any = honest, _name: str = name, **more: Any) -> Any:
+            steps.append(_name)
+            return _honest(self, *given, **more)
+
+        monkeypatch.setattr(preemption.Search, name, counted)
+    turns = list[list[str]]()
+    while not turns or ask.id in state.halted:
+        steps.clear()
+        found = preemption.attempt(state, ask, 1000.0, None, lambda: True)
+        turns.append(list(steps))
+    assert found is not None and len(found.victims) == 2
+    assert len(turns) == 3
+    assert [turn.count("_spread") for turn in turns] == [0, 0, 1]
+    assert all(turn.count("_on") <= 2 * preemption.AT_A_TIME for turn in turns) and turns[2].count("_on") <= 2
 
 
 @pytest.mark.parametrize("number", MANY)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
 from offers.policy.hierarchy.cluster import set_schedulable
 from offers.policy.hierarchy.gangs.attempts import MOST_PLACES, MOST_SEARCHES
-from offers.policy.hierarchy.preemption import victims
-from offers.policy.hierarchy.preemption.tries import RETRY, preempt
+from offers.policy.hierarchy.preemption import preemption
+from offers.policy.hierarchy.preemption.preemption import RETRY, preempt
 from tests.counting import lines
 from tests.effort import share
 from tests.unit.test_queue_changes import summary
@@ -240,7 +240,7 @@ def crowd(members: int) -> tuple[Tree, dict[str, int]]:
 
 
 def test_a_gang_whose_searches_take_too_long_continues_in_the_next_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victims, "AT_A_TIME", 1)
+    monkeypatch.setattr(preemption, "AT_A_TIME", 1)
     state, lacking = crowd(4)
     whole = Attempts(copied(state))
     expected = whole.preempt(lacking, LATE)
@@ -258,7 +258,7 @@ def test_a_gang_whose_searches_take_too_long_continues_in_the_next_turns(monkeyp
 
 
 def test_a_gang_continues_after_a_node_that_it_had_found_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victims, "AT_A_TIME", 1)
+    monkeypatch.setattr(preemption, "AT_A_TIME", 1)
     state, lacking = crowd(2)
     attempts = Attempts(state)
     for _ in range(3):

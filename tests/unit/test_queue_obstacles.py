@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from offers.policy.hierarchy import Tree, occupy
 from offers.policy.hierarchy.obstacles import attempt_of
+from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
-from offers.policy.hierarchy.preemption.tries import preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Ask
 from offers.policy.obstacles import Attempt, Met, Obstacle

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from offers.dimensions import amounts
 from offers.policy.hierarchy import Allocation, Application, Ask, QueueState, Tree, apply, copied, partition_of
-from offers.policy.hierarchy.preemption import victims
-from offers.policy.hierarchy.preemption.tries import attempt
+from offers.policy.hierarchy.preemption import preemption
+from offers.policy.hierarchy.preemption.preemption import attempt
 from tests.effort import share
 from tests.unit.queue_reference import Member, Reference
 
@@ -265,7 +265,7 @@ def test_victims_are_those_of_the_reference(seed: int) -> None:
 
 
 def test_a_search_that_is_divided_finds_the_same_victims(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(victims, "AT_A_TIME", 1)
+    monkeypatch.setattr(preemption, "AT_A_TIME", 1)
     found = [compare_crowded(seed, divided=True) for seed in range(share(60))]
     assert sum(preempted for preempted, _ in found) >= share(20)
     assert sum(parts for _, parts in found) >= share(60)

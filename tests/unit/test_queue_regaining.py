@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from offers.policy.hierarchy.preemption.promises import promises_to
-from offers.policy.hierarchy.preemption.regaining import regain
-from offers.policy.hierarchy.preemption.tries import preempt
+from offers.policy.hierarchy.preemption.preemption import preempt
+from offers.policy.hierarchy.preemption.promises import promises_to, regain
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.queue import QueueState

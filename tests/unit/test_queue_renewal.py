@@ -7,10 +7,9 @@ import random
 import pytest
 
 from offers.policy.hierarchy import Attempts, add_node
-from offers.policy.hierarchy.preemption.promises import promises, promises_to, restore_promises
-from offers.policy.hierarchy.preemption.renewal import Vacated, renew
+from offers.policy.hierarchy.preemption.preemption import RETRY, preempt
+from offers.policy.hierarchy.preemption.promises import Vacated, promises, promises_to, renew, restore_promises
 from offers.policy.hierarchy.preemption.reservation import LONGEST
-from offers.policy.hierarchy.preemption.tries import RETRY, preempt
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few

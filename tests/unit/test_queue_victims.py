@@ -13,10 +13,9 @@ from offers.policy.hierarchy.cluster import add_node
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import GangPreemption, NodeOrder
-from offers.policy.hierarchy.preemption import tries
-from offers.policy.hierarchy.preemption import victims as victims_of
+from offers.policy.hierarchy.preemption import preemption
+from offers.policy.hierarchy.preemption.preemption import RETRY, TRIES, attempt, last_try, preempt
 from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, last_try, preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue
@@ -377,13 +376,13 @@ def test_an_ask_that_is_not_old_enough_has_that_as_its_result() -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The leaves of the searches from now on."""
     searched: list[str] = []
-    honest = victims_of.plan
+    honest = preemption.plan
 
     def plan(state: Tree, leaf: Queue, *more: Any) -> Any:
         searched.append(leaf.name)
         return honest(state, leaf, *more)
 
-    monkeypatch.setattr(tries, "plan", plan)
+    monkeypatch.setattr(preemption, "plan", plan)
     return searched
 
 

@@ -23,7 +23,7 @@ from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs.attempts import Attempts
 from offers.policy.hierarchy.maintenance import maintain
-from offers.policy.hierarchy.preemption.tries import attempt
+from offers.policy.hierarchy.preemption.preemption import attempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.tree import Tree

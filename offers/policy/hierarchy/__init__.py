@@ -47,9 +47,15 @@ from offers.policy.hierarchy.gangs.attempts import Attempts
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import Maintenance, keep, maintain, spare
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
-from offers.policy.hierarchy.preemption.promises import Promise, hand_over, promise_again, promises, promises_to
-from offers.policy.hierarchy.preemption.regaining import regain
-from offers.policy.hierarchy.preemption.renewal import Vacated
+from offers.policy.hierarchy.preemption.promises import (
+    Promise,
+    Vacated,
+    hand_over,
+    promise_again,
+    promises,
+    promises_to,
+    regain,
+)
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption

@@ -6,10 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from offers.policy.amounts import Vector
+from offers.policy.hierarchy.preemption.preemption import Check, never, preempt
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import NOTHING, expire, reserve, take_nodes
-from offers.policy.hierarchy.preemption.tries import preempt
-from offers.policy.hierarchy.preemption.victims import Check, never
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import goal_of

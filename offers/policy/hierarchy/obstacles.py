@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import inf
 
 from offers.policy.hierarchy.explanation import cause_in_queues
+from offers.policy.hierarchy.preemption.preemption import has_victims, last_try
 from offers.policy.hierarchy.preemption.reservation import reservations
-from offers.policy.hierarchy.preemption.tries import has_victims, last_try
 from offers.policy.hierarchy.state.application import Group
 from offers.policy.hierarchy.state.queue import QueueState, goal_of
 from offers.policy.hierarchy.tree import Tree

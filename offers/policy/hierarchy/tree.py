@@ -24,8 +24,7 @@ from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
 if TYPE_CHECKING:
-    from offers.policy.hierarchy.preemption.tries import Round
-    from offers.policy.hierarchy.preemption.victims import Halted, Safe
+    from offers.policy.hierarchy.preemption.preemption import Halted, Round, Safe
 
 
 LOOKED_AT = 256
@@ -66,9 +65,9 @@ class Tree:
         self.freed = 0
         """Changes whenever a node may have more room, now or once something has left, or may admit more."""
         self.safe: dict[frozenset[str], Safe] = {}
-        """The leaves that can lose nothing, by the resources that are wanted (preemption.victims)."""
+        """The leaves that can lose nothing, by the resources that are wanted (preemption.preemption)."""
         self.behind: Round | None = None
-        """The round of preemption that the next turn continues (preemption.tries)."""
+        """The round of preemption that the next turn continues (preemption.preemption)."""
         self.halted: dict[str, Halted] = {}
         """The searches for victims that a later turn continues, by id of the ask."""
         self.now = 0.0

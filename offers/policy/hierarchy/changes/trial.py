@@ -12,9 +12,8 @@ from offers.policy.hierarchy.changes.applying import applying
 from offers.policy.hierarchy.changes.copying import STEP, Captured, Steps, captured, copying, finished
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_of
+from offers.policy.hierarchy.preemption.preemption import RETRY, Check, preempting
 from offers.policy.hierarchy.preemption.quota import giving_back
-from offers.policy.hierarchy.preemption.tries import RETRY, preempting
-from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree

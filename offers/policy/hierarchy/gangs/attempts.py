@@ -22,10 +22,17 @@ from math import inf
 from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
-from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises, promises_to
-from offers.policy.hierarchy.preemption.renewal import Vacated, renew
-from offers.policy.hierarchy.preemption.tries import RETRY, TRIES, attempt, delay_of, has_victims
-from offers.policy.hierarchy.preemption.victims import Check, never, only_on
+from offers.policy.hierarchy.preemption.preemption import (
+    RETRY,
+    TRIES,
+    Check,
+    attempt,
+    delay_of,
+    has_victims,
+    never,
+    only_on,
+)
+from offers.policy.hierarchy.preemption.promises import Promise, Vacated, promise_again, promises, promises_to, renew
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.steps import withdraw_all

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import merge
 
-from offers.policy.hierarchy.preemption.victims import Losses, never
+from offers.policy.hierarchy.preemption.preemption import Losses, never
 from offers.policy.hierarchy.state.model import Allocation, add_to
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.tree import LOOKED_AT, Tree

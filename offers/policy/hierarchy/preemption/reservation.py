@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 from offers.dimensions import share
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy.preemption.tries import TRIES, groups_of
-from offers.policy.hierarchy.preemption.victims import Losses, never
+from offers.policy.hierarchy.preemption.preemption import TRIES, Losses, groups_of, never
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption

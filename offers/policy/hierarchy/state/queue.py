@@ -16,7 +16,7 @@ from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.obstacles import Attempt
 
 if TYPE_CHECKING:
-    from offers.policy.hierarchy.preemption.victims import Fruitless
+    from offers.policy.hierarchy.preemption.preemption import Fruitless
 
 RATIOS = ExactRatios([(1 << 63) - 1])
 LAST = "\U0010ffff"

@@ -1,10 +1,23 @@
-"""The search for victims for one ask of a queue below its guarantee.
+"""Preemption: an ask of a queue below its guarantee gets the room of victims. The parts have the order of the work.
 
-The rules: an allocation can be a victim if its leaf is in the scope of the ask, if its priority is not above the one of
-the ask, if it needs no particular node, and if it is not being preempted already. A victim is taken if it reduces a
-shortage and no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the
-resources of the ask, as far as its application may lose it (`Losses`). The ask must fit the node and every maximum on
-its path afterwards.
+**Tries.** An ask may try if preemption is on, the ask may preempt others, waits for no victims,
+needs no particular node, has waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY`
+seconds. So an ask whose promise was lost with the node, or whose victims were not ended, tries again; a promise that
+was not kept in time has a longer pause (`reservation.LONGEST`). An ask that has reserved a node may try, unless so much
+is leaving there that it needs no victims. It keeps the reservation if it finds none. The asks of a leaf have at most
+`TRIES` tries in a round, and asks that must fail as another one did, in this round or before (`Fruitless`), are passed
+over. A round that takes too long continues later: each leaf has its turn before the next round begins.
+
+**Scope.** The search is bounded by the first queue above the ask that is a preemption fence, or whose
+maximum is in the way, or by root (`Scope`). Priorities are compared where the branches of the ask and of the victim
+meet: each queue below that place adds its offset to the priority that it shows, and a priority fence shows its offset
+alone.
+
+**Candidates.** A candidate is an allocation whose leaf is in the scope, whose priority is not above the one of the ask,
+that needs no particular node, and that is not being preempted already. A victim is taken if it reduces a shortage and
+no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the resources of the
+ask, as far as its application may lose it (`Losses`). The ask must fit the node and every maximum on its path
+afterwards.
 
 The nearest queue on the path of the ask with a guarantee for one of its resources must not exceed the guarantee with
 the ask. Victims below that queue count only if a queue between it and the ask has a guarantee of its own: otherwise two
@@ -12,10 +25,10 @@ leaves without guarantees would take the room of each other without end (YUNIKOR
 condition of the search, and no number of victims that must be taken: if it holds only without the candidates below the
 queue, victims are chosen among these, and no more of them than the ask needs.
 
-On one node the least important victims are taken first: those that admit preemption, those that are no originator,
-those that do not work, the lowest priority as shown at the fence, single ones before whole gangs, the newest. If small
-ones use up all that may be lost, the first one that suffices alone begins, also for a maximum. Victims without which
-the others suffice are given back, the most important one first.
+**Choice.** On one node the least important victims are taken first: those that admit preemption, those that
+are no originator, those that do not work, the lowest priority as shown at the fence, single ones before whole gangs,
+the newest. If small ones use up all that may be lost, the first one that suffices alone begins, also for a maximum.
+Victims without which the others suffice are given back, the most important one first.
 All nodes are compared by `Cost`. So a node that needs no victims comes first: its room is leaving already, or the ask
 waits until others of its queue have left. If a maximum is in the way, victims on any node may make room below the
 maximum.
@@ -23,11 +36,11 @@ maximum.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from heapq import nsmallest
+from heapq import heapify, heappop, nsmallest
 from itertools import chain, groupby
 from math import inf, prod
 from typing import NamedTuple
@@ -35,20 +48,25 @@ from typing import NamedTuple
 import numpy as np
 
 from offers.dimensions import Amounts
-from offers.policy.hierarchy.configuration.partition import GangPreemption, Partition
-from offers.policy.hierarchy.preemption.scope import Importance, importance_at, scope_of
+from offers.policy.hierarchy.configuration.partition import Fencing, GangPreemption, Partition, PreemptionPolicy
+from offers.policy.hierarchy.state.application import Alternative, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.columns import Array, State
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Running
-from offers.policy.hierarchy.state.queue import Queue, goal_of
-from offers.policy.hierarchy.tree import Tree
+from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
+from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 from offers.policy.obstacles import NAMED, Attempt, Obstacle, Tally, in_vain
 
+RETRY = 15.0
+"""Seconds between two tries of one ask."""
+TRIES = 10
+"""Tries of the asks of one leaf in one round, and of one class."""
+MOST_HALTED = 8
+"""Searches that may be halted at a time. A further one takes the place of the first, which begins anew."""
 MOST_KEPT = 16
 """Sets of resources for which the leaves that can lose nothing are kept."""
 LOWEST = -(1 << 62)
 """Below every priority: the importance of no victim, and of allocations that do not work."""
-
 NO_BOUND = 1 << 62
 """Above every priority, and every number of victims."""
 FORGOTTEN = 15.0
@@ -65,6 +83,10 @@ Place = tuple[bool, str]
 BEGIN: Place = (False, "")
 END: Place = (True, "\U0010ffff")
 """Before and behind all nodes."""
+Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
+"""True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
+Order = tuple[bool, bool, int, float, str]
+"""The order in which candidates are taken."""
 
 
 def never() -> bool:
@@ -72,11 +94,359 @@ def never() -> bool:
     return False
 
 
-Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
-"""True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
+# --- tries ------------------------------------------------------------------------------------------------------------
 
-Order = tuple[bool, bool, int, float, str]
-"""The order in which candidates are taken."""
+
+def preempt(
+    tree: Tree,
+    now: float,
+    check: Check | None = None,
+    without: Collection[str] = frozenset(),
+    is_over: Callable[[], bool] = never,
+) -> list[Preemption]:
+    """One round of preemption, or a part of it: the preemptions, which are noted in the tree. `now`: seconds of the
+    clock of the asks. `check`: a further condition on nodes; None admits every node. `without`: applications that may
+    not try. `is_over`: True once the time is over; the next call continues with `tree.behind`."""
+    return [found for found in preempting(tree, now, check, without, is_over) if found is not None]
+
+
+def preempting(
+    tree: Tree,
+    now: float,
+    check: Check | None = None,
+    without: Collection[str] = frozenset(),
+    is_over: Callable[[], bool] = never,
+) -> Iterator[Preemption | None]:
+    """Yields the result of each try, as `preempt`; None for a try in vain, and between steps of the work."""
+    if not tree.partition.preemption or tree.root.state is QueueState.STOPPED:
+        tree.behind = None
+        return
+    if tree.behind is None:
+        tree.behind = Round(tree)
+    present = tree.behind
+    present.now, present.check, present.without, present.is_over = now, check, without, is_over
+    for found in present.steps:
+        yield found
+        if is_over():
+            return
+    tree.behind = None
+
+
+class Round:
+    """A round of preemption, which may take several turns. The figures of a turn are set before its part."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self.now = 0.0
+        self.check: Check | None = None
+        self.without: Collection[str] = frozenset()
+        self.is_over: Callable[[], bool] = never
+        self._looked_at = 0
+        self.steps = self._run()
+        """Results of tries; None for a try in vain, and after `LOOKED_AT` queues, classes or groups without a try."""
+
+    def _is_step(self) -> bool:
+        """Counts something that was looked at; True if the time is to be looked at."""
+        self._looked_at += 1
+        return self._looked_at % LOOKED_AT == 0
+
+    def _run(self) -> Iterator[Preemption | None]:
+        for leaf in list(self._tree.queues.values()):
+            if self._is_step():
+                yield None
+            if leaf.is_leaf and leaf.classes and self._tree.queues.get(leaf.name) is leaf and not leaf.is_stopped:
+                yield from self._of_leaf(leaf)
+
+    def _of_leaf(self, leaf: Queue) -> Iterator[Preemption | None]:
+        """Tries for the asks of a leaf, in their order."""
+        _forget_tries(leaf)
+        causes = (self._tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
+        order: list[tuple[tuple[object, ...], RequestClass]] = []
+        for one in list(leaf.classes.values()):
+            if self._is_step():
+                yield None
+            if one.waits in causes and not one.alternative.required_node and _may_help(leaf, one):
+                order.append((first_key(one), one))
+        heapify(order)  # the first ones are tried: a whole order would cost more
+        refused: set[tuple[RequestClass, int]] = set()
+        tries = 0
+        while order:
+            one = heappop(order)[1]
+            for ask in self._asks(one, refused):
+                if ask is not None:
+                    while (result := attempt(self._tree, ask, self.now, self.check, self.is_over)) is None:
+                        if ask.id not in self._tree.halted:
+                            break
+                        yield None
+                        if not self._is_pending(ask):
+                            break
+                    tries += 1
+                    if result is not None:
+                        refused.clear()
+                    elif ask.application not in self._tree.paused:
+                        # Asks of an application that makes a pause may have fewer victims than those of others.
+                        refused.add((one, ask.priority))
+                    yield result
+                    if tries >= TRIES:
+                        return
+                else:
+                    yield None
+
+    def _is_pending(self, ask: Ask) -> bool:
+        owner = self._tree.applications.get(ask.application)
+        group = None if owner is None else owner.asks.get(ask.name)
+        if group is None:
+            return False
+        place = bisect_left(group.asks, (ask.created, ask.name))
+        return place < len(group.asks) and group.asks[place][2] is ask
+
+    def _asks(self, one: RequestClass, refused: Collection[tuple[RequestClass, int]]) -> Iterator[Ask | None]:
+        """Yields the asks of a class that may try; None between steps."""
+        tree, tried = self._tree, 0
+        for group in groups_of(one):
+            if self._is_step():
+                yield None
+            if tried >= TRIES:
+                return
+            if not _may_try(tree, group, self.without) or _is_fruitless(tree, one.leaf, group, self.now):
+                continue
+            latest = self.now - delay_of(one.leaf)
+            for created, name, ask in list(group.asks):
+                if created > latest or (one, ask.priority) in refused or tried >= TRIES:
+                    break
+                late = self.now - group.application.preempted_at.get(name, -inf) >= RETRY
+                if late and self._is_pending(ask) and not has_victims(group, name):
+                    tried += 1
+                    yield ask
+
+
+def attempt(
+    tree: Tree, ask: Ask, now: float, check: Check | None = None, is_over: Callable[[], bool] = never
+) -> Preemption | None:
+    """One try of one pending ask; a result is noted in the tree. None if the ask may not try now, or in vain. Raises
+    KeyError if the ask is not pending. `now` is seconds. `is_over`: True once the time is over: the ask is then in
+    `tree.halted`, and its next try continues the search."""
+    halted = tree.halted.pop(ask.id, None)
+    application = tree.applications[ask.application]
+    leaf = tree.queues[application.queue]
+    tried = application.preempted_at.get(ask.name, -inf)
+    if not tree.partition.preemption or not ask.may_preempt or ask.required_node or now - tried < RETRY:
+        return None
+    if leaf.is_stopped or has_victims(application.asks[ask.name], ask.name) or now - ask.created < delay_of(leaf):
+        return None
+    if tree.limit_of(application, ask.request) is not None:
+        return None
+    if _comes(tree, application.asks[ask.name], ask) or _is_fruitless(tree, leaf, application.asks[ask.name], now):
+        return None
+    reserved, since = "", application.reserved_at.get(ask.name)
+    if ask.name in application.reserves:
+        reserved = application.asks[ask.name].alike.promised
+        tree.forget_promise(ask.application, ask.name)
+    kind = _kind(application.asks[ask.name])
+    result, result_of_try, fruitless, halted = plan(tree, leaf, ask, now, check, is_over, halted)
+    if halted is None:
+        application.preempted_at[ask.name] = now
+        leaf.tried[kind] = result_of_try
+    else:
+        if len(tree.halted) >= MOST_HALTED:
+            del tree.halted[next(iter(tree.halted))]
+        tree.halted[ask.id] = halted
+    if result is not None:
+        tree.preempt(result)
+    elif reserved:
+        if since is not None:
+            application.reserved_at[ask.name] = since
+        tree.promise(ask.application, ask.name, reserved, reserves=True)
+    if fruitless is not None and not reserved and ask.application not in tree.paused:
+        leaf.fruitless[kind] = fruitless
+    return result
+
+
+def _comes(tree: Tree, group: Group, ask: Ask) -> bool:
+    """True if an ask has reserved a node that has room for it once everything has left that is leaving."""
+    node = tree.nodes.by_name.get(group.alike.promised)
+    return node is not None and all(amount <= node.room(name) for name, amount in ask.request)
+
+
+def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | None:
+    """The result of the latest try of a pending ask, or of one that is alike in the same leaf; None if there was none.
+    An ask that may not try yet has this as its result. Raises KeyError if the ask is not pending. `now`: seconds of the
+    clock of the asks."""
+    owner = tree.applications[application]
+    group, leaf = owner.asks[name], tree.queues[owner.queue]
+    found = leaf.tried.get(_kind(group))
+    created = next(ask.created for _, one, ask in group.asks if one == name)
+    if found is None and now - created < delay_of(leaf):
+        return in_vain(now, Obstacle.NOT_OLD_ENOUGH, until=created + delay_of(leaf))
+    if found is None and group.request_class is not None and not _may_help(leaf, group.request_class):
+        return in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
+    return found
+
+
+def _kind(group: Group) -> tuple[Alternative, int]:
+    """Asks of one leaf that are of one kind have the same results."""
+    return alternative_of(group)._replace(promised=""), group.alike.priority
+
+
+def _is_fruitless(tree: Tree, leaf: Queue, group: Group, now: float) -> bool:
+    """True if the asks of a group must fail as one that was alike did."""
+    known = leaf.fruitless.get(_kind(group)) if leaf.fruitless else None
+    return known is not None and known.holds(tree, now)
+
+
+def _forget_tries(leaf: Queue) -> None:
+    """Drops the results of asks that are gone."""
+    if len(leaf.tried) > 2 * len(leaf.classes):
+        kinds = {one._replace(promised="") for one in leaf.classes}
+        leaf.tried = {kind: result for kind, result in leaf.tried.items() if kind[0] in kinds}
+        leaf.fruitless = {kind: result for kind, result in leaf.fruitless.items() if kind[0] in kinds}
+
+
+def has_victims(group: Group, name: str) -> bool:
+    """True if an ask has preempted and waits for its node."""
+    return group.alike.promised != "" and name not in group.application.reserves
+
+
+def delay_of(leaf: Queue) -> float:
+    """Seconds that asks of a leaf wait before they preempt."""
+    return leaf.config.properties.preemption_delay
+
+
+def waiting_asks(tree: Tree, one: RequestClass, latest: float) -> Iterator[Ask]:
+    """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds."""
+    for group in groups_of(one):
+        for created, name, ask in list(group.asks) if _may_try(tree, group) else ():
+            if created > latest:
+                break
+            if not has_victims(group, name):
+                yield ask
+
+
+def groups_of(one: RequestClass) -> Iterator[Group]:
+    """Yields the groups of a class in their order. The class may change meanwhile."""
+    last = None
+    while found := one.members.after(last, LOOKED_AT):
+        last = found[-1][0]
+        for _, group in found:
+            if group.request_class is one:
+                yield group
+
+
+def _may_try(tree: Tree, group: Group, without: Collection[str] = frozenset()) -> bool:
+    """True if the asks of a group may preempt one by one. `without`: applications that may not."""
+    name = group.application.name
+    # The victims of a gang are chosen for all its members (gangs.attempts).
+    return group.alike.may_preempt and name not in without and tree.lacking.get(name, 0) <= 1
+
+
+def first_key(one: RequestClass) -> tuple[object, ...]:
+    """The key of the order in which the classes of a leaf try. The class has asks."""
+    first = one.members.first()
+    assert first is not None and first.key is not None
+    return first.key
+
+
+def _may_help(leaf: Queue, one: RequestClass) -> bool:
+    """False if the leaf itself would exceed its guarantee, so that no victim of another leaf can help."""
+    goal = goal_of(leaf, [name for name, amount in one.request if amount > 0])
+    if goal is not leaf:
+        return goal is not None
+    return leaf.stays_within_guarantee(one.request)
+
+
+# --- scope ------------------------------------------------------------------------------------------------------------
+
+
+class Scope(NamedTuple):
+    """The queue that bounds the search. `leaves`: the greatest priority of a victim in each leaf; None: victims of
+    every priority. `met`: the obstacles of the other leaves."""
+
+    fence: Queue
+    leaves: dict[Queue, int | None]
+    met: Tally
+
+
+def scope_of(leaf: Queue, request: Amounts, priority: int, safe: Collection[Queue] = ()) -> Scope:
+    """The queues in which an ask of a leaf, with its request and priority, may find victims. `safe`: leaves that are
+    passed over."""
+    leaves: dict[Queue, int | None] = {}
+    met = Tally()
+    shown, below = priority, leaf
+    for queue in leaf.path:
+        if queue is not leaf:
+            _collect((one for one in queue.children.values() if one is not below), shown, leaves, met, safe)
+        properties = queue.config.properties
+        shown = properties.priority_offset + (0 if properties.priority_policy is Fencing.FENCE else shown)
+        below = queue
+        if properties.preemption_policy is PreemptionPolicy.FENCE or queue.excess(request):
+            break
+    return Scope(below, leaves, met)
+
+
+def _collect(
+    queues: Iterable[Queue],
+    shown: int | None,
+    leaves: dict[Queue, int | None],
+    met: Tally,
+    safe: Collection[Queue],
+) -> None:
+    for queue in queues:
+        if queue in safe:
+            continue
+        properties = queue.config.properties
+        if properties.preemption_policy is PreemptionPolicy.DISABLED:
+            _count(met, Obstacle.OUTSIDE, queue)
+            continue
+        greatest = shown
+        if greatest is not None and properties.priority_policy is Fencing.FENCE:
+            if properties.priority_offset > greatest:
+                _count(met, Obstacle.PRIORITY, queue)
+                continue
+            greatest = None
+        elif greatest is not None:
+            greatest -= properties.priority_offset
+        if not queue.is_leaf:
+            _collect(queue.children.values(), greatest, leaves, met, safe)
+        elif queue.places and (greatest is None or queue.least_priority() <= greatest):
+            leaves[queue] = greatest
+        else:
+            _count(met, Obstacle.PRIORITY, queue)
+
+
+def _count(met: Tally, obstacle: Obstacle, queue: Queue) -> None:
+    """Counts all allocations below a queue."""
+    number = sum(leaf.size for leaf in queue.leaves())
+    if number:
+        met.count(obstacle, number, queue.name)
+
+
+class Importance(NamedTuple):
+    """The priority that the allocations of a leaf show at a fence: their own with an offset, or, if a priority fence is
+    between, the same for all of them."""
+
+    offset: int
+    is_fixed: bool
+
+    def of(self, priority: int) -> int:
+        """The importance of an allocation with a priority."""
+        return self.offset if self.is_fixed else self.offset + priority
+
+
+def importance_at(fence: Queue, leaf: Queue) -> Importance:
+    """The priorities that the allocations of a leaf below a queue show there."""
+    offset, is_fixed = 0, False
+    for queue in leaf.path:
+        if queue is fence:
+            break
+        properties = queue.config.properties
+        if properties.priority_policy is Fencing.FENCE:
+            offset, is_fixed = properties.priority_offset, True
+        else:
+            offset += properties.priority_offset
+    return Importance(offset, is_fixed)
+
+
+# --- losses -----------------------------------------------------------------------------------------------------------
 
 
 class Losses:
@@ -140,39 +510,6 @@ class Losses:
         return (allocation,) if is_free or working < allowance else Obstacle.BUDGET
 
 
-class Fruitless(NamedTuple):
-    """A try in vain. `top`: the queue below which nothing may change; `changes`: of that queue; `freed`: that of the
-    tree, or None if the room of nodes does not matter; `until`: the result is forgotten then, seconds."""
-
-    partition: Partition
-    top: Queue
-    changes: int
-    freed: int | None
-    until: float
-
-    def holds(self, tree: Tree, now: float) -> bool:
-        """True if another try would be in vain, too. `now`: seconds."""
-        return (
-            self.partition is tree.partition
-            and self.changes == self.top.changes
-            and (self.freed is None or self.freed == tree.freed)
-            and now < self.until
-        )
-
-
-class Cost(NamedTuple):
-    """The cost of a choice of victims; the least is chosen. `opt_out`, `originator`: True if a victim asks to be taken
-    after all others, or is one; `importance`: the highest priority of a victim, as it is shown at the fence; `amount`:
-    the sum of their amounts as shares of the cluster, in one unit."""
-
-    opt_out: bool
-    originator: bool
-    importance: int
-    number: int
-    amount: int
-    node: str
-
-
 class Safe(NamedTuple):
     """The leaves that can lose nothing, because each of their allocations is needed for their own guarantee. `changes`:
     those of root at that moment; `size`: number of allocations; `greatest`: the leaves with the most of them."""
@@ -209,6 +546,9 @@ def _loses_nothing(leaf: Queue, names: Collection[str]) -> bool:
         if name in names
     ]
     return bool(spares) and not any(_leaves_enough(request, spares) for request in leaf.requests)
+
+
+# --- search -----------------------------------------------------------------------------------------------------------
 
 
 class Planned(NamedTuple):
@@ -400,6 +740,10 @@ class Search:
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
         if self._is_limited or (best is None and self._above):
+            if prospects.number and is_over():
+                self._met.add(beside)
+                chosen = tuple(one[0].node for one in (best, partial) if one is not None)
+                return Halted(self.ask.id, END, chosen, self._met, began)
             best = min(
                 (one for one in (best, self._spread(partial, check)) if one is not None), default=None, key=_cost
             )
@@ -728,6 +1072,22 @@ class Prospects:
         return is_blocked[judged.application]
 
 
+# --- choice -----------------------------------------------------------------------------------------------------------
+
+
+class Cost(NamedTuple):
+    """The cost of a choice of victims; the least is chosen. `opt_out`, `originator`: True if a victim asks to be taken
+    after all others, or is one; `importance`: the highest priority of a victim, as it is shown at the fence; `amount`:
+    the sum of their amounts as shares of the cluster, in one unit."""
+
+    opt_out: bool
+    originator: bool
+    importance: int
+    number: int
+    amount: int
+    node: str
+
+
 def _cost(one: tuple[Cost, _Taken]) -> Cost:
     return one[0]
 
@@ -927,3 +1287,26 @@ def _reduce(shortage: dict[str, int], amounts: Mapping[str, int]) -> None:
         shortage[name] -= amounts.get(name, 0)
         if shortage[name] <= 0:
             del shortage[name]
+
+
+# --- results in vain --------------------------------------------------------------------------------------------------
+
+
+class Fruitless(NamedTuple):
+    """A try in vain. `top`: the queue below which nothing may change; `changes`: of that queue; `freed`: that of the
+    tree, or None if the room of nodes does not matter; `until`: the result is forgotten then, seconds."""
+
+    partition: Partition
+    top: Queue
+    changes: int
+    freed: int | None
+    until: float
+
+    def holds(self, tree: Tree, now: float) -> bool:
+        """True if another try would be in vain, too. `now`: seconds."""
+        return (
+            self.partition is tree.partition
+            and self.changes == self.top.changes
+            and (self.freed is None or self.freed == tree.freed)
+            and now < self.until
+        )
