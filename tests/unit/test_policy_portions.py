@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from benchmarks.policies import at_minimum, hopeless
 from offers.policy.session.actions.eviction import make_room
 from offers.policy.session.decisions import Decisions
-from offers.policy.session.memory import Memory
+from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import Snapshot
+from offers.policy.session.state.candidates import Candidates
 from tests.effort import share
 from tests.unit.policy_clusters import ACTIONS, cores, crowded_cluster, policy
 
@@ -267,3 +268,65 @@ def test_a_portion_finds_no_obstacle_for_a_job_with_promised_room() -> None:
     assert len(promised) > 1
     attempts = [decisions.attempts["high"] for decisions in promised if "high" in decisions.attempts]
     assert [attempt for attempt in attempts if attempt is not None and attempt.met] == []
+
+
+def unlike(number: int) -> Snapshot:
+    """An agent that one queue uses alone, and jobs of another queue that want different amounts of it."""
+    work = Job("low", "o", tuple(Task(f"t{n}", Template(cores(1, 0)), Status.RUNNING, "a") for n in range(4)))
+    asks = [
+        Job(f"w{n:03}", "q", (Task("t", Template((*cores(1, 0)[:1], ("mem", 1 + n)))),), created=1.0 + n)
+        for n in range(number)
+    ]
+    return Snapshot([Agent("a", cores(4, 9))], [Queue("o"), Queue("q")], [work, *asks])
+
+
+def test_the_first_portions_of_many_unlike_jobs_end_before_all_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares depend on all jobs, so nothing is decided before; the decisions are the same in the end."""
+    asked: list[int] = []
+    capacity = Candidates.capacity
+
+    def counted(self: Candidates, *, ever: bool) -> int:
+        asked[-1] += ever
+        return capacity(self, ever=ever)
+
+    monkeypatch.setattr(Candidates, "capacity", counted)
+    memory, number = Memory(), 5 * Portion.EACH
+    snapshot, found = unlike(number), list[Decisions]()
+    while not any(one.evictions for one in found):
+        asked.append(0)
+        found.append(decide(snapshot, EVERYTHING, memory=memory, is_used_up=lambda: True))
+    assert max(asked) <= Portion.EACH
+    assert sum(asked) == number
+    assert found[-1].evictions[0] == decide(unlike(number), EVERYTHING).evictions[0]
+
+
+def test_jobs_that_were_in_vain_are_passed_over_once_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at what is remembered costs a look at the agents; later portions of a round need none."""
+    asked = list[Any]()
+    is_vain = Memory.is_vain
+
+    def noted(self: Memory, attempt: Any, state: Any) -> bool:
+        asked.append(attempt)
+        return is_vain(self, attempt, state)
+
+    snapshot, memory = hopeless(20), Memory()
+    while decide(snapshot, EVERYTHING, memory=memory, is_used_up=lambda: True).unfinished:
+        pass
+    monkeypatch.setattr(Memory, "is_vain", noted)
+    portions = 1
+    while decide(snapshot, EVERYTHING, memory=memory, is_used_up=lambda: True).unfinished:
+        portions += 1
+    assert portions > 1
+    assert max(Counter(asked).values()) == 1
+
+
+def test_needs_stay_from_session_to_session_until_their_template_is_gone() -> None:
+    template, other = Template(cores(1, 0)), Template(cores(2, 0))
+    job = Job("j", "q", (Task("t", template),))
+    snapshot = Snapshot([Agent("a", cores(2, 0))], [Queue("q")], [job])
+    need = snapshot.needs.of(template)
+    decide(snapshot, EVERYTHING)
+    assert snapshot.needs.of(Template(cores(1, 0))) is need
+    snapshot.advance(1.0, jobs={"j": Job("j", "q", (Task("t", other),))})
+    snapshot.advance(2.0, jobs={"j": Job("j", "q", (Task("t", template),))})
+    assert snapshot.needs.of(template).number == snapshot.templates[template] != need.number

@@ -109,12 +109,13 @@ def _kept(session: Session) -> dict[tuple[str, str], Nomination]:
 def _held_back(session: Session) -> dict[str, str]:
     """The reasons that lie with the queues of jobs, also of those that had their turn in earlier portions."""
     memory, found, passed_over = session.memory, dict[str, str](), _passed_over(session)
-    for job in session.jobs.values():
-        if len(job.job.pending) > len(job.placed):
-            before = memory.held_back.get(job.name)
+    for name, job in session.jobs.items():
+        before = memory.held_back.get(name)
+        held = job.over_limit or (job.misfit is None and job.queue.name in passed_over)
+        if (held or before is not None) and len(job.job.pending) > len(job.placed):
             reason = next(iter(held_back(session, job, passed_over)), before)
             if reason is not None:
-                found[job.name] = reason
+                found[name] = reason
     memory.held_back = found.copy() if session.portion.over else {}
     return found
 

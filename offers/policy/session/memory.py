@@ -25,7 +25,7 @@ class Memory:
         """The reasons of `Decisions.held_back` that the portions of this round have found, by the name of the job."""
         self.later: Later | None = None
         """The earliest moment that the portions of this round have found; see `Decisions.later`."""
-        self._capacities: dict[Hashable, int] = {}
+        self._capacities: dict[int, int] = {}
         self._agents = 0
 
     # --- tries that cannot help -------------------------------------------------------------------------------
@@ -42,8 +42,8 @@ class Memory:
 
     # --- figures of agents -------------------------------------------------------------------------------------
 
-    def capacities(self, agents: int) -> dict[Hashable, int]:
-        """The numbers of tasks that the agents could hold if nothing else ran, by template; the caller adds to them.
+    def capacities(self, agents: int) -> dict[int, int]:
+        """The numbers of tasks that the agents could hold if nothing else ran, by `Need.number`; the caller adds some.
         `agents`: number of changes of the agents; all figures are forgotten when it has changed."""
         if agents != self._agents or len(self._capacities) > MOST:
             self._capacities, self._agents = {}, agents
@@ -82,7 +82,7 @@ class Portion:
     def __init__(self, is_used_up: Callable[[], bool] | None) -> None:
         """`is_used_up`: True if the session should end; None = no bound."""
         self._is_used_up = is_used_up
-        self._turns = 0
+        self._turns = self._steps = 0
         self.over = False
         """The session has ended before all jobs had their turns."""
 
@@ -91,12 +91,20 @@ class Portion:
         """True if the session may end before all jobs had their turns."""
         return self._is_used_up is not None
 
-    def ends(self, *, cheap: bool = False) -> bool:
-        """True if the next job has to wait for the next portion. `cheap`: the turn of a job takes microseconds."""
+    def is_late(self) -> bool:
+        """True if small steps of work beside the turns of jobs, `EACH` at least, have to wait for the next portion."""
+        self._steps += 1
+        if self._is_used_up is not None and not self.over and self._steps % self.EACH == 0:
+            self.over = self._is_used_up()
+        return self.over
+
+    def ends(self, *, cheap: bool = False, least: int = 1) -> bool:
+        """True if the next job has to wait for the next portion. `cheap`: the turn of a job takes microseconds. `least`
+        jobs have their turn in any case."""
         if self.over or self._is_used_up is None:
             return self.over
         self._turns += 1
-        if self._turns == 1 or (cheap and self._turns % self.EACH):
+        if self._turns <= least or (cheap and self._turns % self.EACH):
             return False
         self.over = self._is_used_up()
         return self.over

@@ -35,7 +35,7 @@ from offers.policy.session.state.candidates import Candidates
 from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.search import Measure, Movable, Search
 from offers.policy.session.state.statements import Changes, Statement
-from offers.policy.session.state.templates import Need, Needs
+from offers.policy.session.state.templates import Need
 
 Paused = Mapping[str, Mapping[str, float]]
 """The jobs of which no task is evicted for a job, by its name, each with the moment at which that ends in seconds."""
@@ -108,7 +108,7 @@ class Session:
         self.snapshot = snapshot
         self.policy = policy
         self.agents = AgentTable(snapshot)
-        self.needs = Needs(snapshot)
+        self.needs = snapshot.needs
         units = snapshot.units
         self.measure = Measure(snapshot.totals, (units.get(name).unit for name in snapshot.dimensions))
         """Compares amounts of victims."""
@@ -211,12 +211,11 @@ class Session:
         groups = self.snapshot.groups
         others = list(groups.others)
         for group in groups.groups:
-            need = self.needs.of(group.template)
             if (
                 len(group.jobs) < self._least_group
                 or group.queue not in known
-                or need.best_effort
                 or not names <= _KNOWN_TO_PLACE
+                or (need := self.needs.of(group.template)).best_effort
                 or self.candidates(need).capacity(ever=not names <= _WITHOUT_EVICTIONS) >= group.min_available
             ):
                 others += group.jobs
@@ -279,6 +278,10 @@ class Session:
             self._candidates[need.number] = found
         return found
 
+    def knows(self, need: Need) -> bool:
+        """True if the candidates of a need were asked for in this session."""
+        return need.number in self._candidates
+
     def search(self, need: Need, movable: Movable) -> Search:
         """A new search for agents on which a task has room once some of the `movable` tasks have left."""
         return Search(self, need, movable)
@@ -324,6 +327,13 @@ class Session:
             else:
                 found.sort(key=lambda i: self.rules.task_key(job.job, i))
         return found
+
+    def wants_room(self, job: JobState) -> bool:
+        """True if a task that is not best effort is pending, for a job with pending tasks."""
+        template = job.job.template
+        if template is None or self.gated:
+            return bool(self.pending(job, best_effort=False))
+        return not self.needs.of(template).best_effort
 
     @cached_property
     def _orders_by_priority(self) -> bool:

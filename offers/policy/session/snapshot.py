@@ -13,6 +13,7 @@ from offers.policy.session.blocked import Groups, grouped
 from offers.policy.session.columns import CPU, MEMORY, Columns, scored
 from offers.policy.session.model import HOLDING, ON_AGENT, Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.running import Running
+from offers.policy.session.state.templates import Needs
 
 LARGEST = 2**48
 """The greatest total of an agent. Sums and products with ten then fit in 64 bits; for products of CPUs and memory
@@ -76,7 +77,7 @@ class Snapshot:
         self.work_changes: dict[str, int] = {}
         """The same by queue: its jobs have other tasks on agents, or other minimums or priorities."""
         self.agent_changes = 0
-        """Number of changes of agents themselves, not of the work on them."""
+        """Number of changes of agents themselves, not of the work on them, be it of others."""
         agents, queues, jobs = list(agents), tuple(queues), list(jobs)
         for title, names in (
             ("agent", [agent.name for agent in agents]),
@@ -119,6 +120,7 @@ class Snapshot:
         self.dimensions = (*first, *sorted(names.difference(first)))
         """Names of all dimensions of agents, queues and templates: CPU and memory first, then by name."""
         self.index = {name: position for position, name in enumerate(self.dimensions)}
+        self.needs = Needs(self)
         self.columns = Columns(self.agents, self.rank, self.index, self.scored)
         self.running = Running(self.index, self.rank)
         """The running tasks; empty if the snapshot is plain."""
@@ -191,7 +193,7 @@ class Snapshot:
             if agent is not None and self.agents[rank] is not agent:
                 self.changes += 1
                 self.room_changes += 1
-                self.agent_changes += 1
+                self.agent_changes += self.agents[rank]._replace(foreign=agent.foreign) != agent
                 self.columns.replace_agent(rank, self.agents[rank], agent)
                 self.agents[rank] = agent
 
@@ -287,7 +289,7 @@ class Snapshot:
         self._uses[template] -= 1
         if not self._uses[template]:
             del self._uses[template]
-            del self.templates[template]
+            self.needs.forget(self.templates.pop(template))
             self._with_affinity -= bool(template.affinity)
 
     # --- questions --------------------------------------------------------------------------------------------

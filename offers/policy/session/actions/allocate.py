@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 name = "allocate"
 arguments: Mapping[str, Argument] = {}
+LEAST = 4
+"""Jobs that have their turn in each portion: the way to the first one costs as much as some more of them."""
 
 
 def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
@@ -29,10 +31,8 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
     waiting: dict[str, list[tuple[tuple[Any, ...], Turn]]] = {}
     had_turn = session.memory.had_turn(name)
     for job in session.jobs.values():
-        if job.pending and job.name not in had_turn:
-            tasks = session.pending(job, best_effort=False)
-            if tasks:
-                waiting.setdefault(job.queue.name, []).append((rules.job_key(job), Turn(session, job, tasks)))
+        if job.pending and job.name not in had_turn and session.wants_room(job):
+            waiting.setdefault(job.queue.name, []).append((rules.job_key(job), Turn(session, job)))
     queues = [(rules.queue_key(session.queues[queue]), queue) for queue in waiting]
     heapify(queues)
     for jobs in waiting.values():
@@ -45,7 +45,7 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
             continue
         if not jobs:
             continue
-        if session.portion.ends(cheap=True):
+        if session.portion.ends(cheap=jobs[0][1].is_cheap, least=LEAST):
             return
         _, turn = heappop(jobs)
         if turn.take():
@@ -58,16 +58,24 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
 class Turn:
     """The tasks of a job that were not tried yet."""
 
-    __slots__ = ("_needs", "_next", "_session", "_tasks", "job")
+    __slots__ = ("_begun", "_needs", "_next", "_session", "_tasks", "job")
 
-    def __init__(self, session: Session, job: JobState, tasks: list[int]) -> None:
-        self._session, self.job, self._tasks, self._next = session, job, tasks, 0
+    def __init__(self, session: Session, job: JobState) -> None:
+        self._session, self.job, self._next, self._begun = session, job, 0, False
+        self._tasks: list[int] = []
         template = job.job.template
         self._needs = None if template is None else session.needs.of(template)
+
+    @property
+    def is_cheap(self) -> bool:
+        """True if the agents for its tasks are in order already."""
+        return self._needs is not None and self._session.knows(self._needs)
 
     def take(self) -> bool:
         """Gives the job its turn. True: it may have another one."""
         session, job, rules = self._session, self.job, self._session.rules
+        if not self._begun:
+            self._begun, self._tasks = True, session.pending(job, best_effort=False)
         attempt = self._attempt()
         if attempt is not None and session.dead_ends.get(attempt) == session.changes.version:
             job.misfit = self._needs

@@ -42,18 +42,18 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
     if not queue.running:
         return  # Without evictions every statement would be undone.
     searches = Searches(session, _others(session, queue), shared=session.rules.victims_by_priority)
-    starving = BestJobs(
-        (job for job in queue.jobs if job.starving and job.job.preempts), session.rules.job_key, session.changes.job_log
-    )
     had_turn = session.memory.had_turn(name)
+    waiting = [job for job in queue.jobs if job.starving and job.job.preempts and job.name not in had_turn]
+    starving = BestJobs(waiting, session.rules.job_key, session.changes.job_log)
     while (job := starving.take()) is not None:
-        if job.name in had_turn:
-            continue
         attempt = _attempt(session, job)
         if attempt is not None and session.dead_ends.get(attempt) == session.changes.version:
             continue
+        if session.portion.is_late():
+            return
         lasting = session.lasting(attempt, job, session.snapshot.work_changes.get(queue.name, 0))
         if lasting is not None and not session.changes.evictions and session.memory.is_vain(*lasting):
+            had_turn.add(job.name)
             continue
         if session.portion.ends():
             return

@@ -31,13 +31,12 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
         queues.remove(queue)
         if not giving.keys() - {queue.name}:
             continue  # Without evictions every statement would be undone.
-        jobs = BestJobs(
-            (job for job in queue.jobs if job.pending and job.job.preempts), rules.job_key, session.changes.job_log
-        )
+        wanting = [job for job in queue.jobs if job.pending and job.job.preempts and job.name not in had_turn]
+        jobs = BestJobs(wanting, rules.job_key, session.changes.job_log)
         searches = Searches(session, _others(session, queue), shared=rules.victims_by_queue)
         with session.changes.promises_count(queue):
             while not rules.overused(queue) and (job := jobs.take()) is not None:
-                if job.name not in had_turn and not _take_back(session, queue, job, searches, had_turn):
+                if not _take_back(session, queue, job, searches, had_turn):
                     queues.clear()
                     break
     give_back(session, begin)
@@ -53,8 +52,11 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
     before = session.changes.version
     if attempt is not None and session.dead_ends.get(attempt) == before:
         return True
+    if session.portion.is_late():
+        return False
     lasting = session.lasting(attempt, job, session.snapshot.changes)
     if lasting is not None and not before and session.memory.is_vain(*lasting):
+        had_turn.add(job.name)
         return True
     if session.portion.ends():
         return False

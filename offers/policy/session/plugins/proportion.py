@@ -139,9 +139,11 @@ class Shares:
             if template is None:
                 continue
             need, limit = self._needs.of(template), self.limits[queue]
-            capacity = capacities.get(template)
+            capacity = capacities.get(need.number)
             if capacity is None:
-                capacity = capacities[template] = session.candidates(need).capacity(ever=True)
+                if session.portion.is_late():
+                    return None  # the next portion continues; nothing is decided before all are known
+                capacity = capacities[need.number] = session.candidates(need).capacity(ever=True)
             if capacity < least or any(amount * least > limit[d] for d, amount in need.row):
                 changed = True
                 for d, amount in enumerate(amounts):
