@@ -7,12 +7,12 @@ runs in the thread of the core.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from hashlib import blake2b
 
 from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.parts.names import NAME, NAME_LENGTH, NAME_RULE
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.core.controllers.managed.units import request_of
@@ -41,8 +41,6 @@ from store.state.reader import StateReader
 
 REPLY_SECONDS = 30.0
 """Seconds that a call waits until its change is durable."""
-NAME_LENGTH = 63
-_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 
 Submit = Callable[[requests.Request], "Future[Reply]"]
 
@@ -311,9 +309,8 @@ def unit_name(application: str, task: str) -> str:
 
 
 def _check_name(kind: str, name: str) -> None:
-    if not _NAME.match(name):
-        words = "letters must be lower-case; digits and '-' are possible, at most 63 characters, the first a letter"
-        raise BadRequest(f"{kind} {name[:80]!r}: not a name: {words}")
+    if not NAME.match(name):
+        raise BadRequest(f"{kind} {name[:80]!r}: not a name: it {NAME_RULE}")
 
 
 def _terms(application: str, group: TaskGroup, namespace: str) -> Version | None:

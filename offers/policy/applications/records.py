@@ -116,23 +116,7 @@ def placeholder_name(application: str, group: str, number: int, created: float =
     return f"tg-{shown[:28]}-{group[:20]}-{blake2b(full, digest_size=5).hexdigest()}"
 
 
-class Indexed(Protocol):
-    """A record with a state in a group."""
-
-    @property
-    def key(self) -> str:
-        """The key, unique in the index."""
-
-    @property
-    def group(self) -> str:
-        """The name of the task group."""
-
-    @property
-    def life(self) -> Life:
-        """The life, whose state is indexed."""
-
-
-Kept = TypeVar("Kept", bound=Indexed)
+Kept = TypeVar("Kept", PlaceholderRecord, MemberRecord)
 
 
 class Index(Generic[Kept]):

@@ -23,7 +23,7 @@ NAME_RULE = (
     f"must be lower-case letters, digits and '-', start with a letter, end with a letter or digit, "
     f"and have at most {NAME_LENGTH} characters"
 )
-_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
+NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _NAME_OF_THE_ORIGINAL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*\Z")
 _PORT = re.compile(r"[A-Za-z0-9._-]{1,63}\Z")
 _LABEL_KEY = re.compile(rf"{LABEL_KEY}\Z")
@@ -37,7 +37,7 @@ def check_namespace(namespace: str, path: str, problems: Problems) -> None:
 
 def check_name(name: str, path: str, problems: Problems, longest: int = LONGEST_NAME) -> None:
     """Names that only the original takes are warned of: capitals, '_', a digit in front, more than 63 characters."""
-    if _NAME.match(name):
+    if NAME.match(name):
         return
     if is_name(name, longest):
         problems.warn(path, f"{NAME_RULE}, not {name[:80]!r}", "the name is accepted, but is not a DNS name")
@@ -52,7 +52,7 @@ def is_name(name: str, longest: int = LONGEST_NAME) -> bool:
 
 def check_host_name(name: str, path: str, problems: Problems) -> None:
     """A name that becomes part of the name of a host."""
-    if name != DEFAULT_NAMESPACE and not _NAME.match(name):
+    if name != DEFAULT_NAMESPACE and not NAME.match(name):
         problems.add(path, f"{NAME_RULE}, not {name[:80]!r}")
 
 
