@@ -62,8 +62,9 @@ class DrainWaits:
         """Drains whose look has not come to all taskgroups. It continues with the known answers, so that it ends."""
         self._pause_until: dict[str, float] = {}
         """Unix seconds before which no offer causes a question, by drain."""
-        self._drains_of: dict[tuple[str, str], set[str]] = {}
-        """The drains that wait for an object, by its kind and key."""
+        self._drains_of: dict[tuple[str, str], dict[str, None]] = {}
+        """The drains that wait for an object, by its kind and key. Decisions are repeated from a log, so the order of
+        the marks must be the same."""
         self._objects_of: dict[str, set[tuple[str, str]]] = {}
         self._agents_of: dict[str, set[str]] = {}
         """Ids of the agents, as of the latest look."""
@@ -261,11 +262,11 @@ class DrainWaits:
         before = self._objects_of.get(key, set())
         for one in before - objects:
             members = self._drains_of[one]
-            members.discard(key)
+            del members[key]
             if not members:
                 del self._drains_of[one]
         for one in objects - before:
-            self._drains_of.setdefault(one, set()).add(key)
+            self._drains_of.setdefault(one, {})[key] = None
         if objects:
             self._objects_of[key] = objects
         else:
