@@ -15,6 +15,7 @@ CHANGES: Mapping[Obstacle, str] = {
     " preemption policy of the application must not be Never",
     Obstacle.NOT_OLD_ENOUGH: "it has to wait for the preemption.delay of its queue",
     Obstacle.PAUSED: "the pause has to end, or room has to become free without evictions",
+    Obstacle.IN_PARTS: "the budgets have to admit the rest: a place that finds no room spends none after a minute",
     Obstacle.OWN_GUARANTEE: "the guarantee or weight of its queue has to be greater, or the request smaller",
     Obstacle.NO_CANDIDATE: "more agents or a smaller request are needed: there is no work to end",
     Obstacle.OUTSIDE: "the fence, or the settings of these queues, have to admit that their work is ended for others",
@@ -49,6 +50,7 @@ WORDS: Mapping[Obstacle, str] = {
     Obstacle.PAUSED: "{number} of applications whose end has not helped lately{named}{until}",
     Obstacle.OWN_GUARANTEE: "with it {queue} would have more than its guarantee or share",
     Obstacle.NO_CANDIDATE: "no work that could be ended for it runs{below}",
+    Obstacle.IN_PARTS: "{groups}{of} {are} ended for it as their budget admits: {done} of {number} ended",
     Obstacle.OUTSIDE: "{number} beyond a fence or in queues that are spared{named}",
     Obstacle.GUARANTEE: "{number} within the guarantee or share{of}",
     Obstacle.GANG: "{number} within the minimum of a gang{named}",
@@ -78,7 +80,7 @@ def attempted(found: Attempt) -> str:
     if not found.met:
         return ""
     first = found.met[0]
-    if not first.number:  # it concerns the attempt as a whole
+    if first.code is Obstacle.IN_PARTS or not first.number:  # it concerns the attempt as a whole
         return obstacle(first)
     kept = [one for one in found.met if one.code not in OF_AGENTS]
     if not kept:
@@ -108,6 +110,8 @@ def obstacle(met: Met) -> str:
     return words.format(
         number=number,
         agents=counted(number, "agent"),
+        groups=counted(number, "taskgroup"),
+        done=met.done,
         have=have(number),
         are=are(number),
         of=kept(f" of {whose}") if whose else "",

@@ -26,6 +26,10 @@ class Obstacle(StrEnum):
     NO_CANDIDATE = "NoCandidate"
     """No other work runs where the ask may look. `whose`: the queue that bounds the search."""
 
+    IN_PARTS = "EndsInParts"
+    """Units are ended as their budgets admit, and the room of each is kept until all have ended. With the count of all,
+    and `done`. `whose`: their applications."""
+
     OUTSIDE = "OutsideFence"
     """The unit runs in a queue whose work is not ended for others, or beyond a fence. `whose`: queues."""
     GUARANTEE = "GuaranteeOfOthers"
@@ -75,6 +79,7 @@ OF_AGENTS = frozenset({Obstacle.APART, Obstacle.RESERVED})
 OF_APPLICATIONS = frozenset(
     {
         Obstacle.PAUSED,
+        Obstacle.IN_PARTS,
         Obstacle.GANG,
         Obstacle.BUDGET,
         Obstacle.SHARE,
@@ -91,13 +96,14 @@ NAMED = 3
 
 class Met(NamedTuple):
     """An obstacle that an attempt has met. `whose`: the owners that are named, see `Obstacle`; `others`: the number of
-    further ones. `until`: Unix seconds, 0 if no moment is known."""
+    further ones. `until`: Unix seconds, 0 if no moment is known. `done`: the number of units that have ended."""
 
     code: Obstacle
     number: int = 0
     whose: tuple[str, ...] = ()
     others: int = 0
     until: float = 0.0
+    done: int = 0
 
 
 class Attempt(NamedTuple):

@@ -22,6 +22,8 @@ class BusyCluster:
         self.lab, self.agents = Lab(options, records), dict(agents)
         self.takes_room = False
         """Another framework takes the room of taskgroups that are ended."""
+        self.is_silent = False
+        """The cluster manager makes no offers."""
         self.lasts: dict[str, float] = {}
         """Seconds that the taskgroups of an application run; missing: without end."""
         self.started_at: dict[str, float] = {}
@@ -77,7 +79,7 @@ class BusyCluster:
             rest[offer.agent_id] -= sum(amount for key, amount in offer.scalars if key.name == "cpus")
         assert min(rest.values()) >= 0, rest
         offers = tuple(lab.make_offer(name, cpus=amount) for name, amount in rest.items() if amount)
-        if offers:
+        if offers and not self.is_silent:
             lab.turn(leased.OffersArrived(offers=offers))
         lab.wait(1.0)
 

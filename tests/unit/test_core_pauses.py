@@ -14,6 +14,7 @@ from bcs_scheduler.core.interface.requests import AskWhatIf
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import pauses as module
 from bcs_scheduler.core.placement.pauses import FIRST, LONGEST, Pauses
+from bcs_scheduler.core.placement.sessions.rooms import UNOFFERED_SECONDS
 from bcs_scheduler.wire.times import rfc3339
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import policy_of
@@ -186,8 +187,22 @@ def test_one_taskgroup_of_each_application_is_ended_until_the_first_pause_is_ove
     assert left(cluster) == (2, 2)
     if kind == "hierarchical":
         assert "has not helped lately (default/low, default/other) until" in _reason(cluster, "owed/wants")
-    cluster.seconds(100)
-    assert sum(left(cluster)) < 4  # the pauses have an end
+    cluster.seconds(140)
+    assert sum(left(cluster)) < 4  # the pauses have an end; they begin once the room is not expected any more
+
+
+@pytest.mark.parametrize("kind", ["preempt", "reclaim", "hierarchical"])
+def test_nothing_more_is_ended_while_the_cluster_manager_offers_nothing(kind: str) -> None:
+    """The promise would be over, but the room could not be offered: its time begins with the offer."""
+    cluster = contended(kind)
+    cluster.takes_room, cluster.is_silent = False, True
+    for _ in range(int(UNOFFERED_SECONDS) - 5):
+        cluster.second()
+        assert sum(left(cluster)) >= 5
+    assert sum(left(cluster)) == 5
+    cluster.is_silent = False
+    cluster.seconds(5)
+    assert sum(left(cluster)) == 5 and cluster.groups("wants", "default" if kind == "preempt" else "owed")
 
 
 def _reason(cluster: BusyCluster, key: str) -> str:

@@ -16,7 +16,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, leased, reque
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.sessions import session_pass
-from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS
+from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.leased.pool import PROMISED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
@@ -516,6 +516,30 @@ def test_room_that_still_leaves_follows_offers_that_are_rescinded() -> None:
     lab.turn(leased.OffersArrived(offers=tuple(offers)))
     lab.turn(leased.OfferRescinded(offer_id=offers[0].id))
     assert outdated(lab.core) == []
+
+
+def test_a_promise_lasts_while_its_room_cannot_be_offered() -> None:
+    """The cluster manager offers nothing for longer than the promise lasts. The end of the victim is followed by no
+    second one, and the time of the promise begins with the offer."""
+    lab, agent = evicted_once()
+    for _ in range(int(UNOFFERED_SECONDS) - 4):
+        lab.wait(1.0)
+        assert leaving(lab) == [] and promised(lab) == {agent}
+    arrive(lab, agent, cpus=WHOLE)
+    lab.wait(2.0)
+    assert [group.agent_id for group in groups(lab, "high")] == [agent]
+
+
+def test_a_promise_ends_if_its_room_is_never_offered() -> None:
+    lab, _ = evicted_once()
+    for _ in range(int(UNOFFERED_SECONDS) + 2):
+        lab.wait(1.0)
+    assert promised(lab) == set()
+
+
+def promised(lab: Lab) -> set[str]:
+    """The agents with promised room."""
+    return set(lab.core._offer_manager.placing.promised())
 
 
 def test_room_that_others_take_before_it_is_offered_is_freed_elsewhere() -> None:

@@ -142,6 +142,11 @@ SESSIONS: Mapping[str, str] = {
         "test_core_sessions::test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room "
         "test_core_sessions::test_promised_room_is_given_back_after_a_minute"
     ),
+    "its time does not pass while nothing can be offered": (
+        "test_core_sessions::test_a_promise_lasts_while_its_room_cannot_be_offered "
+        "test_core_sessions::test_a_promise_ends_if_its_room_is_never_offered "
+        "test_core_pauses::test_nothing_more_is_ended_while_the_cluster_manager_offers_nothing"
+    ),
 }
 TREE: Mapping[str, str] = {
     # The laws.
@@ -318,6 +323,17 @@ BOTH: Mapping[str, str] = {
     "higher priorities use the room, the same priority does not": (
         "test_core_reserved_rooms::"
         "test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not"
+    ),
+    "the search for victims counts the room as free for those who outrank the old ask, and for no others": (
+        "test_core_old_work::test_held_room_is_free_for_those_who_outrank_old_work "
+        "test_core_old_work::test_held_room_is_not_free_for_those_who_do_not_outrank_old_work"
+    ),
+    "an old ask whose queue is entitled to room gets it as the budgets admit": (
+        "F01 F02 F03 test_core_old_work::test_old_work_is_given_room_by_one_end_after_the_other"
+    ),
+    "nothing ends for an old ask unless all that it needs may end": (
+        "test_core_old_work::test_nothing_ends_if_not_all_that_are_needed_may_end "
+        "test_core_old_work::test_the_hold_ends_if_the_rest_may_not_end_any_more"
     ),
     # Pauses.
     "an eviction that has not helped pauses the pair": (

@@ -349,6 +349,16 @@ def grows_at(ctx: Context, key: str) -> float | None:
     return min((at + WAITED for at in (*due, *ended) if at >= first and at + WAITED > ctx.now), default=None)
 
 
+def admits_some(ctx: Context, key: str) -> bool:
+    """True if the budget of the application with this key admits the end of ready taskgroups one after the other, now
+    or later: its owner allows that some are unavailable. False for daemonsets and unknown applications."""
+    application = ctx.state.applications.get(key)
+    if application is None or bound_to_agents(application):
+        return False
+    budget = at(ctx).budget(application)
+    return budget.bound + budget.stand_ins > 0 or budget.left > 0
+
+
 def is_serving(application: Application, group: TaskGroup) -> bool:
     """True if the taskgroup is ready as its owner counts: of an application without deployment, finished work is no
     disruption. The end of any other taskgroup spends no budget."""

@@ -12,6 +12,11 @@ time: gathered one after the other, the first would wait for the last. The gang 
 them. A gang for which the agents do not suffice reserves nothing; one that has not gathered its room within `GATHERED`
 gives it back for as long.
 
+If the policy may end other work for an old demand, the agents are those where this costs least, and the taskgroups
+there are ended as their disruption budgets admit: one by one if need be, and the holds keep the room of each. The
+policy is asked for all that are still needed before each of these ends. If they are not legal any more, or do not
+suffice, the reservation ends, and nothing more is ended. Meanwhile the policy ends nothing else for the demand.
+
 The age is the time since the operation began, for demands that a new leader finds, and since the demand was opened, for
 later ones. The cost of a step does not grow with demands that are not old: heaps keep the moments at which demands
 become old, and a search looks at `LOOKED_AT` old demands.
@@ -20,13 +25,13 @@ become old, and a search looks at `LOOKED_AT` old demands.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -35,8 +40,11 @@ from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.leased.rooms import Site
 from offers.leased.row import LeasedRow
 from offers.model import Demand, ResourceRequest
+from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
+from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS, amounts_of
 from store import ids
+from store.records import TaskGroup
 from transactions.base import Slot
 from transactions.rules.application_types import bound_to_agents
 
@@ -64,8 +72,11 @@ GANGS = 4
 TRIED = 64
 """Agents that one search looks at closely in vain, those first that lack the least."""
 GATHERED = 600.0
-"""Seconds for which the room of a gang is gathered at most. Its finished places wait for the others, and each agent on
-which nothing becomes free costs `GAIN`; without this bound a gang of a large cluster would try all agents."""
+"""Seconds for which the room of a gang is gathered at most, and for which an agent is kept without the end of one of
+the taskgroups that are to make room there. Finished places of a gang wait for the others, and each agent on which
+nothing becomes free costs `GAIN`; without this bound a gang of a large cluster would try all agents."""
+MADE = 32
+"""Places that a gang lacks at most if other work is to be ended for it: a search for one takes some milliseconds."""
 MOST_PLACES = 256
 """Places that a gang may need at the same time; larger gangs reserve nothing, since each step looks at each place."""
 APPLICATIONS = 500
@@ -117,6 +128,40 @@ class KeptRoom(NamedTuple):
     hold: str = ""
 
 
+class Room(NamedTuple):
+    """Agents for all places of a demand, and the evictions that make their room; empty if nothing has to end any
+    more."""
+
+    agents: tuple[str, ...]
+    evictions: tuple[Eviction, ...]
+
+
+class Held(NamedTuple):
+    """The reservation of a role. `agents`: that of each place; `rooms`: the amounts that are held, by agent and
+    dimension; `lacks`: those that are missing; `applications`: those of the places."""
+
+    demand: Demand[Slot]
+    agents: tuple[str, ...]
+    rooms: Mapping[str, Mapping[str, int]]
+    lacks: Mapping[str, Mapping[str, int]]
+    applications: frozenset[str]
+
+
+class Evictor(Protocol):
+    """Ends other work for an old demand, by the rules of a policy."""
+
+    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
+        """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
+        nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
+        agents."""
+
+    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:
+        """Ends as many of these as the disruption budgets admit now. Returns them."""
+
+    def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
+        """All taskgroups that were to make room for an application, given by its key, are ended."""
+
+
 class _Place:
     """Room for one taskgroup on an agent."""
 
@@ -131,18 +176,31 @@ class _Place:
 class _Kept:
     """The reservation of a role."""
 
-    def __init__(self, opening: Opening, demand: Demand[Slot], places: list[_Place], now: float) -> None:
+    def __init__(
+        self, opening: Opening, demand: Demand[Slot], applications: frozenset[str], places: list[_Place], now: float
+    ) -> None:
+        """`applications`: those of the places, by key."""
         self.opening, self.application, self.slots, self.places = opening, demand.application, len(demand.slots), places
-        self.began_at = now
+        self.applications = applications
         self.given_at = 0.0
         """The moment of the latest try to place the demand, Unix seconds."""
+        self.asked_at = 0.0
+        """The moment at which the policy was asked for evictions the last time, Unix seconds."""
+        self.ended: list[TaskGroup] = []
+        """The taskgroups that were ended for these places."""
+        self.left: tuple[Eviction, ...] = ()
+        """The evictions that are still to be carried out."""
+        self.away_since = 0.0
+        """The moment from which held room is not offered, Unix seconds; 0: it is."""
+        self.moved_at = now
+        """The moment of the latest such end, or of the beginning, Unix seconds."""
 
     def until(self, place: _Place) -> float:
         """Unix seconds at which a place is given up if nothing more becomes free."""
         if len(self.places) == 1:
             return place.gained_at + GAIN
         last = max(one.gained_at for one in self.places) if place.lack <= 0 else place.gained_at
-        return min(last + GAIN, self.began_at + GATHERED)
+        return min(last + GAIN, self.moved_at + GATHERED)
 
 
 class Aging:
@@ -157,6 +215,7 @@ class Aging:
         takes: Admits,
         outranks: Callable[[Demand[Slot], Demand[Slot]], bool],
         serve: Serve,
+        evictor: Evictor,
         use_first: Callable[[], None] = lambda: None,
     ) -> None:
         """`covers`: the roles. `admits`: by the limits of the queues; `takes`: the same, where the present room of the
@@ -164,7 +223,7 @@ class Aging:
         `use_first`: lets such demands use the room now (`use`)."""
         self._turn, self._covers, self._wants = turn, covers, wants
         self._admits, self._takes, self._outranks, self._serve = admits, takes, outranks, serve
-        self._use_first = use_first
+        self._evictor, self._use_first = evictor, use_first
         self._openings: dict[str, Opening] = {}
         """The openings of demands that were seen; also of some that are closed."""
         self._coming: dict[str, list[tuple[float, Opening]]] = {}
@@ -189,6 +248,44 @@ class Aging:
             for role, kept in list(self._kept.items())
             for place in list(kept.places)
         ]
+
+    def held(self, role: str) -> Held | None:
+        """The reservation of a role, with the room that is held now; None if there is none, or its demand is gone."""
+        kept = self._kept.get(role)
+        demand = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
+        if kept is None or demand is None:
+            return None
+        rooms, lacks = defaultdict[str, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
+        for place in kept.places:
+            for name, wanted, there in zip(SCALARS, amounts_of(place.request), self._there(place), strict=True):
+                held = min(wanted, max(there, 0))
+                rooms[place.site[0]][name] += held
+                lacks[place.site[0]][name] += wanted - held
+        return Held(demand, tuple(place.site[0] for place in kept.places), rooms, lacks, kept.applications)
+
+    def gathering(self) -> set[str]:
+        """The applications for which other work is being ended on agents with held room: nothing else is ended for
+        them."""
+        return set().union(*(kept.applications for kept in self._kept.values() if kept.ended))
+
+    def attempts(self) -> dict[str, Attempt]:
+        """The attempts to make room for these applications, and for those for which this is due."""
+        found: dict[str, Attempt] = {}
+        for kept in self._kept.values():
+            done, left = len(kept.ended), len(kept.left)
+            owners = Counter(one.job for one in kept.left)
+            named = tuple(sorted(owners, key=lambda one: (-owners[one], one)))
+            for name in kept.applications if done or left else ():
+                if left:
+                    met = Met(Obstacle.IN_PARTS, done + left, named[:NAMED], max(0, len(named) - NAMED), done=done)
+                    found[name] = Attempt(kept.asked_at, (met,))
+                else:
+                    found[name] = Attempt(kept.moved_at, evicted=done, agent=kept.places[0].site[0])
+        return found
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which more work may be ended for a demand; None: at no particular time."""
+        return min((kept.asked_at + LOOK for kept in self._kept.values() if kept.left), default=None)
 
     def note(self, identities: Iterable[str]) -> None:
         """Demands that may be new."""
@@ -316,7 +413,7 @@ class Aging:
         elif [one.request for one in wants] != [place.request for place in kept.places]:
             self._end(role)  # the gang has changed
             self._looked_at = 0.0
-        elif len(wants) > 1 and now >= kept.began_at + GATHERED:
+        elif len(wants) > 1 and now >= kept.moved_at + GATHERED:
             self._end(role, now + GATHERED)
         else:
             self._gather(role, kept, demand, wants)
@@ -340,6 +437,8 @@ class Aging:
                 self._looked_at = 0.0
             elif now >= max(place.gained_at for place in kept.places) + GAIN:  # the agents do not suit any more
                 self._give_up(role, kept)
+        elif not self._make_room(role, kept, wants):
+            return
         for number in missing:
             place = kept.places[number]
             lack = self._lack(place)
@@ -347,6 +446,45 @@ class Aging:
                 place.lack, place.gained_at = lack, now
             elif now >= place.gained_at + GAIN and not self._move(role, kept, number, wants):
                 break
+
+    def _make_room(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]]) -> bool:
+        """Ends other work on the agents, as the disruption budgets admit. False: the reservation has ended, because
+        the rest of them may not be ended, or is not enough."""
+        now = self._turn.now
+        due = kept.asked_at + (LOOK if kept.ended or kept.left else REST)
+        if now < due or not _may_be_made(wants) or self._is_away(kept):
+            return True
+        kept.asked_at = now
+        room = self._evictor.room_for(wants, self.held(role))
+        kept.left = room.evictions if room is not None else ()
+        if room is None and kept.ended:
+            self._end(role, now + GATHERED)
+            return False
+        if kept.left:
+            ended = self._evictor.end_some(role, kept.left)
+            names = {group.id for group in ended}
+            kept.left = tuple(one for one in kept.left if one.task not in names)
+            kept.ended += ended
+            kept.moved_at = now if ended else kept.moved_at
+            if not kept.left:
+                self._evictor.all_ended(kept.application, kept.ended)
+        if now >= kept.moved_at + GATHERED and (kept.ended or kept.left):
+            self._give_up(role, kept)
+            return False
+        if kept.ended or kept.left:
+            for place in kept.places:
+                place.gained_at = now
+        return True
+
+    def _is_away(self, kept: _Kept) -> bool:
+        """True if room that was held is not offered now, and has not been away for long: offers with held room go back
+        to the cluster manager from time to time."""
+        now, away = self._turn.now, False
+        for place in kept.places:
+            row = self._turn.pool.row(*place.site)
+            away = away or ((row is None or not row.offers) and place.lack < 1.0)
+        kept.away_since = kept.away_since or now if away else 0.0
+        return away and now < kept.away_since + GAIN
 
     def _give(
         self,
@@ -413,7 +551,7 @@ class Aging:
 
     def _choose(self, role: str) -> None:
         """Reserves an agent for the oldest old demand for which one suits."""
-        old, searches = self._old[role], 0
+        old, searches, is_asked = self._old[role], 0, False
         rest = max(REST, LOOK * len(old) / SEARCHES)
         for _ in range(min(LOOKED_AT, len(old))):
             opening = heappop(old)
@@ -421,12 +559,18 @@ class Aging:
             if demand is None or not self._is_open(opening):
                 continue
             wants = self._wants(demand)
-            agents = None
+            agents, room = None, None
             if wants and self._admits(wants):
                 searches += 1
-                agents = self._agents_for(wants, ())
+                if not is_asked and _may_be_made(wants):
+                    is_asked, room = True, self._made(role, wants)
+                agents = room.agents if room is not None else self._agents_for(wants, ())
             if agents is not None:
                 self._keep(role, opening, demand, zip(wants, agents, strict=True))
+                if room is not None:
+                    self._kept[role].left = room.evictions
+                else:
+                    self._kept[role].asked_at = self._turn.now
                 break
             self._wait(role, opening, self._turn.now + rest)
             if searches >= SEARCHES:
@@ -437,14 +581,22 @@ class Aging:
     def _keep(
         self, role: str, opening: Opening, demand: Demand[Slot], chosen: Iterable[tuple[Demand[Slot], str]]
     ) -> None:
-        now, holds = self._turn.now, self._turn.pool.holds
+        now, holds, chosen = self._turn.now, self._turn.pool.holds, list(chosen)
         places = [
             _Place(f"aging/{role}/{number}", (agent, role), one.request, now)
             for number, (one, agent) in enumerate(chosen)
         ]
-        self._kept[role] = _Kept(opening, demand, places, now)
+        applications = frozenset(one.application for one, _ in chosen)
+        self._kept[role] = _Kept(opening, demand, applications, places, now)
         for place in places:
             holds.add(place.name, place.site, place.request)
+
+    def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> Room | None:
+        """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
+        room, tried = self._evictor.room_for(wants, None), self._tried.get(role, {})
+        if room is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in room.agents):
+            return None
+        return room
 
     def _agents_for(self, wants: Sequence[Demand[Slot]], others: Iterable[_Place]) -> list[str] | None:
         """An agent for each place, beside other places of the same reservation: it is large enough without the
@@ -557,6 +709,12 @@ class Aging:
             for line, amount in zip(SCALARS, amounts_of(request), strict=True):
                 whole[line] -= amount
         return whole.values()
+
+
+def _may_be_made(wants: Sequence[Demand[Slot]]) -> bool:
+    """True if other work may be ended for some places. Whether agents suit several places whose constraints count
+    taskgroups is known only when these are placed."""
+    return len(wants) <= MADE and (len(wants) == 1 or not any(one.rules.live for one in wants))
 
 
 def _add(sums: dict[str, list[int]], agent: str, amounts: Iterable[int]) -> None:

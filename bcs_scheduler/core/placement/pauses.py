@@ -12,7 +12,7 @@ beneficiary, and make no pause.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
@@ -41,7 +41,7 @@ class _Awaited:
         self.victims: dict[str, str] = {}
         """Applications by id of the taskgroup."""
         self.free_at: float | None = None
-        """Unix seconds at which all victims had ended; None: some have not."""
+        """Unix seconds at which all victims had ended, and their room could be offered; None: not yet."""
 
 
 class _Pause(NamedTuple):
@@ -54,9 +54,12 @@ class _Pause(NamedTuple):
 class Pauses:
     """Belongs to the thread that owns the state."""
 
-    def __init__(self, turn: TurnContext, patience: float) -> None:
-        """`patience`: seconds from the moment when the room is free until the beneficiary must have started."""
-        self._turn, self._patience = turn, patience
+    def __init__(
+        self, turn: TurnContext, patience: float, is_expected: Callable[[str], bool] = lambda taskgroup: False
+    ) -> None:
+        """`patience`: seconds from the moment when the room is free until the beneficiary must have started.
+        `is_expected`: True if the room of a taskgroup that has ended, given by id, has not been offered yet."""
+        self._turn, self._patience, self._is_expected = turn, patience, is_expected
         self._awaited: list[_Awaited] = []
         self._pairs: dict[Pair, _Pause] = {}
         self._looked_at = 0.0
@@ -125,4 +128,4 @@ class Pauses:
 
     def _has_ended(self, taskgroup: str) -> bool:
         group = self._turn.state.taskgroups.get(taskgroup)
-        return group is None or group.ended
+        return (group is None or group.ended) and not self._is_expected(taskgroup)

@@ -15,7 +15,7 @@ from itertools import islice
 from operator import le
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.aging import MOST_PLACES, Aging, KeptRoom
+from bcs_scheduler.core.placement.aging import MOST_PLACES, Aging, Held, KeptRoom, Room
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode
@@ -24,8 +24,9 @@ from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.time_budget import LAUNCHES, MATCHING, TimeBudget
 from offers.leased.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
+from offers.policy.session.decisions import Eviction
 from store import ids
-from store.records import PodGroup
+from store.records import PodGroup, TaskGroup
 from transactions.base import Failure, Slot
 from transactions.engine.fair import FairQueue
 
@@ -68,6 +69,7 @@ class PlacementPass:
             self._takes,
             self._outranks,
             self._serve,
+            self,
             self._use_kept_room,
         )
 
@@ -79,7 +81,8 @@ class PlacementPass:
     def next_timer(self) -> float | None:
         """Unix seconds at which something can be matched that must wait until then; None: nothing waits for a
         moment."""
-        return self.spreading.until
+        timers = (self.spreading.until, self.aging.next_timer())
+        return min((one for one in timers if one is not None), default=None)
 
     def _spreads(self) -> bool:
         """True if the emptiest agents are preferred."""
@@ -231,6 +234,17 @@ class PlacementPass:
     def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
         """True if the queues take these places into room that is there."""
         return self.takes_back(wants[0], "")
+
+    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:  # noqa: ARG002
+        """See `aging.Evictor`; None: the policy ends no work."""
+        return None
+
+    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:  # noqa: ARG002
+        """See `aging.Evictor`."""
+        return []
+
+    def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
+        """See `aging.Evictor`."""
 
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:  # noqa: ARG002
         """True if a demand may use room that is kept for another one which has waited for long."""

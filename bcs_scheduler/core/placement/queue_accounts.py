@@ -19,6 +19,7 @@ from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from offers.policy.obstacles import Attempt, Obstacle, label
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED, Decisions
+from offers.policy.session.kept import is_owed
 from offers.resources import requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
@@ -154,12 +155,12 @@ class QueueAccounts:
         Arguments as for `has_capability`."""
         queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
         wanted = _requested(demand)
-        guaranteed = queue.guaranteed if queue is not None else {}
-        least = {resource: amount for resource, amount in guaranteed.items() if wanted.get(resource)}
-        if not least:
+        least = queue.guaranteed if queue is not None else {}
+        if not any(least.values()):
             return False
         used = self._used_with(demand, planned)
-        return all(used[resource] <= amount for resource, amount in least.items())
+        used.subtract(wanted)
+        return is_owed(wanted, least, used)
 
     def _used_with(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> Counter[str]:
         """The amounts of the queue of a demand in its role, with one more taskgroup of the demand."""

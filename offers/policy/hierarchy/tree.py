@@ -17,9 +17,9 @@ from offers.policy.hierarchy.configuration.partition import Partition, QueueConf
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.limits import Trackers
-from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add_to
+from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Preemption, add_to
 from offers.policy.hierarchy.state.nodes import Admits, Closings, Node, Nodes
-from offers.policy.hierarchy.state.queue import Queue, QueueState, is_higher, is_owed
+from offers.policy.hierarchy.state.queue import Queue, QueueState, outranks
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 LOOKED_AT = 256
 """Objects that divided work looks at in one step, some milliseconds at most."""
 Result = TypeVar("Result")
+NO_ROOM: Mapping[str, Mapping[str, int]] = {}
 
 
 class Tree:
@@ -76,6 +77,8 @@ class Tree:
         """Other work that the next turn continues, by its kind (`part`)."""
         self.closings = Closings()
         """The times for which nodes were reserved."""
+        self.kept: Kept | None = None
+        """Room that is kept for work which has waited for long; set by `keep_room`."""
         self.trackers = Trackers()
         self.root = self.grow(partition.root, None)
 
@@ -267,6 +270,7 @@ class Tree:
         owner = self.applications[victim.ask.application]
         self.touch(self.queues[owner.queue])
         owner.leaving -= 1
+        self.nodes.columns.stay(victim.ask.id)
         self.nodes.leave(victim.node, victim.ask.request, -1)
         for queue in self.queues[owner.queue].path:
             add_to(queue.leaving, victim.ask.request, -1)
@@ -382,10 +386,32 @@ class Tree:
         """True if a group may use the room that others have reserved on a node: the queue of the group is below its
         guarantee, or the group has a higher priority than each of them where their branches of the tree meet."""
         leaf = self.queues[group.application.queue]
-        return is_owed(leaf, group.alike.request) or all(
-            is_higher(leaf, group.alike.priority, self.queues[self.applications[ask.application].queue], ask.priority)
-            for ask in node.reserving.values()
+        holders = (
+            (self.queues[self.applications[ask.application].queue], ask.priority) for ask in node.reserving.values()
         )
+        return outranks(leaf, group.alike.request, group.alike.priority, holders)
+
+    def keep_room(self, kept: Kept | None) -> None:
+        """Notes the room of nodes that is kept for work which has waited for long; None: there is none."""
+        if kept != self.kept:
+            self.kept = kept
+            self.freed += 1
+
+    def beside(self, leaf: Queue, ask: Ask) -> Mapping[str, Mapping[str, int]]:
+        """The amounts of kept room that an ask of a leaf has beside the room of the nodes, by name of the node: those
+        that are kept if the ask may use them; else those that are leaving and missing, below 0."""
+        kept = self.kept
+        if kept is None:
+            return NO_ROOM
+        may_use = kept.is_own is (ask.application in kept.applications)
+        if may_use and not kept.is_own:
+            owners = (self.applications[name] for name in kept.applications if name in self.applications)
+            holders = [(self.queues[owner.queue], kept.priority) for owner in owners]
+            may_use = bool(holders) and outranks(leaf, ask.request, ask.priority, holders)
+        if may_use:
+            return kept.rooms
+        nodes = ((self.nodes.by_name.get(name), lacks) for name, lacks in kept.lacks.items())
+        return {node.name: node.withheld(lacks) for node, lacks in nodes if node is not None}
 
     # --- figures ----------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from offers.policy.session.decisions import (
     earliest,
 )
 from offers.policy.session.guard import UNWATCHED, Calls, Guard, PluginFailed
+from offers.policy.session.kept import NO_ROWS, NOTHING_KEPT, Kept, Rows
 from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
@@ -53,10 +54,12 @@ def decide(
     memory: Memory | None = None,
     is_used_up: Callable[[], bool] | None = None,
     paused: Paused = NOTHING_PAUSED,
+    kept: Kept = NOTHING_KEPT,
 ) -> Decisions:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
     bounded in time, and None sets no bound. `calls` follows each call of a third party. `paused`: the pairs of jobs
-    of which a plug-in keeps the victims of the second back from the first.
+    of which a plug-in keeps the victims of the second back from the first. `kept`: room that is kept for one job, and
+    that jobs which outrank it may use.
 
     `memory`: that of earlier sessions over the snapshot; None: there is none. `is_used_up`: True if the session should
     end before all jobs had their turns; the next session with the same memory then continues (`Decisions.unfinished`).
@@ -68,7 +71,9 @@ def decide(
     while True:
         turns = memory.turns() if memory is not None and not policy.trusted else {}
         try:
-            session = Session(snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up, paused=paused)
+            session = Session(
+                snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up, paused=paused, kept=kept
+            )
             session.run()
             decisions = session.close()
         except PluginFailed as failed:
@@ -94,9 +99,10 @@ class Session:
         memory: Memory | None = None,
         is_used_up: Callable[[], bool] | None = None,
         paused: Paused = NOTHING_PAUSED,
+        kept: Kept = NOTHING_KEPT,
     ) -> None:
         """Opens the session. `least_group`: so many jobs that are alike are set aside if none of them can be placed; 0
-        sets none aside. `memory` and `is_used_up` are those of `decide`."""
+        sets none aside. `memory`, `is_used_up` and `kept` are those of `decide`."""
         self.memory = memory if memory is not None else Memory()
         self.portion = Portion(is_used_up)
         self._follows = self.memory.in_round
@@ -109,6 +115,7 @@ class Session:
         self.policy = policy
         self.agents = AgentTable(snapshot)
         self.needs = snapshot.needs
+        self._kept, self._kept_rows = kept, kept.rows(snapshot)
         units = snapshot.units
         self.measure = Measure(snapshot.totals, (units.get(name).unit for name in snapshot.dimensions))
         """Compares amounts of victims."""
@@ -159,6 +166,7 @@ class Session:
         self.changes.on_deallocate = self.rules.on_deallocate
         self._enter()
         self._keep_promises()
+        self._kept.withhold(self.snapshot, self.agents, self._kept_rows)
 
     def _enter(self) -> None:
         """Lets the valid jobs in, and sums up allocations and requests of their queues."""
@@ -239,7 +247,7 @@ class Session:
                     continue
                 rank = self.snapshot.rank.get(nomination.agent)
                 need = self.needs.of(task.template)
-                if rank is not None and self.agents.fits_later(rank, need):
+                if rank is not None and self.fits_later(state, rank, need):
                     self.changes.promise(state, need, position, rank)
 
     # --- for actions ------------------------------------------------------------------------------------------
@@ -282,9 +290,23 @@ class Session:
         """True if the candidates of a need were asked for in this session."""
         return need.number in self._candidates
 
-    def search(self, need: Need, movable: Movable) -> Search:
-        """A new search for agents on which a task has room once some of the `movable` tasks have left."""
-        return Search(self, need, movable)
+    def search(self, need: Need, movable: Movable, beside: Rows) -> Search:
+        """A new search for agents on which a task has room once some of the `movable` tasks have left. `beside`: see
+        `Session.beside`."""
+        return Search(self, need, movable, beside)
+
+    def beside(self, job: JobState) -> Rows:
+        """The kept room that a job may use beside the future amounts, by rank and dimension; the same object for all
+        jobs that may use it."""
+        return self._kept_rows if self._kept_rows and self._kept.is_for(job, self.snapshot.dimensions) else NO_ROWS
+
+    def fits_later(self, job: JobState, rank: int, need: Need) -> bool:
+        """True if a request of a job fits once everything has left that is leaving, with the kept room that the job may
+        use."""
+        row = self.beside(job).get(rank)
+        if row is None:
+            return self.agents.fits_later(rank, need)
+        return all(amount <= self.agents.future[d][rank] + row[d] for d, amount in need.row)
 
     def lasting(
         self, attempt: tuple[Hashable, ...] | None, job: JobState, work: int

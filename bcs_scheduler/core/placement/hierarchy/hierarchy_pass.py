@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.aging import KeptRoom, Why, ending_within
+from bcs_scheduler.core.placement.aging import Held, KeptRoom, Room, Why, ending_within
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.asks import Counted, evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
@@ -33,15 +33,18 @@ from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.obstacles import attempt_of
+from offers.policy.hierarchy.preemption.places import places
 from offers.policy.hierarchy.preemption.promises import promises, restore_promises
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import LONGEST, reservations
+from offers.policy.hierarchy.state.model import Kept
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
 from offers.policy.session.decisions import Bind, Decisions, Eviction
 from offers.policy.session.model import HOLDING
+from store.records import TaskGroup
 from transactions.base import Failure, Slot
 from transactions.rules import disruptions
 from transactions.rules.queues import partition_of_revision
@@ -449,7 +452,8 @@ class HierarchyPass(SessionPass):
     def _maintain(self, role: str, tree_of: RoleTree, found: SessionInput) -> list[Eviction]:
         tree = tree_of.tree
         self._note_idle(tree)
-        shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding())
+        self._note_kept(role, tree_of)
+        shown, unshown = self._turn.shown_until, self._turn.unshown(self._deciding()) | self.aging.gathering()
         tree.paused = self._pauses.present()
         gangs = (
             tree_of.attempts.preempt(found.missing, shown, self._can_end, unshown, self._is_over) if found.rows else ()
@@ -504,13 +508,53 @@ class HierarchyPass(SessionPass):
             self._again = min(self._again or due, due)
         return found
 
-    def _evict(self, decided: Iterable[Eviction]) -> None:
+    def _end(self, decided: Iterable[Eviction]) -> Mapping[str, list[TaskGroup]]:
         decided = list(decided)
-        super()._evict(self._without_torn(decided))
+        ended = super()._end(self._without_torn(decided))
         for eviction in decided:
             group = self._turn.state.taskgroups.get(eviction.task)
             if group is None or not (group.killing_since or group.ended):
                 self.trees.keep(eviction)
+        return ended
+
+    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
+        """See `aging.Evictor`. Costs as much as a decision that places nothing, and one search for each place."""
+        self.follow()
+        role, names = wants[0].role, self._waiting_tasks(wants)
+        tree_of = self.trees.roles.get(role)
+        if tree_of is None or names is None:
+            return None
+        tree_of.attempts.restore()
+        asks = tree_of.pending(zip((one.application for one in wants), names, strict=True))
+        if asks is None:
+            return None
+        tree, kept = tree_of.tree, None
+        tree.paused = self._pauses.present()
+        self._note_idle(tree)
+        if held is not None:
+            kept = self._as_kept(tree_of, held, is_own=True)
+        agents = held.agents if held is not None else ()
+        with places(tree, asks, agents, kept, self._may_ever_end, self._turn.now, self._can_end) as made:
+            if made is None:
+                return None
+            return self._as_room(tuple(one.node for one in made), tuple(evictions_of(tree, made)))
+
+    def _is_promised(self, demand: Demand[Slot], task: str) -> bool:
+        tree_of = self.trees.roles.get(demand.role)
+        return tree_of is not None and tree_of.has_victims(demand.application, task)
+
+    def _note_kept(self, role: str, tree_of: RoleTree) -> None:
+        """Tells the tree which room is held for old work."""
+        held = self.aging.held(role)
+        tree_of.tree.keep_room(None if held is None else self._as_kept(tree_of, held))
+
+    def _as_kept(self, tree_of: RoleTree, held: Held, *, is_own: bool = False) -> Kept:
+        counted = tree_of.counted
+        rooms, lacks = (
+            {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in one.items()}
+            for one in (held.rooms, held.lacks)
+        )
+        return Kept(rooms, lacks, held.applications, self._priority(held.demand), is_own)
 
     def _without_torn(self, decided: Sequence[Eviction]) -> list[Eviction]:
         """The evictions without those of whole gangs of which a member may not be ended."""

@@ -59,8 +59,9 @@ from offers.policy.hierarchy import (
     rename,
     set_nodes,
 )
+from offers.policy.hierarchy.preemption.preemption import has_victims
 from offers.policy.hierarchy.state.limits import Tracker
-from offers.policy.hierarchy.state.queue import is_higher, is_owed
+from offers.policy.hierarchy.state.queue import outranks
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
@@ -518,9 +519,24 @@ class RoleTree:
         group, leaf = groups[0], self.tree.queues[first.queue]
         priority = second.priorities.greatest() or 0
         together = tuple((resource, amount * (number - awaited)) for resource, amount in group.alike.request)
-        return is_owed(leaf, together) or is_higher(
-            leaf, group.alike.priority, self.tree.queues[second.queue], priority
-        )
+        return outranks(leaf, together, group.alike.priority, [(self.tree.queues[second.queue], priority)])
+
+    def has_victims(self, name: str, task: str) -> bool:
+        """True if room is being made for a task that waits, by other work that ends."""
+        application = self.tree.applications.get(name)
+        group = application.asks.get(safe(task)) if application is not None else None
+        return group is not None and has_victims(group, safe(task))
+
+    def pending(self, tasks: Iterable[tuple[str, str]]) -> list[Ask] | None:
+        """The asks of tasks, given by application and name; None if one does not wait."""
+        found: list[Ask] = []
+        for name, task in tasks:
+            application = self.tree.applications.get(name)
+            group = application.asks.get(safe(task)) if application is not None else None
+            if group is None:
+                return None
+            found.append(next(ask for _, one, ask in group.asks if one == safe(task)))
+        return found
 
     def awaiting(self) -> Iterator[str]:
         """Yields the tasks for which others are ended."""

@@ -27,6 +27,10 @@ from store.state import State
 RETURN_SECONDS = 5.0
 """Seconds after the first offer of an agent on which a taskgroup has ended; later, no further part of its room is
 expected. Cluster managers make offers every second, by default."""
+UNOFFERED_SECONDS = 90.0
+"""Seconds after the end of a taskgroup for which its promised room is expected while no offer of the agent comes: the
+cluster manager, or the agent, may be away for a while. It ends at some time, because another framework may have got the
+room."""
 IN_ORDER = tuple(sorted(SCALARS))
 Used = Mapping[str, Mapping[str, int]]
 """Amounts of our taskgroups by agent and dimension."""
@@ -72,6 +76,8 @@ class _Leaving(NamedTuple):
     task: Task
     until: float
     """Unix seconds from which the room is not expected any more."""
+    is_sure: bool = False
+    """False: `until` is later if the taskgroup has ended later."""
 
 
 class LeavingRooms:
@@ -95,9 +101,19 @@ class LeavingRooms:
     def __len__(self) -> int:
         return len(self._leaving)
 
-    def promise(self, role: str, snapshot: Snapshot, agents: Iterable[str], victims: set[str], until: float) -> None:
+    def __contains__(self, identity: str) -> bool:
+        """True if the room of a taskgroup, given by id, is expected."""
+        return identity in self._leaving
+
+    def awaits(self, site: Site) -> bool:
+        """True if promised room of an agent in a role could not be offered yet."""
+        return any(not self._leaving[identity].is_sure for identity in self._on.get(site, ()))
+
+    def promise(self, role: str, snapshot: Snapshot, agents: Iterable[str], victims: set[str], now: float) -> None:
         """A session has promised room on these agents. `snapshot`: its input; `victims`: ids of the taskgroups that it
-        has evicted; `until`: Unix seconds from which the room is not expected any more."""
+        has evicted; `now`: Unix seconds. The room is expected until the agent has offered it, and for
+        `UNOFFERED_SECONDS` after the end of the taskgroup at most."""
+        until = now + UNOFFERED_SECONDS
         for name in agents:
             leaves = False
             for (job, identity), task in snapshot.tenants.get(name, {}).items():
@@ -117,7 +133,7 @@ class LeavingRooms:
             rank, until = snapshot.rank.get(task.agent), at + RETURN_SECONDS
             if rank is None or task.name in self._leaving or until <= now:
                 continue
-            self._leaving[task.name] = _Leaving(role, job, task._replace(status=Status.RELEASING), until)
+            self._leaving[task.name] = _Leaving(role, job, task._replace(status=Status.RELEASING), until, is_sure=True)
             self._on[task.agent, role].add(task.name)
             self._note_whole(role, snapshot.agents[rank])
             self._first = min(self._first, until)
@@ -151,15 +167,20 @@ class LeavingRooms:
         for identity in [name for site in self._on.keys() & set(sites) for name in self._on[site]]:
             one = self._leaving[identity]
             if one.until > until and self._ended(identity):
-                self._leaving[identity] = one._replace(until=until)
+                self._leaving[identity] = one._replace(until=until, is_sure=True)
                 self._first = min(self._first, until)
 
     def expire(self, now: float) -> bool:
         """Forgets room that is not expected any more. `now`: Unix seconds. True if some was forgotten."""
+        forgotten = False
         if now < self._first:
-            return False
+            return forgotten
         over = [identity for identity, one in self._leaving.items() if one.until <= now]
         for identity in over:
+            if (until := self._until(identity, now)) > now and not self._leaving[identity].is_sure:
+                self._leaving[identity] = self._leaving[identity]._replace(until=until)
+                continue
+            forgotten = True
             one = self._leaving.pop(identity)
             site = (one.task.agent, one.role)
             self._on[site].discard(identity)
@@ -167,7 +188,7 @@ class LeavingRooms:
                 del self._on[site], self._whole[site]
                 self._kept_before.pop(site, None)
         self._first = min((one.until for one in self._leaving.values()), default=inf)
-        return bool(over)
+        return forgotten
 
     def later(self) -> Later | None:
         """The moment from which the first room is not expected any more; None: no room is expected."""
@@ -210,6 +231,14 @@ class LeavingRooms:
                 if rest:
                     found[one.job].append(one.task._replace(template=Template(rest)))
         return found
+
+    def _until(self, identity: str, now: float) -> float:
+        """Unix seconds until which the room of a taskgroup is expected if no offer comes; that of one that has not
+        ended is looked at again then. 0 if its end is not known."""
+        group = self._state.taskgroups.get(identity)
+        if group is None:
+            return 0.0
+        return (group.ended_at if group.ended else now) + UNOFFERED_SECONDS
 
     def _ended(self, identity: str) -> bool:
         group = self._state.taskgroups.get(identity)

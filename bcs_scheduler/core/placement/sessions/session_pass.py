@@ -8,11 +8,13 @@ do not wait for sessions: their agents are given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.aging import Held, Room
 from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.pauses import Pauses
@@ -22,7 +24,7 @@ from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
 from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
 from bcs_scheduler.core.placement.sessions.held import resource_of
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.sessions.pending import demand_of, task_name
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
@@ -43,9 +45,12 @@ from offers.policy.session.decisions import (
     PluginFault,
     earliest,
 )
-from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
+from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginFailed
+from offers.policy.session.kept import NOTHING_KEPT, Kept
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Nomination
+from offers.policy.session.places import EVICTING, Places, Wanted, places
+from offers.policy.session.session import Session as Opened
 from offers.policy.session.session import decide
 from store.ids import namespace_of, object_key
 from store.mentions import mention, private
@@ -58,6 +63,10 @@ from transactions.rules import disruptions
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted, duration
 
+T = TypeVar("T")
+
+NO_BOUND = 1 << 62
+"""Above every number of taskgroups."""
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
 LEAST_SHARE = 0.4
@@ -100,10 +109,10 @@ class SessionPass(PlacementPass):
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
         self._awaiting: set[str] = set()
-        """Ids of the demands with promised room."""
+        """Ids of the demands with promised room on agents with held room."""
         self.spreading.promised = self._with_promises
         self._leaving = LeavingRooms(turn.state, turn.pool)
-        self._pauses = Pauses(turn, policy.nomination_seconds)
+        self._pauses = Pauses(turn, policy.nomination_seconds, self._leaving.__contains__)
         self._gaps: dict[str, GroupGap] = {}
         """The groups of applications that the latest session left below their minimum, by name."""
         self._capped = False
@@ -224,11 +233,21 @@ class SessionPass(PlacementPass):
     def offered(self, sites: Iterable[Site]) -> None:
         """See `PlacementPass.offered`; room of taskgroups that have ended on these agents is offered now."""
         super().offered(sites)
+        sites = list(sites)
+        self._renew_promises({site for site in sites if self._leaving.awaits(site)})
         self._leaving.offered(sites, self._turn.now)
         later = self._later
         if later is not None and later.code is Passing.OFFERS:
             later = Later(Passing.OFFERS, min(later.at, self._turn.offers_until))
         self._later = earliest((later, self._leaving.later()))
+
+    def _renew_promises(self, sites: Collection[Site]) -> None:
+        """The time of the promises on these agents in their roles begins now."""
+        demands, until = self._turn.engine.demands, self._turn.now + self._policy.nomination_seconds
+        for (job, task), promise in self._nominations.items() if sites else ():
+            demand = demands.get(demand_of(task))
+            if demand is not None and (promise.agent, demand.role) in sites:
+                self._nominations[job, task] = promise._replace(until=until)
 
     def _judge_again(self) -> None:
         """See `PlacementPass._judge_again`. A session decides at once about demands that wait no longer."""
@@ -262,16 +281,21 @@ class SessionPass(PlacementPass):
 
     def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
         """See `PlacementPass._outranks`. A demand for which others are ended gets the room that they leave, too."""
-        engine, state = self._turn.engine, self._turn.state
         if demand.id in self._awaiting:
             return True
-        higher = engine.priority(state, demand.id) > engine.priority(state, other.id)
         planned = (one for one, _ in self._launcher.placements())
-        return higher or self._turn.queues.is_owed(demand, (*planned, *self._wants(demand)[1:]))
+        owed = partial(self._turn.queues.is_owed, demand)
+        return self._priority(demand) > self._priority(other) or owed((*planned, *self._wants(demand)[1:]))
 
     def _use_kept_room(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
-        self._awaiting = self._with_promises()
+        kept = {(room.role, room.agent) for room in self.aging.rooms()}
+        demands = self._turn.engine.demands
+        self._awaiting = {
+            name
+            for (_, task), promise in self._nominations.items()
+            if (name := demand_of(task)) in demands and (demands[name].role, promise.agent) in kept
+        }
         for _ in range(MOST_USES):
             if not self.aging.use(self._deciding(), self._awaiting):
                 break
@@ -302,8 +326,18 @@ class SessionPass(PlacementPass):
 
     def _drop_promises(self) -> None:
         """Ends promises of room that have expired, or whose taskgroup does not wait any more: the room is for others,
-        which wait for a session. Room that does not come after all is missed by the next session."""
+        which wait for a session. Room that does not come after all is missed by the next session. The time of a promise
+        does not pass while no offer of the agent can show its room."""
         demands, now = self._turn.engine.demands, self._turn.now
+        self._renew_promises(
+            {
+                site
+                for (_, task), promise in self._nominations.items()
+                if promise.until <= now
+                and (demand := demands.get(demand_of(task))) is not None
+                and self._leaving.awaits(site := (promise.agent, demand.role))
+            }
+        )
         kept = {
             (job, task): promise
             for (job, task), promise in self._nominations.items()
@@ -366,7 +400,7 @@ class SessionPass(PlacementPass):
         began = clock() if clock is not None else 0.0
         chosen = self._portion(role, demands)
         self._cut = self._cut or chosen.decisions.unfinished
-        if unshown := turn.unshown(demands):
+        if unshown := turn.unshown(demands) | self.aging.gathering():
             chosen = chosen._replace(decisions=chosen.decisions.without_evictions(unshown, self._nominations))
         found, decisions = chosen.found, chosen.decisions
         self._capped = self._capped or chosen.capped
@@ -379,11 +413,13 @@ class SessionPass(PlacementPass):
                 self._attempts[name] = attempt
             else:
                 self._attempts.pop(name, None)
+        waits = {demand.application for demand in demands}
+        self._attempts.update((name, one) for name, one in self.aging.attempts().items() if name in waits)
         turn.queues.decided(role, decisions, self._attempts)
         self._carry_out(chosen)
         self._evict(decisions.evictions)
         places, victims = set(decisions.pipelined.values()), {eviction.task for eviction in decisions.evictions}
-        self._leaving.promise(role, found.snapshot, places, victims, turn.now + self._policy.nomination_seconds)
+        self._leaving.promise(role, found.snapshot, places, victims, turn.now)
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
@@ -482,29 +518,154 @@ class SessionPass(PlacementPass):
         turn = self._turn
         found.agents.clear()
         found.jobs.clear()
-        chosen, options = self._set_aside.rest(self._policy, turn.now), turn.options
-        paused = self._pauses.present()
+        clock, paused = turn.options.session_clock, self._pauses.present()
+        memory = self._memories.setdefault(role, Memory()) if self._remembers else None
+        kept = self._kept_room(role)
 
-        def work(calls: Calls) -> Decisions:
-            grows_at = partial(disruptions.grows_at, turn.context)
-            tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls, self._kept, grows_at)
-            tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
-            policy = chosen._replace(tiers=(*chosen.tiers, tier))
+        def work(policy: Policy, calls: Calls) -> Decisions:
             return decide(
                 found.snapshot,
                 policy,
-                options.session_clock,
+                clock,
                 calls,
                 memory=memory,
                 is_used_up=self._bound,
                 paused=paused,
+                kept=kept,
             )
 
-        explainer = turn.placer.tests()
-        memory = self._memories.setdefault(role, Memory()) if self._remembers else None
+        return self._watched(found, work, self._allowance)
+
+    def _watched(
+        self,
+        found: SessionInput,
+        work: Callable[[Policy, Calls], T],
+        allowance: Callable[[str], int],
+    ) -> T:
+        """The result of `work`, which gets the policy with the tests of agents, and `allowance`. Plug-ins of third
+        parties are bounded in time. Raises NeverReturned."""
+        options, explainer = self._turn.options, self._turn.placer.tests()
+        grows_at = partial(disruptions.grows_at, self._turn.context)
+        chosen = self._set_aside.rest(self._policy, self._turn.now)
+
+        def with_tests(calls: Calls) -> T:
+            tests = AgentTests(explainer, found.numbers, found.tests, allowance, calls, self._kept, grows_at)
+            tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
+            return work(chosen._replace(tiers=(*chosen.tiers, tier)), calls)
+
         if options.plugin_watch is None or chosen.trusted:
-            return work(UNWATCHED)
-        return options.plugin_watch.run(work, chosen.plugin_seconds)
+            return with_tests(UNWATCHED)
+        return options.plugin_watch.run(with_tests, chosen.plugin_seconds)
+
+    # --- old work ---------------------------------------------------------------------------------------------
+
+    def _kept_room(self, role: str) -> Kept:
+        """The room that is held for old work, as sessions see it."""
+        held = self.aging.held(role)
+        if held is None:
+            return NOTHING_KEPT
+        nominated = frozenset(job for (job, _), one in self._nominations.items() if one.agent in held.rooms)
+        return Kept(held.rooms, held.lacks, self._priority(held.demand), held.applications, outranking=nominated)
+
+    def _priority(self, demand: Demand[Slot]) -> int:
+        return self._turn.engine.priority(self._turn.state, demand.id)
+
+    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
+        """See `aging.Evictor`. Costs as much as the begin of a session."""
+        role = wants[0].role
+        demands = [demand for demand in self._deciding() if demand.role == role]
+        names = self._waiting_tasks(wants)
+        known = {demand.id for demand in demands}
+        evicts = not EVICTING.isdisjoint(choice.action.name for choice in self._policy.actions)
+        if not evicts or names is None or any(one.id not in known for one in wants):
+            return None
+        agents = held.agents if held is not None else ("",) * len(wants)
+        wanted = [Wanted(one.application, name, agent) for one, name, agent in zip(wants, names, agents, strict=True)]
+        kept = NOTHING_KEPT
+        if held is not None:
+            kept = Kept(held.rooms, held.lacks, 0, held.applications, is_own=True)
+        found, paused = self._input(role, demands, {}), self._pauses.present()
+        clock = self._turn.options.session_clock
+
+        def work(policy: Policy, calls: Calls) -> Places | None:
+            try:
+                return places(Opened(found.snapshot, policy, clock, calls=calls, paused=paused, kept=kept), wanted)
+            except PluginFailed:
+                return None  # the next session reports it
+
+        try:
+            made = self._watched(found, work, self._may_ever_end)
+        except NeverReturned as hangs:
+            self._set_aside.add(hangs.fault.plugin, self._turn.now)
+            self._snapshots.forget()  # the abandoned session may still use the snapshot
+            self._hung.append(hangs.fault)
+            return None
+        return self._as_room(made.agents, made.evictions) if made is not None else None
+
+    def _waiting_tasks(self, wants: Sequence[Demand[Slot]]) -> list[str] | None:
+        """The names of the tasks of places of demands, without those for which room is made already; None if there are
+        too few."""
+        names: list[str] = []
+        left: dict[str, Iterator[str]] = {}
+        for one in wants:
+            if one.id not in left:
+                tasks = (task_name(one, slot) for slot in one.slots)
+                left[one.id] = (name for name in tasks if not self._is_promised(one, name))
+            name = next(left[one.id], None)
+            if name is None:
+                return None
+            names.append(name)
+        return names
+
+    def _is_promised(self, demand: Demand[Slot], task: str) -> bool:
+        """True if room is being made for a task, given by name."""
+        return (demand.application, task) in self._nominations
+
+    def _may_ever_end(self, application: str) -> int:
+        """The number of ready taskgroups of an application that may end one after the other, as its budget admits."""
+        return NO_BOUND if disruptions.admits_some(self._turn.context, application) else 0
+
+    def _as_room(self, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> Room | None:
+        """The room, or None if a taskgroup must not be ended with any budget."""
+        judge, groups = disruptions.at(self._turn.context), self._turn.state.taskgroups
+        for one in evictions:
+            group = groups.get(one.task)
+            if group is None or judge.protection(group, "evict") is not None:
+                return None
+        return Room(agents, evictions)
+
+    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:
+        """See `aging.Evictor`."""
+        snapshot = self._snapshots.changes(role, is_new=False).snapshot
+        ended = [group for groups in self._end(self._within_budgets(evictions)).values() for group in groups]
+        places, victims = {group.agent_id for group in ended}, {group.id for group in ended}
+        self._leaving.promise(role, snapshot, places, victims, self._turn.now)
+        return ended
+
+    def _within_budgets(self, evictions: Iterable[Eviction]) -> list[Eviction]:
+        """The evictions that the disruption budgets admit now. Those of a whole gang spend one together."""
+        state, found = self._turn.state, list[Eviction]()
+        left: dict[str, int] = {}
+        gangs: dict[str, bool] = {}
+        for one in evictions:
+            group, application = state.taskgroups.get(one.task), state.applications.get(one.job)
+            if group is None or application is None:
+                continue
+            if not disruptions.is_serving(application, group) and not one.with_gang:
+                found.append(one)
+                continue
+            if one.job not in left:
+                left[one.job] = self._allowance(one.job)
+            if one.job not in gangs or not one.with_gang:
+                gangs[one.job] = left[one.job] > 0
+                left[one.job] -= 1
+            if gangs[one.job]:
+                found.append(one)
+        return found
+
+    def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
+        """See `aging.Evictor`."""
+        self._pauses.evicted(application, groups)
 
     def _count_promises(self, decisions: Decisions) -> None:
         """Counts rooms that this session has promised, by the queue of the beneficiary."""
@@ -569,6 +730,12 @@ class SessionPass(PlacementPass):
 
     def _evict(self, decided: Iterable[Eviction]) -> None:
         """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""
+        for beneficiary, groups in self._end(decided).items():
+            if beneficiary:
+                self._pauses.evicted(beneficiary, groups)
+
+    def _end(self, decided: Iterable[Eviction]) -> Mapping[str, list[TaskGroup]]:
+        """Ends victims. Returns those that are being ended, by beneficiary."""
         turn = self._turn
         ended: dict[str, list[TaskGroup]] = defaultdict(list)
         gangs: set[str] = set()
@@ -591,12 +758,12 @@ class SessionPass(PlacementPass):
         for beneficiary, groups in ended.items():
             if not beneficiary:
                 continue
-            self._pauses.evicted(beneficiary, groups)
             victims = [object_key(group.namespace, group.name) for group in groups]
             named = mention("taskgroup", victims[:NAMED], within=namespace_of(beneficiary))
             words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {named}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
             turn.record_event("application", beneficiary, "ApplicationPreempting", words + more)
+        return ended
 
     def _report_hung(self) -> None:
         hung, self._hung = self._hung, []

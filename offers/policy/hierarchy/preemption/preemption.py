@@ -615,6 +615,8 @@ class Search:
         self.losses = Losses(tree, ask.application)
         self._weights = weights(tree.total)
         self._goal, self._path, self._is_checked = goal, leaf.path, False
+        self.beside = tree.beside(leaf, ask)
+        """See `Tree.beside`."""
         safe = safe_leaves(tree, wanted)
         self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority, safe.leaves)
         self._count_safe(safe, leaf)
@@ -778,7 +780,7 @@ class Search:
         short: dict[str, int] = {}
         least, amount_at_least = 1, 0
         for name, amount in self.wanted.items():
-            lack = amount - node.room(name)
+            lack = amount - self._room(node, name)
             largest = node.largest.get(name, 0)
             if amount > node.total.get(name, 0) or not node.is_schedulable or (lack > 0 and not largest):
                 if whole:
@@ -806,6 +808,11 @@ class Search:
                 self._met.count(Obstacle.APART)
             return None
         return taken
+
+    def _room(self, node: Node, name: str) -> int:
+        """`Node.room`, with the kept room."""
+        room = node.room(name)
+        return room + self.beside[node.name].get(name, 0) if node.name in self.beside else room
 
     def _may_suffice(self, node: Node, short: Mapping[str, int]) -> bool:
         """False if all allocations of the sources on a node together are too small. A bound that costs little: most
@@ -923,7 +930,7 @@ class Search:
         for node in self.tree.nodes:
             if partial is not None and partial[0] < Cost(False, False, LOWEST, 0, 0, node.name):
                 break
-            fits = node.is_schedulable and all(amount <= node.room(one) for one, amount in self.wanted.items())
+            fits = node.is_schedulable and all(amount <= self._room(node, one) for one, amount in self.wanted.items())
             if fits and self._is_admitted(node.name, None, check):
                 partial = Cost(False, False, LOWEST, 0, 0, node.name), _Taken({}, {})
                 break
@@ -1013,6 +1020,9 @@ class Prospects:
         columns, search = nodes.columns, self._search
         rooms = {name: columns.room(name, nodes.by_name) for name in search.wanted}
         lacks = {name: search.wanted[name] - room - NEAR * np.abs(room) for name, room in rooms.items()}
+        for kept, amounts in search.beside.items():
+            for name in lacks if kept in nodes.by_name else ():
+                lacks[name][columns.nodes.of[kept]] -= amounts.get(name, 0)
         blocked = search.losses.blocked
         left = free = np.logical_and.reduce([lack <= 0 for lack in lacks.values()])
         if search.sources:

@@ -145,6 +145,7 @@ def _may_be_reserved(tree: Tree, name: str) -> bool:
     return (
         node is not None
         and not node.promises
+        and (tree.kept is None or name not in tree.kept.rooms)
         and node.is_schedulable
         and tree.closings.left(name, tree.now) >= SHORTEST
     )

@@ -154,6 +154,10 @@ class Columns:
         """Notes that an allocation is being preempted, by its id."""
         self.state[self.rows[identity]] = State.LEAVES
 
+    def stay(self, identity: str) -> None:
+        """Notes that an allocation that was being preempted stays, by its id."""
+        self.state[self.rows[identity]] = State.RUNS
+
     def _set_amounts(self, number: int, request: Amounts, sign: int) -> None:
         for name, amount in request:
             column = self._amounts.get(name)

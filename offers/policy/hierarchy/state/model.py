@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
@@ -55,6 +55,19 @@ class Allocation(NamedTuple):
         are no originator, then the newest, then by id."""
         ask = self.ask
         return (not ask.preemptable, ask.originator, -ask.created, ask.id)
+
+
+class Kept(NamedTuple):
+    """Room of nodes that is kept for work which has waited for long. The nodes have it in use by others. `rooms`:
+    amounts by name of the node; `lacks`: those that are still missing there, and are set apart of the room
+    that is leaving and not promised; `applications`: the work; `priority`: that of its asks. `is_own`: only the work
+    itself may use the room; else only asks of others that outrank it may."""
+
+    rooms: Mapping[str, Mapping[str, int]]
+    lacks: Mapping[str, Mapping[str, int]]
+    applications: frozenset[str]
+    priority: int = 0
+    is_own: bool = False
 
 
 class Preemption(NamedTuple):

@@ -81,6 +81,11 @@ class Node:
         Reservations are not among them: an ask that preempts may use the node (`Tree.outranks`)."""
         return self.free.get(resource, 0) + self.leaving.get(resource, 0) - self.promised.get(resource, 0)
 
+    def withheld(self, amounts: Mapping[str, int]) -> dict[str, int]:
+        """The part of the amounts that is leaving, and that no promise needs; as amounts below 0."""
+        spare = {name: self.leaving.get(name, 0) - self.promised.get(name, 0) for name in amounts}
+        return {name: -min(amount, max(spare[name], 0)) for name, amount in amounts.items()}
+
     def open_beside(self, *kept: Mapping[str, int]) -> dict[str, int]:
         """The free amounts that are not needed for the amounts `kept`. Amounts that are leaving are used for these
         first."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -304,6 +304,12 @@ def is_owed(leaf: Queue, request: Amounts) -> bool:
     the request; False without such a queue."""
     goal = goal_of(leaf, [name for name, amount in request if amount > 0])
     return goal is not None and goal.stays_within_guarantee(request)
+
+
+def outranks(leaf: Queue, request: Amounts, priority: int, holders: Iterable[tuple[Queue, int]]) -> bool:
+    """True if an ask of a leaf may use room that is kept for others, given by their leaves and priorities: its queue is
+    below its guarantee, or it has a higher priority than each of them where their branches of the tree meet."""
+    return is_owed(leaf, request) or all(is_higher(leaf, priority, other, than) for other, than in holders)
 
 
 def is_higher(leaf: Queue, priority: int, other: Queue, than: int) -> bool:

@@ -162,8 +162,9 @@ class Turn:
         rank = session.changes.promised[job.number, position]
         statement.apply(RELEASE_PROMISE, job, need, position, rank)
         if session.rules.room(job.queue, need) > 0 and session.candidates(need).accepts(rank):
-            for kind, fits in ((ALLOCATE, session.agents.fits_now), (PIPELINE, session.agents.fits_later)):
-                if fits(rank, need):
+            fits = session.agents.fits_now(rank, need), session.fits_later(job, rank, need)
+            for kind, is_fit in zip((ALLOCATE, PIPELINE), fits, strict=True):
+                if is_fit:
                     statement.apply(kind, job, need, position, rank)
                     self._next += 1
                     return True

@@ -42,15 +42,18 @@ class Scope(NamedTuple):
     """The candidates that are victims. Candidates are in the order of their importance, the least important first."""
 
 
-def make_room(session: Session, statement: Statement, claim: Claim, scope: Scope, search: Search) -> bool:
+def make_room(
+    session: Session, statement: Statement, claim: Claim, scope: Scope, search: Search, only: int | None = None
+) -> bool:
     """Pipelines a task on the agent where room costs least, and evicts no more than that needs. `search`: for the need
-    of the claim, among the tasks that may leave. False, and nothing is changed, if there is no such agent."""
+    of the claim, among the tasks that may leave. `only`: the rank of the only agent that may be chosen; None: each may.
+    False, and nothing is changed, if there is no such agent."""
     job, position, need = claim
     before = statement.savepoint()
     promised = session.changes.promised.get((job.number, position))
     if promised is not None:
         statement.apply(RELEASE_PROMISE, job, need, position, promised)
-    found = _Choice(session, claim, scope, search).best(promised)
+    found = _Choice(session, claim, scope, search).best(promised, only)
     if found is None:
         statement.undo(before)
         return False
@@ -67,21 +70,25 @@ class _Choice:
 
     def __init__(self, session: Session, claim: Claim, scope: Scope, search: Search) -> None:
         self._session, self._claim, self._scope, self._search = session, claim, scope, search
-        self._order = Importance(session)
+        self._order, self._beside = Importance(session), session.beside(claim.job)
         self._over = session.rules.room(claim.job.queue, claim.need) <= 0
         """A limit of the queue stops the task unless victims leave."""
 
-    def best(self, promised: int | None) -> tuple[int, list[Victim]] | None:
+    def best(self, promised: int | None, only: int | None) -> tuple[int, list[Victim]] | None:
         """The rank of an agent and the victims, the least important first; None if there is none. `promised`: the
-        agent on which room was promised to the task; it is taken before others of the same cost."""
+        agent on which room was promised to the task; it is taken before others of the same cost. `only`: as for
+        `make_room`."""
         session, claim = self._session, self._claim
         if self._over and (not self._ever() or not self._search.helps(self._within_limit([]) is not None)):
             claim.job.over_limit = True
             return None
         best: tuple[Cost, int, list[Victim]] | None = None
+        if only is not None:
+            best = self._on(only, NOBODY) if session.candidates(claim.need).accepts(only) else None
+            return None if best is None else best[1:]
         if promised is not None and session.candidates(claim.need).accepts(promised):
             best = self._on(promised, NOBODY)
-            if best is not None and session.agents.fits_later(promised, claim.need):
+            if best is not None and session.fits_later(claim.job, promised, claim.need):
                 return best[1:]
         for bound, rank in self._search if not self._over else self._raised():
             if best is not None and best[0] <= bound:
@@ -137,8 +144,9 @@ class _Choice:
     def _on(self, rank: int, key: int) -> tuple[Cost, int, list[Victim]] | None:
         """The victims that leave if the task waits on one agent, and their cost; None if they are not enough."""
         session, need = self._session, self._claim.need
-        future = session.agents.future
-        short = {d: q - future[d][rank] for d, q in need.row if q > future[d][rank]}
+        future, kept = session.agents.future, self._beside.get(rank)
+        lacks = ((d, q - future[d][rank] - (kept[d] if kept is not None else 0)) for d, q in need.row)
+        short = {d: amount for d, amount in lacks if amount > 0}
         victims: list[Victim] | None = self._making_room(rank, short) if short else []
         if victims is not None and self._over:
             victims = self._within_limit(victims)
@@ -377,7 +385,7 @@ class Searches:
         self._session, self._tasks, self._between = session, tasks, between
         self._shared = shared and session.decides_alone
         self._movable: dict[Hashable, Movable] = {}
-        self._found: dict[tuple[int, Hashable], Search] = {}
+        self._found: dict[tuple[int, Hashable, bool], Search] = {}
 
     def of(self, job: JobState, need: Need) -> Search:
         """The search for a task of a job."""
@@ -388,11 +396,13 @@ class Searches:
             tasks = numbers()
             priorities = running.importance(tasks) if self._between else np.full(len(tasks), NOBODY)
             movable = self._movable[key] = Movable(self._session, tasks, priorities)
+        beside = self._session.beside(job)
         if job.name in self._session.paused:
-            return self._session.search(need, movable)
-        search = self._found.get((need.number, key))
+            return self._session.search(need, movable, beside)
+        kind = need.number, key, bool(beside)
+        search = self._found.get(kind)
         if search is None or search.movable is not movable or not self._shared:
-            search = self._found[need.number, key] = self._session.search(need, movable)
+            search = self._found[kind] = self._session.search(need, movable, beside)
         return search
 
 

@@ -41,7 +41,7 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:
 def _between_jobs(session: Session, queue: QueueState) -> None:
     if not queue.running:
         return  # Without evictions every statement would be undone.
-    searches = Searches(session, _others(session, queue), shared=session.rules.victims_by_priority)
+    searches = searches_of(session, queue)
     had_turn = session.memory.had_turn(name)
     waiting = [job for job in queue.jobs if job.starving and job.job.preempts and job.name not in had_turn]
     starving = BestJobs(waiting, session.rules.job_key, session.changes.job_log)
@@ -59,14 +59,14 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
             return
         had_turn.add(job.name)
         begin = session.changes.version
-        barren = _take_room(session, queue, job, searches)
+        barren = _take_room(session, job, searches)
         if attempt is not None and session.changes.version == begin:
             session.dead_ends[attempt] = begin
             if lasting is not None and barren and not session.changes.evictions:
                 session.memory.in_vain(*lasting)
 
 
-def _take_room(session: Session, queue: QueueState, job: JobState, searches: Searches) -> bool:
+def _take_room(session: Session, job: JobState, searches: Searches) -> bool:
     """Gives a job its turn. True: no agent had enough for any of its tasks."""
     statement = session.statement(job)
     tasks = session.pending(job)
@@ -78,7 +78,7 @@ def _take_room(session: Session, queue: QueueState, job: JobState, searches: Sea
         need = session.needs.of(job.job.tasks[position].template)
         if failed.get(need.number) == session.changes.version:
             continue
-        scope = Scope(lambda victim: victim.job.queue is queue and victim.job is not job, session.rules.preempt_victims)
+        scope = scope_of(session, job)
         search = searches.of(job, need)
         if not make_room(session, statement, Claim(job, position, need), scope, search):
             failed[need.number] = session.changes.version
@@ -92,13 +92,23 @@ def _take_room(session: Session, queue: QueueState, job: JobState, searches: Sea
     return barren
 
 
+def scope_of(session: Session, job: JobState) -> Scope:
+    """The tasks of its queue that may leave for a job."""
+    return Scope(lambda victim: victim.job.queue is job.queue and victim.job is not job, session.rules.preempt_victims)
+
+
+def searches_of(session: Session, queue: QueueState) -> Searches:
+    """The searches for the jobs of a queue."""
+    return Searches(session, _others(session, queue), shared=session.rules.victims_by_priority)
+
+
 def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:
     """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
     if not session.rules.victims_by_priority or job.running or job.job.template is None or job.name in session.paused:
         return None
     need = session.needs.of(job.job.template)
     missing = job.min_available - job.ready - job.waiting
-    return (name, job.queue.name, need.number, job.priority, missing, job.pending)
+    return (name, job.queue.name, need.number, job.priority, missing, job.pending, bool(session.beside(job)))
 
 
 def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], tuple[Hashable, Callable[[], Array]]]:

@@ -33,7 +33,7 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
             continue  # Without evictions every statement would be undone.
         wanting = [job for job in queue.jobs if job.pending and job.job.preempts and job.name not in had_turn]
         jobs = BestJobs(wanting, rules.job_key, session.changes.job_log)
-        searches = Searches(session, _others(session, queue), shared=rules.victims_by_queue)
+        searches = searches_of(session, queue)
         with session.changes.promises_count(queue):
             while not rules.overused(queue) and (job := jobs.take()) is not None:
                 if not _take_back(session, queue, job, searches, had_turn):
@@ -45,9 +45,7 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
 def _take_back(session: Session, queue: QueueState, job: JobState, searches: Searches, had_turn: set[str]) -> bool:
     """Gives a job its turn. False: it has to wait for the next portion."""
     rules = session.rules
-    scope = Scope(
-        lambda victim: victim.job.queue is not queue and victim.job.queue.queue.reclaimable, rules.reclaim_victims
-    )
+    scope = scope_of(session, queue)
     attempt = _attempt(session, job)
     before = session.changes.version
     if attempt is not None and session.dead_ends.get(attempt) == before:
@@ -109,7 +107,16 @@ def _attempt(session: Session, job: JobState) -> tuple[Hashable, ...] | None:
     if job.name in session.paused:
         return None
     missing = job.min_available - job.ready - job.waiting
-    return (name, job.queue.name, session.needs.of(job.job.template).number, missing, job.pending)
+    need, uses = session.needs.of(job.job.template), bool(session.beside(job))
+    return (name, job.queue.name, need.number, missing, job.pending, uses)
+
+
+def scope_of(session: Session, queue: QueueState) -> Scope:
+    """The tasks that may leave for a queue."""
+    return Scope(
+        lambda victim: victim.job.queue is not queue and victim.job.queue.queue.reclaimable,
+        session.rules.reclaim_victims,
+    )
 
 
 def _end(statement: Statement, complete: bool = True) -> None:
@@ -117,6 +124,11 @@ def _end(statement: Statement, complete: bool = True) -> None:
         statement.commit()
     else:
         statement.undo()
+
+
+def searches_of(session: Session, queue: QueueState) -> Searches:
+    """The searches for a queue."""
+    return Searches(session, _others(session, queue), shared=session.rules.victims_by_queue)
 
 
 def _others(session: Session, queue: QueueState) -> Callable[[JobState, Need], tuple[Hashable, Callable[[], Array]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Agent
@@ -76,6 +76,17 @@ class AgentTable:
         for d, amount in need.row:
             self.future[d][rank] -= sign * amount
         self.log.append(rank)
+
+    def withhold(self, rank: int, amounts: Sequence[int]) -> list[int]:
+        """Takes amounts by dimension out of those that become free on an agent, as far as there are such. Returns
+        these."""
+        taken = [
+            min(amount, max(self.future[d][rank] - max(self.idle[d][rank], 0), 0)) for d, amount in enumerate(amounts)
+        ]
+        for d, amount in enumerate(taken):
+            self.future[d][rank] -= amount
+        self.log.append(rank)
+        return taken
 
     # --- questions --------------------------------------------------------------------------------------------
 

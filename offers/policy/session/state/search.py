@@ -19,6 +19,7 @@ import numpy as np
 
 from offers.policy.amounts import THOUSAND
 from offers.policy.session.columns import Array
+from offers.policy.session.kept import Rows
 from offers.policy.session.state.candidates import NOT
 from offers.policy.session.state.templates import Need
 
@@ -166,7 +167,9 @@ class Search:
     an agent without enough victims is set aside until something changes on the agent, or until the state in which it
     was set aside is undone."""
 
-    def __init__(self, session: Session, need: Need, movable: Movable) -> None:
+    def __init__(self, session: Session, need: Need, movable: Movable, beside: Rows) -> None:
+        """`beside`: see `Session.beside`."""
+        self._beside = beside
         self._candidates, self._changes, self.movable = session.candidates(need), session.changes, movable
         self._table, self._need, self._measure = session.agents, need, session.measure
         self._heap: list[Cost] = []
@@ -248,10 +251,11 @@ class Search:
         if key == NOT:
             return None
         future, movable = self._table.future, self.movable
+        kept = self._beside.get(rank)
         place = number = least = 0
         lightest = 0
         for d, amount in self._need.row:
-            short = amount - future[d][rank]
+            short = amount - future[d][rank] - (kept[d] if kept is not None else 0)
             if short > 0:
                 if not movable:
                     return None
@@ -276,6 +280,8 @@ class Search:
         lacking: list[tuple[int, Array, Array]] = []
         for d, amount in self._need.row:
             short = amount - future[d]
+            for rank, row in self._beside.items():
+                short[rank] -= row[d]
             lacks = short > 0
             open_ = open_ & (~lacks | (movable.sums(d)[-1] >= short)) if movable else open_ & ~lacks
             lacking.append((d, short, lacks))

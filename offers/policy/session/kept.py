@@ -1,0 +1,72 @@
+"""Room that is kept for one job, as a session sees it: it is not idle, but jobs that outrank this one may use it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from offers.policy.session.snapshot import Snapshot
+from offers.policy.session.state.agents import AgentTable
+from offers.policy.session.state.jobs import JobState
+
+Rows = Mapping[int, list[int]]
+"""Amounts by dimension, by rank of the agent."""
+NO_ROWS: Rows = {}
+
+
+class Kept(NamedTuple):
+    """Room that is kept for work which has waited for long. The agents of the snapshot have it in use by others."""
+
+    rooms: Mapping[str, Mapping[str, int]]
+    """Amounts that are kept, by agent and dimension."""
+    lacks: Mapping[str, Mapping[str, int]]
+    """Amounts that are still missing there, and are set apart of the room that is leaving and not promised."""
+    priority: int
+    """The priority of the work."""
+    jobs: frozenset[str] = frozenset()
+    """The work."""
+    is_own: bool = False
+    """True if only the work itself may use the room; else only others that outrank it may."""
+    outranking: frozenset[str] = frozenset()
+    """Further jobs that may use the room: room was made for them there."""
+
+    def rows(self, snapshot: Snapshot) -> dict[int, list[int]]:
+        """The kept amounts as the columns of a snapshot have them."""
+        return {
+            snapshot.rank[agent]: [amounts.get(name, 0) for name in snapshot.dimensions]
+            for agent, amounts in self.rooms.items()
+            if agent in snapshot.rank
+        }
+
+    def withhold(self, snapshot: Snapshot, agents: AgentTable, rows: Rows) -> None:
+        """Moves the amounts that are missing and leaving from the future ones to `rows`, which those have who may use
+        the room. The promises are kept before."""
+        for agent, amounts in self.lacks.items():
+            rank = snapshot.rank.get(agent)
+            if rank is not None:
+                wanted = [amounts.get(name, 0) for name in snapshot.dimensions]
+                for d, amount in enumerate(agents.withhold(rank, wanted)):
+                    rows[rank][d] += amount
+
+    def is_for(self, job: JobState, dimensions: Sequence[str]) -> bool:
+        """True if a job may use the room. `dimensions`: the names of those of its queue."""
+        if self.is_own or job.name in self.jobs:
+            return self.is_own and job.name in self.jobs
+        if job.name in self.outranking:
+            return True
+        position = next((one for one in job.job.pending if one not in job.placed), None)
+        if position is None:
+            return False
+        wanted, least = dict(job.job.tasks[position].template.request), dict(job.queue.queue.guarantee)
+        used = dict(zip(dimensions, job.queue.allocated, strict=True))
+        return job.priority > self.priority or is_owed(wanted, least, used)
+
+
+def is_owed(wanted: Mapping[str, int], guarantee: Mapping[str, int], used: Mapping[str, int]) -> bool:
+    """True if the queue of a task has a guarantee for an amount that the task wants, and stays within all of these with
+    the task: then it may use room that is kept for others. `used`: amounts of the queue."""
+    least = {name: amount for name, amount in guarantee.items() if amount and wanted.get(name)}
+    return bool(least) and all(used.get(name, 0) + wanted[name] <= amount for name, amount in least.items())
+
+
+NOTHING_KEPT = Kept({}, {}, 0)
