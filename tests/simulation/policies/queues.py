@@ -118,6 +118,12 @@ class Queues(ABC):
 class SessionQueues(Queues):
     """Queues of the policy `session`: capability, guarantee and deserved share."""
 
+    def __init__(self, world: QuietWorld) -> None:
+        super().__init__(world)
+        self._shared_at = -1
+        """Number of the turn after which the deserved shares were worked out."""
+        self._shares: dict[str, dict[str, int]] = {}
+
     def promised(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for one in self._passes():
@@ -211,8 +217,14 @@ class SessionQueues(Queues):
 
     def _deserved(self) -> dict[str, dict[str, int]]:
         """Floors of the deserved shares. Work that could never run takes nothing from the shares of other queues."""
-        full, usable = self._filled(lambda _: True), self._filled(self._could_run)
-        return {queue: {name: max(row[name], usable[queue][name]) for name in NAMES} for queue, row in full.items()}
+        turns = self.world.counts["turns"]  # records and demands change in turns only
+        if turns != self._shared_at:
+            full, usable = self._filled(lambda _: True), self._filled(self._could_run)
+            self._shared_at, self._shares = (
+                turns,
+                {queue: {name: max(row[name], usable[queue][name]) for name in NAMES} for queue, row in full.items()},
+            )
+        return self._shares
 
     def _filled(self, counts: Callable[[Ask], bool]) -> dict[str, dict[str, int]]:
         requested = {name: self._used(name) for name in self._records()}
