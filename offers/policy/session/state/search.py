@@ -53,6 +53,8 @@ class Measure:
     def __init__(self, totals: Iterable[int], units: Iterable[int]) -> None:
         """`units`: how many integer units one displayed unit has, by dimension (1: a count)."""
         self._units = list(units)
+        self.plain = all(unit in (1, THOUSAND) for unit in self._units)
+        """True if all amounts count as they are."""
         self.weights = [0 for _ in self._units]
         for d, total in enumerate(totals):
             whole = self.at_most(d, total)
@@ -61,6 +63,8 @@ class Measure:
     def of(self, row: Iterable[tuple[int, int]]) -> int:
         """The measure of pairs of dimension and amount."""
         weights = self.weights
+        if self.plain:
+            return sum(weights[d] * amount for d, amount in row)
         return sum(weights[d] * -self.at_most(d, -amount) for d, amount in row)
 
     @overload
@@ -265,7 +269,8 @@ class Search:
                     return None
                 place = max(place, first)
                 number = max(number, -(-short // largest[rank]))
-                least += self._measure.weights[d] * self._measure.at_most(d, short)
+                measure = self._measure
+                least += measure.weights[d] * (short if measure.plain else measure.at_most(d, short))
                 lightest = measures[rank]
         if not number:
             return Cost(NOBODY, 0, 0, key)
