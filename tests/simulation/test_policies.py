@@ -6,12 +6,16 @@ from collections import Counter
 
 import pytest
 
+from offers.policy.hierarchy.preemption import promises
 from tests import effort
 from tests.simulation.policies.mutants import PLANTED, PolicyMutant
 from tests.simulation.policies.presence import WORDS
+from tests.simulation.policies.questions import KINDS, questioned
 from tests.simulation.policies.users import Engine, fair
 
 STEPS = 36
+QUESTIONED = 24
+"""Steps of a world that is asked questions."""
 ENGINES: tuple[Engine, ...] = ("session", "hierarchical")
 SEEDS: dict[Engine, tuple[int, ...]] = {
     "session": tuple(range(1, 22)),
@@ -31,6 +35,22 @@ def test_who_gets_room_is_as_the_rules_say(engine: Engine) -> None:
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
     assert counts["times at rest"] and counts["asks at rest"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_questions_change_nothing_of_what_follows(engine: Engine) -> None:
+    seeds = (1, 2, *range(4, 15))  # 3 has a session at another moment, and so another order
+    for number in effort.in_turn(0, 1):
+        violation, counts = questioned(seeds[number % len(seeds)], QUESTIONED, engine, KINDS)
+        assert violation is None, str(violation)
+        assert sum(number for name, number in counts.items() if name.startswith("answer")) > 10
+
+
+@pytest.mark.rotating
+def test_questions_that_end_promises_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "promise_again", lambda tree, kept: None)
+    found = (questioned(seed, QUESTIONED, "hierarchical", ("agents", "whatif"))[0] for seed in (6, 7))
+    assert any(one is not None and one.number == "I12" for one in found)
 
 
 @pytest.mark.rotating

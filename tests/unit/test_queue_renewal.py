@@ -8,7 +8,7 @@ import pytest
 
 from offers.policy.hierarchy import Attempts, add_node
 from offers.policy.hierarchy.preemption.preemption import RETRY, preempt
-from offers.policy.hierarchy.preemption.promises import Vacated, promises, promises_to, renew, restore_promises
+from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew, restore_waits, waits_of
 from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
@@ -106,12 +106,14 @@ def test_a_gang_keeps_its_free_room_with_the_rooms_of_its_victims() -> None:
 def test_promises_are_as_before_after_a_dry_run() -> None:
     state, vacated = interrupted(asks=3, victims=2)
     renew(state, vacated[:1], LATE)
-    kept = promises(state)
+    state.applications["web"].preempted_at["w2"] = LATE
+    before = waits_of(state)
     state.forget_promise("web", "w0")
     state.promise("web", "w1", "n1")
     state.promise("web", "w2", "n2")
-    restore_promises(state, kept)
-    assert promises(state) == kept
+    state.applications["web"].preempted_at.clear()
+    restore_waits(state, before)
+    assert waits_of(state) == before
     assert promised(state) == [("w0", "n0")]
 
 

@@ -45,7 +45,7 @@ AT_REST = 12
 class FairWorld:
     """A world of a seed. `steps` is the number of things that users and operators ask for."""
 
-    def __init__(self, seed: int, engine: Engine) -> None:
+    def __init__(self, seed: int, engine: Engine, make: type[QuietWorld] = QuietWorld) -> None:
         self.chance = random.Random(f"{engine}-{seed}")
         self._more = random.Random(f"more-{engine}-{seed}")
         """Chances of what came later: so a seed stays what it is."""
@@ -63,7 +63,7 @@ class FairWorld:
         else:
             text = json.dumps(self.document)
             options = replace(options, hierarchy=read_tree(text), hierarchy_document=text)
-        self.world = QuietWorld(options, machines)
+        self.world = make(options, machines)
         queues: Queues = SessionQueues(self.world) if engine == "session" else TreeQueues(self.world)
         self.rules = Rules(self.world, queues)
         self._names = 0
@@ -246,6 +246,14 @@ class FairWorld:
             below = {"name": "tag", "value": "namespace", "parent": {"name": "fixed", "value": "all"}}
             return {"queues": [{"name": "default"}, *queues], "placementrules": [below]}
         return {"queues": [{"name": "default"}, *queues], "placementrules": [{"name": "tag", "value": "namespace"}]}
+
+    def other_tree(self) -> dict[str, Any]:
+        """A tree at random that uses up no chance of the world."""
+        kept = self.chance.getstate(), self._more.getstate()
+        tree = self._tree()
+        self.chance.setstate(kept[0])
+        self._more.setstate(kept[1])
+        return tree
 
     def _parent(self, queues: list[dict[str, Any]]) -> dict[str, Any]:
         """The guarantee and the maximum of a parent of these queues."""

@@ -34,7 +34,7 @@ from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_q
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.places import places
-from offers.policy.hierarchy.preemption.promises import promises, restore_promises
+from offers.policy.hierarchy.preemption.promises import restore_waits, waits_of
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import LONGEST, reservations
 from offers.policy.hierarchy.state.model import Kept
@@ -367,11 +367,11 @@ class HierarchyPass(SessionPass):
             return found, self._decisions(role, found, made, [])
 
         tree_of.attempts.restore()
-        kept = promises(tree_of.tree)
+        waits = waits_of(tree_of.tree)
         chosen = self._choose(role, demands, session)
         held_back = self._held_back(role, chosen.decisions)
         tree_of.take_back(made)
-        restore_promises(tree_of.tree, kept)
+        restore_waits(tree_of.tree, waits)
         self._outdated, self._followed_at = True, 0.0
         return chosen, held_back
 

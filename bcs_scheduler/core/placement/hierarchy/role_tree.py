@@ -311,8 +311,9 @@ class RoleTree:
         """Brings the asks and allocations of an application up to date. An allocation whose task is gone, or is on
         another agent, continues with a task that is new on its agent: a placement was planned, or was launched."""
         name, tree = job.name, self.tree
-        present, allocations = self._tasks[name], tree.applications[name].allocations
-        promised = promises_to(tree, name)
+        application = tree.applications[name]
+        present, allocations = self._tasks[name], application.allocations
+        promised, tried = promises_to(tree, name), dict(application.preempted_at)
         free: dict[tuple[str, Amounts], list[str]] = {}
         """Names of allocations without a task, by agent and amounts."""
         for identity, task in list(present.items()):
@@ -359,6 +360,8 @@ class RoleTree:
                 if self._has_ended(identity):
                     self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
+        # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
+        application.preempted_at.update((ask.name, tried[ask.name]) for ask in asks if ask.name in tried)
         hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
 
     def _is_stale(self, name: str, task: Task) -> bool:

@@ -75,24 +75,41 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         tree.promise(ask.application, ask.name, node, reserves=reserves)
 
 
-def restore_promises(tree: Tree, kept: Iterable[Promise]) -> None:
-    """Ends the promises that are not among `kept`, and renews the others as `promise_again` does."""
-    kept = list(kept)
-    known = {(promise.ask.id, promise.node) for promise in kept}
+class Waits(NamedTuple):
+    """The facts about the asks of a tree that neither records nor offers tell: its promises, and the moments of the
+    latest tries to preempt, by application and name of the ask, seconds."""
+
+    promises: list[Promise]
+    tried: dict[str, dict[str, float]]
+
+
+def waits_of(tree: Tree) -> Waits:
+    """These facts at present."""
+    tried = {name: dict(one.preempted_at) for name, one in tree.applications.items() if one.preempted_at}
+    return Waits(promises(tree), tried)
+
+
+def restore_waits(tree: Tree, before: Waits) -> None:
+    """Restores these facts after work that was taken back. Promises are renewed as by `promise_again`."""
+    known = {(promise.ask.id, promise.node) for promise in before.promises}
     for promise in promises(tree):
         if (promise.ask.id, promise.node) not in known:
             tree.forget_promise(promise.ask.application, promise.ask.name)
-    promise_again(tree, kept)
+    promise_again(tree, before.promises)
+    for name, application in tree.applications.items():
+        tried = before.tried.get(name, {})
+        application.preempted_at = {ask: at for ask, at in tried.items() if ask in application.asks}
 
 
 def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> None:
     """Passes promises on from asks that are gone to asks of the same application with equal requests and constraints.
     `before`: the promises before the asks went; `asks`: the asks that came; the first one is served first. Promises for
-    which there is no such ask end."""
+    which there is no such ask end. An ask that came in the place of one of the same name has its promise."""
     rest = list(asks)
     for promise in before:
         gone = promise.ask
         if gone.name in tree.applications[gone.application].asks:
+            promise_again(tree, [promise])
             continue
         alike = (ask for ask in rest if (ask.request, ask.constraint) == (gone.request, gone.constraint))
         taker = next(alike, None)

@@ -198,12 +198,11 @@ class Columns:
         """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that take no
         work. `nodes`: all, by name."""
         size = len(self.nodes)
-        for node in self._changed.values():
-            number = self.nodes.of[node.name]
-            for one, column in self._rooms.items():
-                if number >= len(column):
-                    column = self._rooms[one] = _longer(column, size, CLOSED)
-                column[number] = _room(node, one)
+        for one, column in self._rooms.items():
+            if len(column) < size:  # also numbers of nodes that have come and gone since the latest call
+                column = self._rooms[one] = _longer(column, size, CLOSED)
+            for node in self._changed.values():
+                column[self.nodes.of[node.name]] = _room(node, one)
         self._changed.clear()
         found = self._rooms.get(name)
         if found is None:
