@@ -101,9 +101,10 @@ def agent_joins(lab: Cluster) -> None:
     lab.offer("a2")
 
 
-def by_sessions() -> Cluster:
-    """Two taskgroups on a0, and a1 with room, with the policy of sessions."""
-    lab = Cluster(2, options=CoreOptions(strict=True, session_period=0.5, policy=default_policy()))
+def by_sessions(explained: int = 256) -> Cluster:
+    """Two taskgroups on a0, and a1 with room, with the policy of sessions. `explained`: see `CoreOptions`."""
+    options = CoreOptions(strict=True, session_period=0.5, policy=default_policy(), explained=explained)
+    lab = Cluster(2, options=options)
     lab.create(2)
     lab.offer("a0")
     lab.wait(2)
@@ -164,8 +165,10 @@ def test_work_before_it_that_leaves_wakes_it() -> None:
     assert begun(lab) == 1
 
 
-def test_work_that_its_queue_holds_back_keeps_no_room_from_it() -> None:
-    lab = by_sessions()
+@pytest.mark.parametrize("explained", [256, 0])
+def test_work_that_its_queue_holds_back_keeps_no_room_from_it(explained: int) -> None:
+    """Whether the reason of the work is known or not."""
+    lab = by_sessions(explained)
     assert not lab.ask(requests.PutQueue(queue=Queue(name="small", capability=Limits(cpus=50)))).error
     assert not lab.ask(requests.PutNamespace(namespace=Namespace(name="other", queue="small"))).error
     lab.core.turn_context.pool.remove_agent("a1")

@@ -314,9 +314,9 @@ class Drains:
         self._offer_manager.want()
         if self._waiting is None:
             self._waiting = _Waiting(turn)
-            before = [*self._untried(), *(demand for demand, _ in self._ending())]
-            self._waiting.add(before)
-            self._wakes.behind(demand.id for demand in before)
+            ending = [demand for demand, _ in self._ending()]
+            self._waiting.add([*self._before(), *ending])
+            self._wakes.behind([*turn.engine.demands, *(demand.id for demand in ending)])
         if self._waiting.too_many:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
         found = self._waiting.diagnose(self._demand("drain", group, version), group)
@@ -377,20 +377,22 @@ class Drains:
         )
         return f"the policy has no place for {taskgroup_name(group.id)} ({why})"
 
-    def _untried(self) -> list[Demand[Slot]]:
-        """Open demands that may get a place now: not those that their queue held back in the last pass. Of those that
-        the offers did not fit one slot tells whether they do now; very many are left to the next pass."""
-        engine = self._turn.engine
+    def _before(self) -> list[Demand[Slot]]:
+        """Open demands that take their places before a drained taskgroup. Those that a policy decides about are not
+        among them: it may hold them back, and `_refusal` asks it about all of them. Of those that the offers did not
+        fit one slot tells whether they do now; very many are left to the next pass."""
+        engine, placer = self._turn.engine, self._turn.placer
         if len(engine.demands) > MOST_WAITING // 2:
-            return [engine.demands[key] for key in engine.changed_demands if key in engine.demands]
-        found: list[Demand[Slot]] = []
-        for demand in engine.demands.values():
-            known = engine.diagnoses.get(demand.id) if demand.id not in engine.changed_demands else None
-            if known is None:
-                found.append(demand)
-            elif known.held_back is None:
-                found.append(demand._replace(slots=demand.slots[:1]))
-        return found
+            found = [engine.demands[key] for key in engine.changed_demands if key in engine.demands]
+        else:
+            found = list(engine.demands.values())
+        return [
+            demand._replace(slots=demand.slots[:1])
+            if demand.id in engine.diagnoses and demand.id not in engine.changed_demands
+            else demand
+            for demand in found
+            if demand.per_agent or demand.promised or placer.policy_of(demand.role) is None
+        ]
 
     def _demands_of(self, group: TaskGroup) -> list[Demand[Slot]]:
         version = self._turn.state.version(group.application_key, group.version)
