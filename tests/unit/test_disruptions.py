@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any, Literal
 
 import msgspec
@@ -267,6 +268,35 @@ def test_both_sides_of_an_update_have_one_budget() -> None:
     assert [judged(lab, group) for group in (lab.new[0], lab.old[0])] == [FREE, SPENDS]
     lab.report(lab.new[0], "RUNNING")
     assert budget(lab).ready + sum(bool(group.killing_since) for group in lab.old) == 5
+
+
+def test_both_sides_of_an_update_spend_by_one_name_and_one_moment() -> None:
+    lab = deployed(4, Strategy(max_unavailable=1, max_surge=1, order="DeleteFirst"))
+    context = lab.core.turn_context.context
+    before = lab.application.key
+    assert disruptions.budget_of(context, before) == (before,)
+    assert disruptions.grows_at(context, before) == inf
+    lab.renew(4, containers=(LARGE,))
+    sides = (before, lab.successor.key)
+    assert {disruptions.budget_of(context, key) for key in sides} == {sides}
+    (going,) = [group for group in lab.old if group.killing_since]
+    lab.report(going, "KILLED")
+    context.now = lab.now
+    (launch,) = lab.core.state.active_of(lab.successor.key).values()
+    assert {disruptions.grows_at(context, key) for key in sides} == {launch.due_at + WAITED}
+    assert disruptions.budget_of(context, "default/none") == ("default/none",)
+    assert disruptions.grows_at(context, "default/none") == inf
+
+
+def test_a_budget_does_not_grow_by_time_while_nothing_has_ended() -> None:
+    """Places that have never had a taskgroup spend nothing, so that they wait longer changes nothing."""
+    lab = Lab()
+    lab.create(4)
+    lab.offer(cpus=200)
+    context = lab.core.turn_context.context
+    context.now = lab.now
+    assert lab.core.state.active_of(lab.application.key)
+    assert disruptions.grows_at(context, lab.application.key) == inf
 
 
 def test_places_that_an_update_has_emptied_spend_the_budget_until_it_is_halted_or_has_waited() -> None:

@@ -254,6 +254,10 @@ BOTH: Mapping[str, str] = {
     "ready: if the budget has one left": (
         "E58 test_disruptions::test_a_ready_taskgroup_costs_one_while_the_budget_has_one_left"
     ),
+    "both sides of a rolling update spend one budget": (
+        "test_disruptions::test_both_sides_of_an_update_have_one_budget "
+        "test_core_shared_budgets::test_nothing_is_ended_for_work_that_needs_both_sides"
+    ),
     "an operation that waits protects nothing": (
         "E50 E51 test_disruptions::test_a_launch_that_asks_for_more_than_fits_protects_nothing"
     ),

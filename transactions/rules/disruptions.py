@@ -133,6 +133,9 @@ class Budget(NamedTuple):
         return max(0, self.ready - self.least)
 
 
+BudgetName = tuple[str, ...]
+"""The name of a budget: the keys of the applications that spend it, more than one during a rolling update. The number
+of taskgroups that a choice spends is counted by this name."""
 Unready = Callable[[str], Iterable[TaskGroup]]
 """The taskgroups of an application, given by key, that are not ready (store.state.readiness), or more."""
 
@@ -211,6 +214,13 @@ class Disruptions:
             found = self._budgets[application.key] = self._budget(application)
         return found
 
+    def name_of(self, application: Application) -> BudgetName:
+        """The name of the budget of the application."""
+        deployment = self._state.deployments.get(application.deployment_key)
+        if deployment is None or not deployment.updating:
+            return (application.key,)
+        return tuple(object_key(deployment.namespace, name) for name in deployment.sides)
+
     def _budget(self, application: Application) -> Budget:
         deployment = self._state.deployments.get(application.deployment_key)
         if deployment is not None and deployment.successor:
@@ -267,19 +277,11 @@ class Disruptions:
 
     def grows_at(self, application: Application) -> float:
         """Unix seconds of the next moment at which the budget may grow by time alone; infinity: there is none."""
-        state = self._state
-        deployment = state.deployments.get(application.deployment_key)
-        keys = [application.key]
-        if deployment is not None and deployment.successor:
-            keys = [object_key(deployment.namespace, name) for name in deployment.sides]
-        moments = [
-            since + WAITED
-            for key in keys
-            for since in (
-                *(group.ended_at for group in self._unready(key) if group.ended),
-                *(running.due_at for running in list(state.active_of(key).values())),
-            )
-        ]
+        state, keys = self._state, self.name_of(application)
+        ended = [group.ended_at for key in keys for group in self._unready(key) if group.ended]
+        due = [running.due_at for key in keys for running in list(state.active_of(key).values())]
+        first = 0.0 if len(keys) > 1 else min(ended, default=inf)  # places that wait count from the end of a taskgroup
+        moments = [since + WAITED for since in (*ended, *due) if since >= first]
         return min((at for at in moments if at > self._now), default=inf)
 
     def words(self, group: TaskGroup, answer: Answer) -> str:
@@ -337,16 +339,16 @@ def allowance(ctx: Context, key: str) -> int:
     return at(ctx).budget(application).left
 
 
-def grows_at(ctx: Context, key: str) -> float | None:
-    """Unix seconds from which the budget of an application may be greater, though no record changes: a place that waits
-    for room spends nothing after `WAITED` seconds. None: there is no such moment."""
-    state, application = ctx.state, ctx.state.applications.get(key)
-    owner = state.deployments.get(application.deployment_key) if application is not None else None
-    sides = {object_key(owner.namespace, name) for name in owner.sides} if owner is not None else {key}
-    due = [running.due_at for side in sides for running in state.active_of(side).values()]
-    ended = [one.ended_at for side in sides for one in state.readiness.unready(side).values() if one.ended]
-    first = 0.0 if owner is not None and owner.updating else min(ended, default=inf)
-    return min((at + WAITED for at in (*due, *ended) if at >= first and at + WAITED > ctx.now), default=None)
+def grows_at(ctx: Context, key: str) -> float:
+    """Like `Disruptions.grows_at`, for the application of a key; infinity for unknown ones."""
+    application = ctx.state.applications.get(key)
+    return at(ctx).grows_at(application) if application is not None else inf
+
+
+def budget_of(ctx: Context, key: str) -> BudgetName:
+    """The budget that the end of a taskgroup of the application with this key spends."""
+    application = ctx.state.applications.get(key)
+    return at(ctx).name_of(application) if application is not None else (key,)
 
 
 def admits_some(ctx: Context, key: str) -> bool:

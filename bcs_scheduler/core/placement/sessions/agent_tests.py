@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.core.placement.sessions.pending import Kind
@@ -41,14 +42,15 @@ class AgentTests:
         allowance: Callable[[str], int],
         calls: Calls = UNWATCHED,
         kept: Callable[[str], Obstacle] = lambda _: Obstacle.BUDGET,
-        grows_at: Callable[[str], float | None] = lambda _: None,
+        grows_at: Callable[[str], float] = lambda _: inf,
+        budget_of: Callable[[str], tuple[str, ...]] = lambda name: (name,),
     ) -> None:
         """`demands`: a demand for each value of `Template.tests`. `allowance`: number of ready taskgroups of an
         application that may be evicted now, by its key; `grows_at`: Unix seconds from which it may be greater although
-        nothing changes, None if there is no such moment. `calls` follows uses of the matcher and of records. `kept`:
-        the obstacle for a taskgroup, given by id, that may not be evicted."""
+        nothing changes; `budget_of`: the applications that spend the same budget. `calls` follows uses of the matcher
+        and of records. `kept`: the obstacle for a taskgroup, given by id, that may not be evicted."""
         self._calls = calls
-        self._allowance, self._grows_at = cache(allowance), cache(grows_at)
+        self._allowance, self._grows_at, self._budget_of = cache(allowance), cache(grows_at), cache(budget_of)
         self._kept = kept
         self._explainer = explainer
         self._rows = rows
@@ -62,7 +64,7 @@ class AgentTests:
     def _evictable(self, session: Session, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
         """The candidates within the budgets of their applications, less the victims of this session. Tasks that are not
         ready spend nothing. Critical ones stay with any plug-ins of the policy."""
-        taken: dict[int, int] = {}
+        taken: dict[tuple[str, ...], int] = {}
         found: list[Victim] = []
         self._calls.enter_own()
         for victim in candidates:
@@ -72,15 +74,17 @@ class AgentTests:
             if not victim.task.ready:
                 found.append(victim)
                 continue
-            spent = taken.get(job.number)
+            names = self._budget_of(job.name)
+            spent = taken.get(names)
             if spent is None:
-                spent = sum(job.job.tasks[position].ready for position in job.evicted)
+                sides = [side for name in names if (side := session.jobs.get(name)) is not None]
+                spent = sum(side.job.tasks[position].ready for side in sides for position in side.evicted)
             if spent < self._allowance(job.name):
                 spent += 1
                 found.append(victim)
-            elif (at := self._grows_at(job.name)) is not None:
+            elif (at := self._grows_at(job.name)) < inf:
                 session.may_change(Passing.BUDGET, at)
-            taken[job.number] = spent
+            taken[names] = spent
         self._calls.leave_own()
         return found
 

@@ -60,6 +60,7 @@ from transactions.explain import NAMED
 from transactions.kinds import reschedule
 from transactions.obstacles import attempted, protecting
 from transactions.rules import disruptions
+from transactions.rules.disruptions import BudgetName
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted, duration
 
@@ -545,11 +546,13 @@ class SessionPass(PlacementPass):
         """The result of `work`, which gets the policy with the tests of agents, and `allowance`. Plug-ins of third
         parties are bounded in time. Raises NeverReturned."""
         options, explainer = self._turn.options, self._turn.placer.tests()
-        grows_at = partial(disruptions.grows_at, self._turn.context)
+        context = self._turn.context
+        grows_at, budget_of = partial(disruptions.grows_at, context), partial(disruptions.budget_of, context)
         chosen = self._set_aside.rest(self._policy, self._turn.now)
 
         def with_tests(calls: Calls) -> T:
-            tests = AgentTests(explainer, found.numbers, found.tests, allowance, calls, self._kept, grows_at)
+            budgets = (allowance, calls, self._kept, grows_at, budget_of)
+            tests = AgentTests(explainer, found.numbers, found.tests, *budgets)
             tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
             return work(chosen._replace(tiers=(*chosen.tiers, tier)), calls)
 
@@ -645,7 +648,7 @@ class SessionPass(PlacementPass):
     def _within_budgets(self, evictions: Iterable[Eviction]) -> list[Eviction]:
         """The evictions that the disruption budgets admit now. Those of a whole gang spend one together."""
         state, found = self._turn.state, list[Eviction]()
-        left: dict[str, int] = {}
+        left: dict[BudgetName, int] = {}
         gangs: dict[str, bool] = {}
         for one in evictions:
             group, application = state.taskgroups.get(one.task), state.applications.get(one.job)
@@ -654,11 +657,12 @@ class SessionPass(PlacementPass):
             if not disruptions.is_serving(application, group) and not one.with_gang:
                 found.append(one)
                 continue
-            if one.job not in left:
-                left[one.job] = self._allowance(one.job)
+            budget = disruptions.budget_of(self._turn.context, one.job)
+            if budget not in left:
+                left[budget] = self._allowance(one.job)
             if one.job not in gangs or not one.with_gang:
-                gangs[one.job] = left[one.job] > 0
-                left[one.job] -= 1
+                gangs[one.job] = left[budget] > 0
+                left[budget] -= 1
             if gangs[one.job]:
                 found.append(one)
         return found
