@@ -309,20 +309,25 @@ def test_an_ask_beyond_the_limit_of_its_queue_is_not_old() -> None:
     assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
 
 
+@pytest.mark.parametrize("members", [1, 4])
 @pytest.mark.parametrize("policy", ["session", "hierarchical"])
-def test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not(policy: str) -> None:
+def test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not(
+    policy: str, members: int
+) -> None:
+    """The room there suffices for two members of the gang; that of all four is held."""
     cluster = BusyCluster(options_of(policy), {"a": 4000})
     for name, lasts in (("long", 0.0), ("short", 40.0)):
         cluster.create(name, 2000, lasts=lasts)
     cluster.seconds(3)
-    cluster.create("large", 4000, priority=5)
+    cluster.create("large", 4000 // members, instances=members, min_available=members, priority=5)
     cluster.seconds(int(AGING) + 10)
-    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/large"]
+    held = [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()]
+    assert held == ["default/large"] * members
     cluster.create("same", 500, priority=5)
     cluster.create("higher", 500, priority=6)
     cluster.seconds(10)
-    assert cluster.groups("higher") and not cluster.groups("same")
-    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/large"]
+    assert cluster.groups("higher") and not cluster.groups("same") and not cluster.evicted
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == held
 
 
 def test_nothing_is_evicted_beside_the_room_of_an_old_ask() -> None:

@@ -385,7 +385,8 @@ class Aging:
                 self._gangs[demand.group or demand.id] = self._turn.now
                 placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
             elif (place := self._fitting(kept, demand)) is not None:
-                placed = self._give(demand, wants, [place], frozenset({place.site[0]}), again=True) or placed
+                places = self._from(kept, place)
+                placed = self._give(demand, wants, places, frozenset({place.site[0]}), again=True) or placed
         return placed
 
     def forget(self) -> None:
@@ -689,6 +690,12 @@ class Aging:
         """The first place whose room suffices for a demand; None if none does."""
         wanted = amounts_of(demand.request)
         return next((place for place in kept.places if _lack(wanted, self._there(place)) <= 0), None)
+
+    def _from(self, kept: _Kept, place: _Place) -> list[_Place]:
+        """A place, and those on its agent with later holds: the agent may have less room than all of them hold."""
+        mine = {one.name: one for one in kept.places}
+        names = list(self._turn.pool.holds.on(place.site))
+        return [mine[name] for name in names[names.index(place.name) :] if name in mine]
 
     def _lack(self, place: _Place) -> float:
         """The greatest part of its request that a place lacks; 1 without offers."""
