@@ -354,7 +354,7 @@ def test_each_two_minutes_without_new_work_are_told_once() -> None:
         lines = [one for one in lab.wait(seconds) if isinstance(one, LogLine)]
         return [one.message for one in lines if one.reason == "NoOutstandingApplications"]
 
-    words = "no outstanding applications for 120 s"
+    words = "no outstanding applications for 2m"
     assert told(120.0) == [], "the task was new work"
     assert told(119.0) == []
     assert told(2.0) == [words]

@@ -16,6 +16,7 @@ from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.effort import check_few
 from tests.unit.agentlab import Cluster, record
 from tests.unit.lab import version
+from transactions.rules.disruptions import WAITED
 from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 DAEMON, APP = "default/web", "default/shop"
@@ -40,6 +41,9 @@ class Chaos:
         self.moved: set[str] = set()
         self.were_ready: set[str] = set()
         """Taskgroups of the application that were ready when it was looked at last."""
+        self.empty: dict[int, float] = {}
+        """Since when the places of the application are empty, by index; also for a while after they were filled late:
+        the budget has forgotten them meanwhile."""
         self.joined = 4
 
     def groups(self, key: str) -> list[TaskGroup]:
@@ -113,9 +117,21 @@ class Chaos:
         assert max(indexes.values(), default=1) == 1, "an index is held twice"
         moved = {g.id for g in self.groups(APP) if g.end_cause == "Drained"} - self.moved
         if moved & self.were_ready:
-            assert self.ready() >= INSTANCES - BOUND, "more are moved than the application allows"
+            assert self.ready() >= INSTANCES - BOUND - self.forgotten(), "more are moved than the application allows"
+        self.forgotten()
         self.moved |= moved
         self.were_ready = {group.id for group in self.groups(APP) if is_ready_or_finished(group)}
+
+    def forgotten(self) -> int:
+        """The number of places that have waited for room for so long that the budget does not count them."""
+        now = self.lab.now
+        live = {group.index: group for group in self.groups(APP) if not group.ended}
+        for index in range(INSTANCES):
+            if index not in live:
+                self.empty.setdefault(index, now)
+            elif is_ready_or_finished(live[index]) or live[index].created_at - self.empty.get(index, now) < WAITED:
+                self.empty.pop(index, None)
+        return sum(now - since >= WAITED for since in self.empty.values())
 
     def settle(self) -> None:
         """Nothing else happens any more."""

@@ -149,7 +149,7 @@ def swaps(vector: PolicyVector) -> dict[str, Any]:
         require(play.gang.record.timer == 1.0, "the timer runs from the first allocated placeholder")
         running = play.gang.record.core.state == "Running"
         require(running == (not pending), "the application runs when every placeholder is allocated")
-    usage.append({"after": "3 placeholders", "value": engine.used["vcore"]})
+    usage.append({"after": "3 placeholders", "value": engine.used.get("vcore", 0)})
 
     for name in list(play.gang.placeholders):
         require(play.gang.record.manager.state == AppState.RESERVING, "reserved until every placeholder is bound")
@@ -164,12 +164,12 @@ def swaps(vector: PolicyVector) -> dict[str, Any]:
         _swapped(play, name)
     found["placeholder_data_after_swaps"] = play.counters()
     require(play.gang.record.timer is None, "the timer is cleared when no placeholder is left")
-    usage.append({"after": "all swapped", "value": engine.used["vcore"]})
+    usage.append({"after": "all swapped", "value": engine.used.get("vcore", 0)})
 
     for name in ("r-drv", "r-e0", "r-e1"):
         play.gang.ended(name, play.now)
         play.watch()
-    usage.append({"after": "real tasks finished", "value": engine.used["vcore"]})
+    usage.append({"after": "real tasks finished", "value": engine.used.get("vcore", 0)})
     play.gang.tick(play.now + 29.999)
     play.watch()
     require(play.core_states[-1] == "Completing", "completes after 30 seconds and not before")

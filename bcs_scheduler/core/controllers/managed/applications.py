@@ -28,7 +28,7 @@ from store.ids import part_key
 from store.reasons import EventReason
 from store.records import ManagedApplication, ManagedTask, Placeholder, PodGroup
 from transactions.rules.gangs import is_reserved_by_group
-from transactions.text import counted
+from transactions.text import counted, duration
 
 AFTER_FAILURE = 5.0
 """Seconds until a managed application is looked at again after an unexpected error."""
@@ -409,5 +409,5 @@ class ManagedApplications:
             return
         self._quiet_at, self._had_work = turn.now + QUIET, False
         if quiet and turn.state.managed_applications:
-            words = f"no outstanding applications for {QUIET:g} s"
+            words = f"no outstanding applications for {duration(QUIET)}"
             turn.record_event("framework", turn.state.framework.id, "NoOutstandingApplications", words)
