@@ -55,6 +55,8 @@ class Reference:
         """The minimum of each gang."""
         self.allowances: dict[str, int] = {}
         """The victims that the disruption budgets of applications admit; others admit all."""
+        self.budgets: dict[str, tuple[str, ...]] = {}
+        """The applications that have one budget together, by each of them; others have their own."""
         self.bound = "root"
         """The fence of the latest search."""
         self.candidates: list[Allocation] = []
@@ -400,7 +402,9 @@ class Reference:
             for identity, other in self.running.items()
             if other.ask.application == name and identity not in self.leaving
         ]
-        allowance, least = self.allowances.get(name, 99), self.least.get(name, 0)
+        sides = [side for side in self.budgets.get(name, ()) if side != name]
+        elsewhere = [other for unit in units for other in unit if other.ask.application in sides]
+        allowance, least = self.allowances.get(name, 99) - len(elsewhere), self.least.get(name, 0)
         if least > 1 and len(here) - len(chosen) <= least:
             queue = self.members[name].queue
             settings = (self.queues[above].properties.gang_preemption for above in self.path(queue))

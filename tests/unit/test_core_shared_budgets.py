@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import requests
-from store.records import Strategy
+from store.records import Strategy, TaskGroup, Transaction
 from store.records.definition import Amounts, Container
 from tests.unit.busycluster import BusyCluster
 from tests.unit.lab import version
 from tests.unit.rollinglab import wish
-from tests.unit.test_core_old_work import AGING, evictions, reason, world
+from tests.unit.test_core_old_work import AGING, ENGINES, MINUTE, evictions, reason, world
+from transactions.base import Context
+from transactions.kinds import reschedule
 
-HOUR = 3600.0
 HALF = (Container(command="x", requests=Amounts(cpus=500, mem=32_000, disk=0)),)
 
 
@@ -25,13 +26,13 @@ def definition(**fields: Any) -> Any:
 
 
 def updating(engine: str) -> BusyCluster:
-    """A deployment of two taskgroups of half a core, of which one may be missing; its update waits for long with one
+    """A deployment of two taskgroups of half a core, of which one may be missing; its update is halted with one
     taskgroup on each side. Both run on an agent of one core. The work on the other agent is too small to help."""
     cluster = world(engine, {"small": 600}, owed=1)
-    cluster.create("small", 600, namespace="has")
+    cluster.create("small", 300, instances=2, namespace="has", max_unavailable=1)
     cluster.seconds(3)
     cluster.agents["large"] = 1000
-    strategy = Strategy(max_unavailable=1, max_surge=0, min_ready=HOUR, step_timeout=2 * HOUR)
+    strategy = Strategy(max_unavailable=1, max_surge=1, order="DeleteFirst", manual=True)
     wanted, lab = msgspec.structs.replace(wish(2, strategy=strategy), namespace="has"), cluster.lab
     assert not lab.ask(requests.CreateDeployment(deployment=wanted, version=definition())).error
     cluster.seconds(3)
@@ -39,13 +40,48 @@ def updating(engine: str) -> BusyCluster:
     assert not lab.ask(requests.UpdateDeployment(deployment=wanted, version=changed)).error
     cluster.seconds(10)
     deployment = lab.core.state.deployments["has/web"]
+    assert deployment.status == "UpdatePaused"
     assert [len(cluster.groups(name, "has")) for name in deployment.sides] == [1, 1]
     return cluster
 
 
-@pytest.mark.parametrize("engine", ["session"])
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The taskgroups that were to be evicted, those included of which the eviction was refused."""
+    found: list[str] = []
+    evict = reschedule.evict
+
+    def noted(ctx: Context, group: TaskGroup, *rest: Any, **how: Any) -> Transaction:
+        found.append(group.id)
+        return evict(ctx, group, *rest, **how)
+
+    monkeypatch.setattr(reschedule, "evict", noted)
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_nothing_is_ended_for_work_that_needs_both_sides(engine: str) -> None:
     cluster = updating(engine)
     cluster.create("wants", 1000, namespace="owed")
     assert evictions(cluster, int(AGING) - 5) == []
     assert "disruption budget" in reason(cluster, "owed/wants")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_side_gives_way_and_the_other_does_not(engine: str, begun: list[str]) -> None:
+    """Two taskgroups need the room of one each."""
+    cluster = updating(engine)
+    cluster.create("wants", 500, instances=2, namespace="owed")
+    assert len(evictions(cluster, int(AGING) - 5)) == len(begun) == 1
+    assert len(cluster.groups("wants", "owed")) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_old_work_that_needs_both_sides_ends_one_after_the_other(engine: str, begun: list[str]) -> None:
+    """No eviction is begun that the budget forbids."""
+    cluster = updating(engine)
+    cluster.create("wants", 1000, namespace="owed")
+    found = evictions(cluster, int(AGING) + 2 * MINUTE)
+    assert len(found) == 2 and found[0] >= AGING - 1 and found[1] - found[0] >= MINUTE - 2
+    assert len(cluster.groups("wants", "owed")) == 1
+    assert len(begun) == 2

@@ -256,7 +256,11 @@ BOTH: Mapping[str, str] = {
     ),
     "both sides of a rolling update spend one budget": (
         "test_disruptions::test_both_sides_of_an_update_have_one_budget "
-        "test_core_shared_budgets::test_nothing_is_ended_for_work_that_needs_both_sides"
+        "test_core_shared_budgets::test_nothing_is_ended_for_work_that_needs_both_sides "
+        "test_core_shared_budgets::test_one_side_gives_way_and_the_other_does_not "
+        "test_core_shared_budgets::test_old_work_that_needs_both_sides_ends_one_after_the_other "
+        "test_queue_victims::test_applications_with_one_budget_spend_it_together "
+        "test_queue_changes::test_a_trial_spends_the_budgets"
     ),
     "an operation that waits protects nothing": (
         "E50 E51 test_disruptions::test_a_launch_that_asks_for_more_than_fits_protects_nothing"

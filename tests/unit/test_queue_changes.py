@@ -206,6 +206,31 @@ def test_a_trial_names_the_applications_that_would_wait_and_be_preempted() -> No
     assert tighter.moved_on == ("b1",)
 
 
+@pytest.mark.parametrize(
+    ("together", "idle", "victims"),
+    [
+        (False, [], ["new/t1", "old/t1"]),
+        (True, [], ["new/t1"]),
+        (True, [("new", "t1")], ["new/t1", "new/t0"]),
+        (True, [("new", "t0"), ("new", "t1")], ["new/t1", "new/t0", "old/t1"]),
+    ],
+)
+def test_a_trial_spends_the_budgets(together: bool, idle: list[tuple[str, str]], victims: list[str]) -> None:
+    """One each, or one together; those that do not work spend nothing."""
+    state = Tree(partition({"name": "a"}, {"name": "b"}), [("n1", {"cpus": 4})])
+    for name in ("old", "new"):
+        state.submit(Application(name, "root.a", float(len(state.applications))))
+        for number in range(2):
+            created = 2.0 * len(state.applications) + number
+            state.recover(Allocation(Ask(name, f"t{number}", (("cpus", 1),), created), "n1"))
+    submit(state, "b1", "root.b", 3)
+    state.allowance = lambda application: 1
+    state.budget_of = lambda name: ("old", "new") if together and name != "b1" else (name,)
+    state.set_idle(lambda: idle)
+    found = trial(state, partition({"name": "a"}, {"name": "b", **cpus(3)}), 100.0)
+    assert sorted(one.allocation.ask.id for one in found.preempted) == sorted(victims)
+
+
 def test_a_trial_names_the_cause_of_a_wait() -> None:
     state = Tree(partition({"name": "a"}), [("n1", {"cpus": 10})])
     submit(state, "a1", "root.a", 4)

@@ -74,6 +74,7 @@ class Pair:
         }
         self.tree, self.reference = Tree(partition, list(nodes.items())), Reference(partition, nodes)
         self.tree.allowance = self.allowance
+        self.tree.budget_of = lambda name: self.reference.budgets.get(name, (name,))
         self.asked = 0
         self.parts = 0
         """Searches that were halted."""
@@ -89,6 +90,10 @@ class Pair:
             if chance.random() < (0.1 if document is None else 0.2):
                 self.reference.allowances[f"a{number}"] = chance.randint(0, 2)
             self.reference.members[f"a{number}"] = Member(f"a{number}", leaf, submitted, user, groups)
+        if chance.random() < 0.2 and len(self.reference.members) > 1:
+            sides = ("a0", "a1")
+            self.reference.budgets.update(dict.fromkeys(sides, sides))
+            self.reference.allowances.update(dict.fromkeys(sides, chance.randint(1, 2)))
 
     def allowance(self, application: str) -> int:
         return self.reference.allowances.get(application, 99)

@@ -191,6 +191,41 @@ def test_single_work_ends_before_a_whole_gang() -> None:
     assert victims(urgent(state)) == ["single/t0"]
 
 
+@pytest.mark.parametrize(("together", "allowed", "ends"), [(True, 1, False), (True, 2, True), (False, 1, True)])
+@pytest.mark.parametrize("amount", [1, 2])
+def test_applications_with_one_budget_spend_it_together(together: bool, allowed: int, ends: bool, amount: int) -> None:
+    """Both sides of a rolling update: an ask that needs both, and two asks that need one each."""
+    state = tree([queue("q"), queue("urgent", 9)], nodes(1, 2))
+    runs(state, "old", "root.q", "n1", 1)
+    runs(state, "new", "root.q", "n1", 1)
+    before = set(state.leaving)
+    sides = ("old", "new")
+
+    def left(application: str) -> int:
+        spent = [one.ask.application for name, one in state.leaving.items() if name not in before]
+        return allowed - sum(name in state.budget_of(application) for name in spent)
+
+    state.budget_of = lambda name: sides if together and name in sides else (name,)
+    state.allowance = left
+    for ask in pending(state, "root.urgent", *[amount] * (2 // amount)):
+        attempt(state, ask, LATE)
+    assert len(state.leaving) == (2 if ends else 2 - amount)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_gang_that_ends_as_a_whole_shares_its_budget(together: bool) -> None:
+    """Beside the other side, whose one taskgroup spends the budget of both."""
+    entry = queue("q")
+    entry["properties"]["preemption.gangs"] = "whole"
+    state = tree([entry, queue("urgent", 9)], nodes(1, 3))
+    runs(state, "gang", "root.q", "n1", 1, 1, least=2)
+    runs(state, "other", "root.q", "n1", 1)
+    sides = ("gang", "other")
+    state.budget_of = lambda name: sides if together and name in sides else (name,)
+    state.allowance = lambda application: 1
+    assert (urgent(state, 3) is None) is together
+
+
 @pytest.mark.parametrize(("allowed", "ends"), [(0, False), (1, True)])
 def test_a_whole_gang_spends_one_of_its_budget(allowed: int, ends: bool) -> None:
     state = gangs("whole", least=3)

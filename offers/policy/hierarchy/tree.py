@@ -33,6 +33,11 @@ Result = TypeVar("Result")
 NO_ROOM: Mapping[str, Mapping[str, int]] = {}
 
 
+def alone(application: str) -> tuple[str, ...]:
+    """Each application has an allowance of its own."""
+    return (application,)
+
+
 class Tree:
     """The state of a partition. Names of queues are full names: ``root.batch.night``."""
 
@@ -50,6 +55,9 @@ class Tree:
         self.allowance: Callable[[str], int] | None = None
         """The number of working allocations of an application that may still be preempted; None bounds no
         application."""
+        self.budget_of: Callable[[str], tuple[str, ...]] = alone
+        """The applications that spend the allowance of an application together, itself included: the name of their
+        budget."""
         self._idle: Mapping[str, str] = {}
         self._idle_queues: frozenset[str] = frozenset()
         self._find_idle: Callable[[], Iterable[tuple[str, str]]] | None = None

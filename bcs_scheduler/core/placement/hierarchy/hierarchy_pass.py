@@ -404,7 +404,7 @@ class HierarchyPass(SessionPass):
         if tree_of.wants_all() or is_new:
             agents, jobs = snapshot.rank, {*snapshot.jobs, *found.jobs}
         self._looked_at += tree_of.follow(snapshot, agents, jobs, self._admits(found, tree_of.counted))
-        tree_of.tree.allowance = self._remaining(tree_of.tree)
+        tree_of.tree.allowance, tree_of.tree.budget_of = self._remaining(tree_of.tree), self._budget_of
         found.agents.clear()
         found.jobs.clear()
         return tree_of
@@ -415,7 +415,8 @@ class HierarchyPass(SessionPass):
     # --- evictions --------------------------------------------------------------------------------------------
 
     def _remaining(self, tree: Tree) -> Callable[[str], int]:
-        """The disruption budget of an application, less the ready victims that were chosen and are not ended yet."""
+        """The disruption budget of an application, less the ready victims that were chosen and are not ended yet, those
+        of the other side of a rolling update included."""
         before = set(tree.leaving)
         budgets: dict[str, int] = {}
         at = self._turn.now
@@ -425,8 +426,9 @@ class HierarchyPass(SessionPass):
             if at != self._turn.now:
                 at = self._turn.now
                 budgets.clear()
+            sides = self._budget_of(name)
             chosen = sum(
-                victim.ask.application == name and identity not in tree.idle
+                victim.ask.application in sides and identity not in tree.idle
                 for identity, victim in tree.leaving.items()
                 if identity not in before
             )
@@ -435,6 +437,9 @@ class HierarchyPass(SessionPass):
             return budgets[name] - chosen
 
         return remaining
+
+    def _budget_of(self, application: str) -> tuple[str, ...]:
+        return disruptions.budget_of(self._turn.context, application)
 
     def _note_idle(self, tree: Tree) -> None:
         """Tells the tree which taskgroups are not ready."""

@@ -261,7 +261,8 @@ class RoleTree:
         self._promised += promises(self.tree)
         self.tree = Tree(self._partition, nodes, self._admitted)
         self.attempts = Attempts(self.tree, self.attempts.vacated)
-        self.tree.allowance, self.tree.closings = before.allowance, before.closings
+        self.tree.allowance, self.tree.budget_of = before.allowance, before.budget_of
+        self.tree.closings = before.closings
         self.tree.take_idle(before.idle, before.idle_queues)
         self._set_states()
         self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()

@@ -75,6 +75,7 @@ class Captured(NamedTuple):
     partition: Partition
     admits: Callable[[Hashable, str], bool] | None
     allowance: Callable[[str], int] | None
+    budget_of: Callable[[str], tuple[str, ...]]
     idle: tuple[Mapping[str, str], frozenset[str]]
     paused: Mapping[str, Mapping[str, float]]
     lacking: Mapping[str, int]
@@ -93,6 +94,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
         tree.partition,
         admits if admits is not None else tree.nodes.admits,
         tree.allowance,
+        tree.budget_of,
         (tree.idle, tree.idle_queues),
         tree.paused,
         dict(tree.lacking),
@@ -170,7 +172,7 @@ def copied(tree: Tree) -> Tree:
 def copying(state: Captured) -> Steps[Tree]:
     """Returns a tree in a captured state, built in steps."""
     copy = Tree(state.partition, (), state.admits)
-    copy.allowance = state.allowance
+    copy.allowance, copy.budget_of = state.allowance, state.budget_of
     copy.take_idle(*state.idle)
     copy.paused, copy.lacking = state.paused, state.lacking
     for number, node in enumerate(state.nodes, 1):

@@ -101,11 +101,11 @@ def trying(
 def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
     """Lets a tree place and preempt until nothing changes; victims end at once and do not come back. They spend the
     allowance of the tree."""
-    spent: Counter[str] = Counter()
-    """Victims by application, those that have not ended included."""
-    allowance = tree.allowance
+    spent: Counter[tuple[str, ...]] = Counter()
+    """Victims by budget, those that have not ended included."""
+    allowance, budget_of = tree.allowance, tree.budget_of
     if allowance is not None:
-        tree.allowance = lambda name: allowance(name) - spent[name]
+        tree.allowance = lambda name: allowance(name) - spent[budget_of(name)]
     found: list[Victim] = []
     for moment in (now, inf):
         tree.now = moment
@@ -113,7 +113,7 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
             if one is None:
                 yield
                 continue
-            spent[one.ask.application] += one.ask.id not in tree.idle
+            spent[budget_of(one.ask.application)] += one.ask.id not in tree.idle
             found.append(Victim(one, None))
             if len(found) % STEP == 0:
                 yield
@@ -126,7 +126,8 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
         victims: list[Victim] = []
         for made in preempting(tree, later + number * RETRY, check):
             if made is not None:
-                spent.update(one.ask.application for one in made.victims)
+                works = (one.ask for one in made.victims if one.ask.id not in tree.idle)
+                spent.update(budget_of(ask.application) for ask in works)
                 victims += [Victim(one, made.ask) for one in made.victims]
             yield
         if not victims:

@@ -459,6 +459,7 @@ class Losses:
         self._tree = tree
         self._paused = tree.paused.get(beneficiary, {})
         self._allowances: dict[str, int] = {}
+        self._budgets: dict[str, tuple[str, ...]] = {}
         self._obstacles: dict[tuple[str, bool], Obstacle | None] = {}
         self.blocked: dict[str, Obstacle] = {}
         """The applications that `obstacle` has found to lose nothing, whichever allocation."""
@@ -471,12 +472,22 @@ class Losses:
             found = self._allowances[application] = NO_BOUND if allowance is None else allowance(application)
         return found
 
+    def _elsewhere(self, application: str, working: Mapping[str, int]) -> int:
+        """The number of those that work, of other applications with the budget of this one. `working`: by
+        application."""
+        if not working:
+            return 0
+        found = self._budgets.get(application)
+        if found is None:
+            found = self._budgets[application] = self._tree.budget_of(application)
+        return 0 if len(found) == 1 else sum(working.get(other, 0) for other in found if other != application)
+
     def obstacle(self, allocation: Allocation) -> Obstacle | None:
         """The obstacle of an allocation before the search has chosen others of its application; None if it may end,
         alone or with its gang."""
         kind = allocation.ask.application, allocation.ask.id in self._tree.idle
         if kind not in self._obstacles:
-            unit = self.unit(allocation, 0, 0)
+            unit = self.unit(allocation)
             found = self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
             if found is not None and (found is not Obstacle.BUDGET or not self._has_idle(allocation.ask.application)):
                 self.blocked[allocation.ask.application] = found
@@ -491,15 +502,21 @@ class Losses:
         may end now."""
         return self._paused.get(application, 0.0)
 
-    def unit(self, allocation: Allocation, lost: int, working: int) -> tuple[Allocation, ...] | Obstacle:
+    def unit(
+        self,
+        allocation: Allocation,
+        lost: Mapping[str, int] = {},
+        working: Mapping[str, int] = {},
+    ) -> tuple[Allocation, ...] | Obstacle:
         """The allocations that end together with one: itself, or all of its gang that are not leaving; or the obstacle.
-        `lost`: number of allocations of the application that the search has chosen; `working`: of those among them that
+        `lost`: number of allocations that the search has chosen, by application; `working`: of those among them that
         work."""
         application = self._tree.applications[allocation.ask.application]
         if application.name in self._paused:
             return Obstacle.PAUSED
-        allowance, spare = self.allowance(application.name), application.spare
-        if spare is not None and spare <= lost:
+        name, spare = application.name, application.spare
+        allowance = self.allowance(name) - self._elsewhere(name, working)
+        if spare is not None and spare <= lost.get(name, 0):
             if self._tree.queues[application.queue].gang_preemption is not GangPreemption.WHOLE:
                 return Obstacle.GANG
             if allowance < 1:
@@ -507,7 +524,7 @@ class Losses:
             leaving = self._tree.leaving
             return tuple(one for one in application.allocations.values() if one.ask.id not in leaving)
         is_free = allocation.ask.id in self._tree.idle
-        return (allocation,) if is_free or working < allowance else Obstacle.BUDGET
+        return (allocation,) if is_free or working.get(name, 0) < allowance else Obstacle.BUDGET
 
 
 class Safe(NamedTuple):
@@ -902,7 +919,7 @@ class Search:
                 if one.allocation.ask.id in taken.importance or not taken.is_useful(one.allocation, node):
                     continue
                 owner = one.allocation.ask.application
-                unit = self.losses.unit(one.allocation, taken.by_application[owner], taken.working[owner])
+                unit = self.losses.unit(one.allocation, taken.by_application, taken.working)
                 obstacle: Obstacle | None = None
                 if isinstance(unit, Obstacle):
                     obstacle = unit

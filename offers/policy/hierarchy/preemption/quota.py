@@ -121,7 +121,7 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, top: Queue) -> Iterator[A
             continue  # ended in between
         if victim.ask.is_spared or victim.ask.id in tree.leaving:
             continue
-        unit = Losses(tree).unit(victim, 0, 0)
+        unit = Losses(tree).unit(victim)
         if isinstance(unit, Obstacle) or any(one.ask.is_spared for one in unit):
             continue
         amounts: dict[str, int] = {}

@@ -16,6 +16,7 @@ that are not more important are preempted.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from heapq import heapify, heappop
@@ -243,8 +244,9 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         other = allocation.ask
         if other.is_spared or order[3] in tree.leaving or other.priority > ask.priority:
             continue
-        lost = [victim.ask.id for victim in victims if victim.ask.application == other.application]
-        if losses.unit(allocation, len(lost), sum(one not in tree.idle for one in lost)) != (allocation,):
+        lost = Counter(victim.ask.application for victim in victims)
+        working = Counter(victim.ask.application for victim in victims if victim.ask.id not in tree.idle)
+        if losses.unit(allocation, lost, working) != (allocation,):
             continue
         if other.application == ask.application or not any(name in lacks for name, _ in other.request):
             continue
