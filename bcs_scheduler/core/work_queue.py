@@ -130,15 +130,16 @@ class WorkQueue:
         """Unmarks and yields the marked keys that do not rest at `now` (Unix seconds), in the order of their marks;
         keys in `unless` stay marked. Keys that are marked meanwhile come with the next call."""
         for key in list(self._marked):
-            if key in self._marked and key not in unless and self._rest_of(key, now) <= now:
+            if key in self._marked and key not in unless and self.rests_until(key, now) <= now:
                 del self._marked[key]
                 yield key
 
     def next_ready(self, now: float, unless: Container[str] = ()) -> float | None:
         """Unix seconds from which the first marked key may be processed; 0.0 = now; None if no key is marked."""
-        return min((self._rest_of(key, now) for key in self._marked if key not in unless), default=None)
+        return min((self.rests_until(key, now) for key in self._marked if key not in unless), default=None)
 
-    def _rest_of(self, key: str, now: float) -> float:
+    def rests_until(self, key: str, now: float) -> float:
+        """Unix seconds at which the rest of the key ends; it may be over. 0.0: the key does not rest at `now`."""
         since, until = self._rests.get(key, (0.0, 0.0))
         return until if now >= since else 0.0  # the clock was set back
 

@@ -126,6 +126,21 @@ def test_room_wakes_it(helps: Callable[[Cluster], None]) -> None:
     assert begun(lab) == 1
 
 
+def test_no_turn_is_due_while_a_drain_rests_after_a_look() -> None:
+    """Such a turn could look at nothing, and other decisions would follow it."""
+    lab = loaded(1)
+    offer_renewed(lab, 1)
+    drain(lab)
+    lab.wait(PROMPT)
+    room_comes(lab)
+    due = lab.core.next_wakeup(lab.now)
+    assert lab.now < due <= lab.now + PERIOD
+    for _ in range(3):
+        assert not lab.core.turn((), lab.now) and lab.core.next_wakeup(lab.now) == due
+    lab.wait(PROMPT)
+    assert begun(lab) == 1
+
+
 def test_a_cordon_that_ends_wakes_it() -> None:
     lab = loaded(2)
     lab.set_agent("a1", disabled=True)

@@ -166,7 +166,7 @@ class DrainWaits:
 
     def _ask_later(self, key: str, kinds: Iterable[Kind]) -> None:
         self._stale.setdefault(key, set()).update(kinds)
-        self._queue.put_earlier(key, max(self._turn.now, self._pause_until.get(key, 0.0)))
+        self._put(key, max(self._turn.now, self._pause_until.get(key, 0.0)))
 
     # --- looks --------------------------------------------------------------------------------------------------
 
@@ -228,6 +228,8 @@ class DrainWaits:
             return
         self._cut.discard(key)
         self._queue.rest(key, now, now + PERIOD)
+        if (at := self._queue.time_of(key)) is not None:
+            self._queue.put(key, max(at, now + PERIOD))
         if key in self._stale:
             self._ask_later(key, ())
         known = self._no_place.get(key, {})
@@ -236,7 +238,11 @@ class DrainWaits:
     def look_by(self, key: str, at: float) -> None:
         """The drain is looked at no later than at `at` (Unix seconds; infinity = never), unless that is over."""
         if self._turn.now < at < float("inf"):
-            self._queue.put_earlier(key, at)
+            self._put(key, at)
+
+    def _put(self, key: str, at: float) -> None:
+        """A time within the rest of a drain would cause a turn that looks at nothing."""
+        self._queue.put_earlier(key, max(at, self._queue.rests_until(key, self._turn.now)))
 
     # --- answers ------------------------------------------------------------------------------------------------
 
