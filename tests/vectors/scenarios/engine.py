@@ -68,8 +68,8 @@ class OneQueue:
 
     @property
     def used(self) -> dict[str, int]:
-        """The usage of the queue."""
-        used: dict[str, int] = {}
+        """The usage of the queue; 0 for a resource of the nodes that is not used."""
+        used = {name: 0 for total in self.totals.values() for name in total}
         for request, _ in self.allocations.values():
             for key, amount in request:
                 used[key] = used.get(key, 0) + amount

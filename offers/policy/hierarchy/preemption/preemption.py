@@ -41,7 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from heapq import heapify, heappop, nsmallest
-from itertools import chain, groupby
+from itertools import chain, groupby, repeat
 from math import inf, prod
 from typing import NamedTuple
 
@@ -1047,9 +1047,7 @@ class Prospects:
             left = left | (np.bincount(judged.node[judged.is_source], minlength=len(columns.nodes)) > 0)
             left = self._chosen(left, lacks)
         numbers, known, since = columns.nodes.of, len(blocked), CHOSEN_AGAIN * 3 // 4
-        order = sorted((not free[numbers[name]], name) for name in columns.nodes.names(np.flatnonzero(left)))
-        for place in order[bisect_right(order, self.passed) :]:
-            name = place[1]
+        for needs, name in self._places(left & free, left & ~free):
             if not left[numbers[name]]:
                 continue
             since += 1
@@ -1057,11 +1055,19 @@ class Prospects:
                 left, known, since = self._chosen(left, lacks), len(blocked), 0
                 if not left[numbers[name]]:
                     continue
-            self.passed = place
+            self.passed = needs, name
             left[numbers[name]] = False
             if name not in self._again:
                 self.number += 1
                 yield nodes.by_name[name]
+
+    def _places(self, free: Array, others: Array) -> Iterator[Place]:
+        """Yields the nodes behind the latest one: those that need no victims, then the others."""
+        names, (needed, name) = self._search.tree.nodes.columns.nodes.names, self.passed
+        for needs, mask in ((False, free), (True, others)):
+            if needs >= needed:
+                order = sorted(names(np.flatnonzero(mask)))
+                yield from zip(repeat(needs), order[bisect_right(order, name) if needs == needed else 0 :])
 
     def _chosen(self, left: Array, lacks: Mapping[str, Array]) -> Array:
         """The nodes that may make enough room; counts the obstacles of the others. `left`: True for each, by

@@ -198,18 +198,19 @@ class Columns:
         """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that take no
         work. `nodes`: all, by name."""
         size = len(self.nodes)
-        for one, column in self._rooms.items():
-            if len(column) < size:  # also numbers of nodes that have come and gone since the latest call
-                column = self._rooms[one] = _longer(column, size, CLOSED)
-            for node in self._changed.values():
-                column[self.nodes.of[node.name]] = _room(node, one)
+        for one in self._rooms:
+            self._set_rooms(one, self._changed)
         self._changed.clear()
-        found = self._rooms.get(name)
-        if found is None:
-            found = self._rooms[name] = np.full(size, CLOSED)
-            for node in nodes.values():
-                found[self.nodes.of[node.name]] = _room(node, name)
-        return found[:size]
+        if name not in self._rooms:
+            self._rooms[name] = np.full(size, CLOSED)
+            self._set_rooms(name, nodes)
+        return self._rooms[name][:size]
+
+    def _set_rooms(self, name: str, nodes: dict[str, Node]) -> None:
+        column, size = self._rooms[name], len(self.nodes)
+        if len(column) < size:  # also numbers of nodes that have come and gone since the latest call
+            column = self._rooms[name] = _longer(column, size, CLOSED)
+        column[[self.nodes.of[one] for one in nodes]] = [_room(node, name) for node in nodes.values()]
 
 
 def _room(node: Node, name: str) -> float:
