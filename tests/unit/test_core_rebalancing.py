@@ -22,6 +22,7 @@ from store.records import (
     GROUP_ANNOTATION,
     LossHalt,
     PodGroup,
+    Strategy,
     TaskGroup,
     Version,
 )
@@ -30,6 +31,7 @@ from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
 from tests.unit.policy_options import POLICIES
+from tests.unit.rollinglab import NEW, wish
 from tests.unit.test_core_agent_plans import waiting
 from transactions.rules.taskgroups.lifecycle import is_ready
 
@@ -212,6 +214,31 @@ def test_the_budget_of_an_application_is_shared_with_what_is_not_ready() -> None
     leaving = next(group for group in lab.alive if group.agent_id == "a1")
     assert not lab.ask(requests.RescheduleTaskGroup(taskgroup=leaving.id)).error
     assert len(lab.rebalance(dry_run=True).data["moves"]) == 1
+
+
+@pytest.mark.parametrize("bound", [1, 2])
+def test_both_sides_of_an_update_share_the_budget(bound: int) -> None:
+    """The update is halted after one step, with taskgroups of both sides on one of two agents."""
+    lab = Loaded(2)
+    wanted = wish(5, strategy=Strategy(max_unavailable=bound, max_surge=bound, order="DeleteFirst", manual=True))
+
+    def settle() -> None:
+        for _ in range(6):
+            for group in lab.alive:
+                if group.killing_since:
+                    lab.report(group, "KILLED")
+            lab.offer_rest("a0")
+            lab.run_all()
+
+    assert not lab.ask(requests.CreateDeployment(deployment=wanted, version=version(5))).error
+    settle()
+    assert not lab.ask(requests.UpdateDeployment(deployment=wanted, version=version(5, **NEW))).error
+    settle()
+    assert lab.core.state.deployments["default/web"].status == "UpdatePaused"
+    assert lab.used() == [5, 0] and len({group.application for group in lab.alive}) == 2
+    lab.rebalance(dry_run=True)  # offers are kept from now on
+    lab.offer_rest()
+    assert len(lab.rebalance(dry_run=True).data["moves"]) == bound
 
 
 def test_the_moves_of_one_rebalancing_end_before_the_next_one() -> None:

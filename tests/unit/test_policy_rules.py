@@ -260,7 +260,9 @@ BOTH: Mapping[str, str] = {
         "test_core_shared_budgets::test_one_side_gives_way_and_the_other_does_not "
         "test_core_shared_budgets::test_old_work_that_needs_both_sides_ends_one_after_the_other "
         "test_queue_victims::test_applications_with_one_budget_spend_it_together "
-        "test_queue_changes::test_a_trial_spends_the_budgets"
+        "test_queue_changes::test_a_trial_spends_the_budgets "
+        "test_core_shared_budgets::test_what_if_proposes_no_end_of_both_sides "
+        "test_core_rebalancing::test_both_sides_of_an_update_share_the_budget"
     ),
     "an operation that waits protects nothing": (
         "E50 E51 test_disruptions::test_a_launch_that_asks_for_more_than_fits_protects_nothing"

@@ -27,6 +27,7 @@ from transactions.base import Refused, Slot, Step
 from transactions.kinds import reschedule
 from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
+from transactions.rules.disruptions import BudgetName
 from transactions.rules.gangs import is_admitted
 from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted
@@ -184,7 +185,7 @@ def _may_move(turn: TurnContext, group: TaskGroup) -> bool:
 
 def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[rebalancing.Unit, str], bool]:
     """The judgement about moves, which counts those that it has admitted."""
-    spent: Counter[str] = Counter()
+    spent: Counter[BudgetName] = Counter()
     budgets: dict[str, int] = {}
     agreed: dict[tuple[str, str], bool] = {}
     """Answers of the policy by application and version."""
@@ -196,15 +197,15 @@ def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[rebalancing.Uni
         key = group.application_key
         if key not in budgets:
             budgets[key] = disruptions.allowance(turn.context, key)
-        demand = _demand(turn, group, target)
-        if spent[key] >= budgets[key] or demand is None:
+        demand, budget = _demand(turn, group, target), disruptions.budget_of(turn.context, key)
+        if spent[budget] >= budgets[key] or demand is None:
             return False
         statement = trial.statement
         before = statement.savepoint()
         statement.set_aside((occupancy.counted_only(turn.state, group),))
         admitted = bool(statement.plan([demand]).placements) and _policy_agrees(turn, group, demand, agreed)
         if admitted:
-            spent[key] += 1
+            spent[budget] += 1
         else:
             statement.undo(before)
         statement.keep(before)

@@ -6,7 +6,7 @@ are looked at is bounded, so the cost does not grow with the taskgroups of the c
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -24,6 +24,7 @@ from store.records import TaskGroup, Version
 from transactions import occupancy, resource_request
 from transactions.base import Slot, Step
 from transactions.rules import disruptions
+from transactions.rules.disruptions import BudgetName
 
 PREEMPT, DRAIN = "preemptTaskgroups", "drainAgent"
 """Codes of the kinds of changes."""
@@ -168,8 +169,8 @@ def _version(turn: TurnContext, key: str) -> Version | None:
 
 
 class _Budget(NamedTuple):
-    """Numbers of taskgroups that an application may lose. `ready`: of ready ones, by its disruption budget; `members`:
-    of all, by the minimum of its gang."""
+    """Numbers of taskgroups that an application may lose. `ready`: of ready ones, by its disruption budget, which other
+    applications may spend, too (`_Budgets.name_of`); `members`: of all, by the minimum of its gang."""
 
     ready: int
     members: int
@@ -187,6 +188,10 @@ class _Budgets(dict[str, _Budget]):
         version, members = _version(self._turn, key), len(self._turn.state.groups_of(key))
         least = version.min_available if version is not None and version.min_available > 1 else 0
         return self.setdefault(key, _Budget(disruptions.allowance(self._turn.context, key), members - least))
+
+    def name_of(self, key: str) -> BudgetName:
+        """The disruption budget of an application."""
+        return disruptions.budget_of(self._turn.context, key)
 
     def price(self, group: TaskGroup) -> int:
         """Number of ready taskgroups that the end of the taskgroup spends."""
@@ -280,14 +285,18 @@ def _rest(lacks: Amounts, groups: Sequence[TaskGroup]) -> Amounts:
 
 def _within(budgets: _Budgets, steps: Sequence[tuple[TaskGroup, ...]]) -> Iterator[tuple[TaskGroup, ...]]:
     """The steps that the budgets allow together, in their order."""
-    spent: dict[str, _Budget] = {}
+    spent, lost = Counter[BudgetName](), Counter[str]()
     for step in steps:
-        after = dict(spent)
+        ready, members = spent.copy(), lost.copy()
         for group in step:
-            before = after.get(group.application_key, _Budget(0, 0))
-            after[group.application_key] = _Budget(before.ready + budgets.price(group), before.members + 1)
-        if all(one.ready <= budgets[key].ready and one.members <= budgets[key].members for key, one in after.items()):
-            spent.update(after)
+            ready[budgets.name_of(group.application_key)] += budgets.price(group)
+            members[group.application_key] += 1
+        concerned = {group.application_key for group in step}
+        if all(
+            ready[budgets.name_of(key)] <= budgets[key].ready and members[key] <= budgets[key].members
+            for key in concerned
+        ):
+            spent, lost = ready, members
             yield step
 
 
