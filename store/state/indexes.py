@@ -1,4 +1,5 @@
-"""Indexes of the state by contents of records: their namespace, labels and application, the names of agents.
+"""Indexes of the state by contents of records: their namespace, labels and application, the names of agents, the
+drained agent of a move.
 
 The time of an answer does not depend on the objects outside the answer. Indexes are derived; State keeps them up to
 date with every change, undone changes included. Any thread may read them, with a copy of the container before an
@@ -12,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from store.ids import namespace_of, object_key
-from store.records import Application, CustomObject, FailedOutput, TaskGroup
+from store.records import Application, CustomObject, FailedOutput, ReschedulePayload, TaskGroup, Transaction
 
 Key = str
 R = TypeVar("R")
@@ -35,8 +36,9 @@ _NOTHING: Mapping[Any, None] = {}
 
 
 class Indexes:
-    """The indexes of one State. State calls `changed` for every record that is put or removed, and `taskgroup_changed`
-    for every change of a taskgroup that concerns an index."""
+    """The indexes of one State. State calls `changed` for every record that is put or removed, except for transactions,
+    of which it calls `transaction_changed`, and taskgroups: it calls `taskgroup_changed` for every change of one that
+    concerns an index."""
 
     def __init__(self) -> None:
         self._members: dict[tuple[str, str], dict[Key, None]] = {}
@@ -51,6 +53,7 @@ class Indexes:
         self._default_classes: dict[Key, None] = {}
         self._agents: dict[str, dict[str, int]] = {}
         """Taskgroups by name of their agent and its id."""
+        self._drained: dict[str, dict[Key, None]] = {}
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -106,6 +109,11 @@ class Indexes:
         """Ids of the agents that hold taskgroups and that these know by this host name or address."""
         return list(self._agents.get(name, ()))
 
+    def drained_from(self, agent: str) -> Mapping[Key, None]:
+        """Ids of the remembered transactions that move taskgroups away from an agent that is being drained. `agent`:
+        key of its settings."""
+        return self._drained.get(agent, _NOTHING)
+
     # --- changing ---------------------------------------------------------------------------------------------
 
     def changed(self, kind: str, key: Key, before: Any, after: Any) -> None:
@@ -155,6 +163,10 @@ class Indexes:
             if after.agent_ip != after.hostname:
                 self._count_agent(after.agent_ip, after.agent_id, 1)
 
+    def transaction_changed(self, key: Key, before: Transaction | None, after: Transaction | None) -> None:
+        """Follows a transaction that was added (`before` None), was removed (`after` None), or has changed."""
+        _move(self._drained, key, _drained_by(before), _drained_by(after))
+
     def _count_agent(self, name: str, agent_id: str, step: int) -> None:
         counts = self._agents.get(name)
         if counts is None:
@@ -193,6 +205,11 @@ class Indexes:
         self._objects[custom.type] += step
         if not self._objects[custom.type]:
             del self._objects[custom.type]
+
+
+def _drained_by(transaction: Transaction | None) -> str:
+    payload = transaction.payload if transaction is not None else None
+    return payload.drained if isinstance(payload, ReschedulePayload) else ""
 
 
 def _move(index: dict[str, dict[Key, None]], key: Key, before: str, after: str) -> None:

@@ -97,6 +97,10 @@ class IndexReader(Protocol):
     def agents_called(self, name: str) -> list[str]:
         """Ids of the agents that hold taskgroups and that these know by this host name or address."""
 
+    def drained_from(self, agent: str) -> Mapping[Key, None]:
+        """Ids of the remembered transactions that move taskgroups away from an agent that is being drained. `agent`:
+        key of its settings."""
+
 
 class StateReader(Protocol):
     """The read methods of a state. `State` has the costs and the details."""

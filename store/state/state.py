@@ -383,6 +383,7 @@ class State:
                 self._active_of.setdefault(app, {})[key] = after
         if (before is not None and before.waiting) or (after is not None and after.waiting):
             self._requeue(key, before, after)
+        self.indexes.transaction_changed(key, before, after)
         put(self.transactions, key, after)
 
     def _requeue(self, key: Key, before: Transaction | None, after: Transaction | None) -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.drains import show_drain
 from bcs_scheduler.core.controllers.cluster.drain_waits import ASKED_ANEW, LONGEST_PAUSE, PERIOD
 from bcs_scheduler.core.controllers.cluster.drains import Drains
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import default_policy
-from store.records import GROUP_ANNOTATION, Limits, Namespace, PodGroup, Queue
+from store.records import GROUP_ANNOTATION, AgentSetting, Drain, Limits, Namespace, PodGroup, Queue, Transaction
 from store.records.definition import Amounts, Constraint, Container
+from store.state import State
 from tests.counting import lines
 from tests.unit.agentlab import Cluster
 from tests.unit.rollinglab import named
@@ -295,6 +298,28 @@ def test_a_turn_of_a_waiting_drain_costs_the_same_beside_more_work() -> None:
 
         costs.append(lines(look))
     assert costs[1] <= 1.1 * costs[0]
+
+
+def test_showing_a_drain_costs_the_same_beside_moves_for_other_reasons() -> None:
+    setting = AgentSetting(agent="a0", drain=Drain(since=1.0))
+    costs = []
+    for others in (10, 1000):
+        moves = [
+            Transaction(
+                id=f"application-{number:05d}",
+                type="RESCHEDULE",
+                namespace="default",
+                application="web",
+                created_at=2.0,
+                due_at=2.0,
+                deadline=60.0,
+            )
+            for number in range(others)
+        ]
+        show = partial(show_drain, State([setting, *moves]), setting, (), 3.0)
+        assert show() is not None
+        costs.append(lines(show))
+    assert costs[0] == costs[1]
 
 
 # --- another agent that is cordoned -----------------------------------------------------------------------------

@@ -6,7 +6,17 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from store.records import Application, ConfigMap, CustomKind, CustomObject, Record, TaskGroup, Version
+from store.records import (
+    Application,
+    ConfigMap,
+    CustomKind,
+    CustomObject,
+    Record,
+    ReschedulePayload,
+    TaskGroup,
+    Transaction,
+    Version,
+)
 from store.state import State
 from store.state.unit_of_work import UnitOfWork
 
@@ -34,6 +44,16 @@ def _record(draw: random.Random) -> Record:
             agent_id=draw.choice(("a1", "a2")),
             hostname=draw.choice(("h1", "h2")),
             agent_ip=draw.choice(("h1", "10.0.0.1")),
+        ),
+        lambda: Transaction(
+            id=f"application-{draw.choice('123')}",
+            type="RESCHEDULE",
+            namespace=space,
+            application=name,
+            created_at=1.0,
+            due_at=1.0,
+            deadline=2.0,
+            payload=ReschedulePayload(drained=draw.choice(("", "h1", "h2"))),
         ),
     )
     return draw.choice(makers)()
@@ -78,6 +98,9 @@ def _check(state: State) -> None:
     for called in ("h1", "h2", "10.0.0.1"):
         holders = {g.agent_id for g in state.taskgroups.values() if called in (g.hostname, g.agent_ip)}
         assert set(indexes.agents_called(called)) == holders
+    for drained in ("h1", "h2"):
+        moves = {t.id for t in state.transactions.values() if ReschedulePayload.of(t).drained == drained}
+        assert set(indexes.drained_from(drained)) == moves
 
 
 def test_indexes_agree_with_a_look_at_all_records() -> None:

@@ -75,6 +75,13 @@ def drained_agent(transaction: Transaction) -> str:
     return transaction.payload.drained if isinstance(transaction.payload, ReschedulePayload) else ""
 
 
+def moves_of(state: StateReader, agent: str, since: float = 0.0) -> list[Transaction]:
+    """The RESCHEDULEs that were begun at `since` (Unix seconds) or later to drain an agent, in the order of their ids.
+    `agent`: key of its settings. Costs with the drains of this agent. Any thread may call."""
+    found = [state.transactions.get(identity) for identity in sorted(state.indexes.drained_from(agent))]
+    return [move for move in found if move is not None and move.created_at >= since]
+
+
 def _arriving(state: StateReader, move: Transaction) -> tuple[str, float]:
     """The name of the taskgroup that this move is bringing to another agent, and Unix seconds since which the old one
     has been gone (infinity: it is there). The name is empty if there is none (any more)."""

@@ -92,6 +92,10 @@ class _VisibleIndexes:
         """Agents belong to no namespace; on them the caller finds only the taskgroups that the caller may see."""
         return self._whole.agents_called(name)
 
+    def drained_from(self, agent: str) -> Mapping[Key, None]:
+        """Like `agents_called`: the caller finds only the transactions that the caller may see."""
+        return self._whole.drained_from(agent)
+
     def sizes(self) -> dict[tuple[str, str], int]:
         return {place: size for place, size in self._whole.sizes().items() if self._caller.sees(place[1])}
 

@@ -12,7 +12,7 @@ from store.records import AgentSetting
 from store.state.reader import StateReader
 from transactions.kinds.registry import kind_of
 from transactions.rules.disruptions import Disruptions
-from transactions.rules.draining import drained_agent, remaining_work
+from transactions.rules.draining import moves_of, remaining_work
 
 
 class Blocked(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,12 +80,7 @@ def show_drain(state: StateReader, setting: AgentSetting, agent_ids: Iterable[st
     drain = setting.drain
     if drain is None:
         return None
-    moves = [
-        move
-        for move in list(state.transactions.values())
-        if drained_agent(move) == setting.agent and move.created_at >= drain.since
-    ]
-    found = remaining_work(state, agent_ids, moves, now)
+    found = remaining_work(state, agent_ids, moves_of(state, setting.agent, drain.since), now)
     rules = Disruptions(state, kind_of, now)
     waiting = [] if drain.done_at else [group for group in found.left if not group.killing_since]
     return DrainView(

@@ -34,13 +34,13 @@ from offers.rules.eligibility import DISABLED
 from store.advice import advise
 from store.ids import object_key
 from store.keys import taskgroup_name
-from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
+from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Version
 from transactions import explain, occupancy, resource_request
 from transactions.base import Refused, Slot, Step
 from transactions.engine.demands import size_of
 from transactions.kinds import daemonset, reschedule
 from transactions.rules import disruptions
-from transactions.rules.draining import RemainingWork, drained_agent, remaining_work
+from transactions.rules.draining import RemainingWork, drained_agent, moves_of, remaining_work
 from transactions.text import counted
 
 AT_ONCE = 4
@@ -68,8 +68,6 @@ class Drains:
         self._offer_manager = offer_manager
         self._open: dict[str, None] = {}
         """Keys of the settings whose drains run."""
-        self._moves: dict[str, dict[str, None]] = {}
-        """Ids of RESCHEDULEs by the key of the agent they lead away from."""
         self._stand_ins = StandIns(turn)
         self._waits: dict[str, float] = {}
         """Unix seconds since which no taskgroup of an agent has been on its way, by key of the settings."""
@@ -86,12 +84,10 @@ class Drains:
     def recover(self) -> None:
         """Takes up the drains that the records hold."""
         state = self._turn.state
-        for known in (self._open, self._moves):
-            known.clear()
+        self._open.clear()
         self._wakes.clear()
         self._forget_waiting()
         self.notice([("agentsetting", key) for key in state.agent_settings])
-        self.notice([("transaction", key) for key in state.transactions])
         self._stand_ins.recover()
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
@@ -109,17 +105,14 @@ class Drains:
                 self._wakes.mark(key)
             else:
                 self._open.pop(key, None)
-                self._moves.pop(key, None)
                 self._waits.pop(key, None)
                 self._wakes.forget(key)
                 self._stand_ins.ended(key)
             return
         if kind == "transaction":
             move = state.transactions.get(key)
-            agent = drained_agent(move) if move is not None else ""
-            if agent in self._open:
-                self._moves.setdefault(agent, {})[key] = None
-                self._wakes.mark(agent)
+            if move is not None:
+                self._wakes.mark(drained_agent(move))
         self._wakes.notice(kind, key)
         self._stand_ins.notice(kind, key)
 
@@ -182,7 +175,7 @@ class Drains:
         if setting is None or drain is None or drain.done_at:
             return  # the drain has ended in this turn
         agent_ids = turn.agents_named(key)
-        found = remaining_work(turn.state, agent_ids, self._moves_of(key, drain), turn.now)
+        found = remaining_work(turn.state, agent_ids, moves_of(turn.state, key, drain.since), turn.now)
         self._stand_ins.needed(key, found.left, found.arriving)
         self._wakes.looked_at(key, agent_ids, found, (drain.deadline or inf, found.held_until))
         if drain.daemonsets and not found.left:
@@ -201,11 +194,6 @@ class Drains:
             self._end(setting, drain, words, failed=True)
         elif (found_so_far := self._move(setting, drain, found)) is not None:
             self._record_phase(setting, drain, *found_so_far)
-
-    def _moves_of(self, key: str, drain: Drain) -> list[Transaction]:
-        transactions = self._turn.state.transactions
-        known = [transactions.get(identity) for identity in self._moves.get(key, ())]
-        return [move for move in known if move is not None and move.created_at >= drain.since]
 
     def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> tuple[str, bool] | None:
         """Ends as many as may be on their way, and beside them those that are not ready. Returns how things stand, and
@@ -269,10 +257,9 @@ class Drains:
     def _start(self, agent: str, group: TaskGroup, *, unready: bool) -> str:
         """Moves a taskgroup. Returns the reason if that is not possible; empty if the move has begun."""
         try:
-            move = reschedule.create(self._turn.context, group, 0.0, drained=agent, unready=unready)
+            reschedule.create(self._turn.context, group, 0.0, drained=agent, unready=unready)
         except Refused as refused:
             return refused.message
-        self._moves.setdefault(agent, {})[move.id] = None
         return ""
 
     def _blockers(self, key: str, found: RemainingWork) -> str:
@@ -403,13 +390,12 @@ class Drains:
         taskgroups."""
         state = self._turn.state
         found: list[tuple[Demand[Slot], TaskGroup]] = []
-        for identity in (identity for moves in self._moves.values() for identity in moves):
-            move = state.transactions.get(identity)
-            group = state.taskgroups.get(move.taskgroup) if move is not None and move.active else None
-            if group is not None and identity not in self._turn.engine.demands:
+        for move in (move for key in self._open for move in moves_of(state, key)):
+            group = state.taskgroups.get(move.taskgroup) if move.active else None
+            if group is not None and move.id not in self._turn.engine.demands:
                 version = state.version(group.application_key, group.version)
                 if version is not None:
-                    found.append((self._demand(identity, group, version), group))
+                    found.append((self._demand(move.id, group, version), group))
         return found
 
     def _demand(self, identity: str, group: TaskGroup, version: Version) -> Demand[Slot]:
