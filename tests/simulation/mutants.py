@@ -392,7 +392,7 @@ MUTANTS = (
 
 OF_SESSIONS = (
     Mutant("start gangs in parts", mutantsessions.start_gangs_in_parts, ("I40",), range(9, 49)),
-    Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(11, 51)),
+    Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(28, 68)),
     Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(14, 54)),
     Mutant("evict anybody", mutantsessions.evict_anybody, ("I42",), range(2, 42)),
     Mutant("overlook taskgroups", mutantsessions.overlook_taskgroups, ("I43",)),

@@ -24,8 +24,17 @@ def start_gangs_in_parts(patch: pytest.MonkeyPatch) -> None:
 
 
 def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:
-    """Evictions end as many as the session likes."""
-    patch.setattr(disruptions.Budget, "left", property(lambda budget: 1_000))
+    """Evictions end as many as the policy likes. Drains and moves keep to the budgets: their rules would notice
+    first."""
+    honest = disruptions.Disruptions.judge
+
+    def judge(self: disruptions.Disruptions, group: TaskGroup, purpose: disruptions.Purpose) -> disruptions.Answer:
+        answer = honest(self, group, purpose)
+        is_ignored = purpose == "evict" and answer.refusal in ("Budget", "NoBudget")
+        return disruptions.Answer(None, 1) if is_ignored else answer
+
+    patch.setattr(disruptions.Disruptions, "judge", judge)
+    patch.setattr(disruptions, "allowance", lambda ctx, key: 1_000)
 
 
 def evict_for_good(patch: pytest.MonkeyPatch) -> None:

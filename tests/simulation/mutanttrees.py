@@ -18,7 +18,7 @@ from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.session.decisions import Eviction
 from store.records import QueueHalt
-from transactions.rules import disruptions
+from tests.simulation import mutantsessions
 from transactions.rules.queues import revisions_of
 
 
@@ -101,11 +101,6 @@ def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(preemption, "_leaves_enough", lambda request, spares: True)
 
 
-def ignore_the_budget_of_victims(patch: pytest.MonkeyPatch) -> None:
-    """Preemption ends as many taskgroups of an application as it likes."""
-    patch.setattr(disruptions.Budget, "left", property(lambda budget: 1_000))
-
-
 def forget_the_sums(patch: pytest.MonkeyPatch) -> None:
     """Amounts of ended taskgroups stay in the figures of parents."""
     honest = Tree.release
@@ -147,7 +142,7 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("admit the young", admit_the_young, ("I56",), range(4, 44)),
     ("keep the present tree", keep_the_present_tree, ("I57",), range(1, 41)),
     ("begin with the oldest", begin_with_the_oldest, ("I57",), range(1, 41)),
-    ("ignore the budget of victims", ignore_the_budget_of_victims, ("I41",), range(31, 71)),
+    ("ignore the budget of victims", mutantsessions.ignore_the_budget, ("I41",), range(53, 93)),
     ("forget the sums", forget_the_sums, ("I55",), range(1, 41)),
 )
 OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
