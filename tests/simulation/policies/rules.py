@@ -315,12 +315,25 @@ class Rules:
                 continue
             if not there and waits & moved:
                 continue  # those that have left wait for places (I84)
+            if not there and self._is_awaited(setting.agent, setting.drain.since):
+                continue
             if not all(self.queues.admits(group.application_key, Amount(cpus=1, mem=1)) for group in there):
                 continue  # the limit of a queue keeps new places from it, those of moves as well
             self.world.counts["drains judged"] += 1
             if _pack(wanted, self._rooms()):
                 words = f"the drain of {setting.agent} does not end; {len(healthy)} healthy taskgroups have places"
                 raise Violation("I85", words, setting.agent, *(group.id for group in there))
+
+    def _is_awaited(self, agent: str, since: float) -> bool:
+        """Whether an application that a drain has moved from an agent since this moment has a taskgroup that is not
+        ready. The drain waits for it, without end: an operator wants to know before the agent goes."""
+        moves = [
+            one.application_key
+            for one in self.world.state.transactions.values()
+            if isinstance(one.payload, ReschedulePayload) and one.payload.drained == agent and one.created_at >= since
+        ]
+        groups = (group for key in moves for group in self.world.state.groups_of(key).values())
+        return any(not (group.ended or ready(group)) for group in groups)
 
     # --- rooms ------------------------------------------------------------------------------------------------
 
