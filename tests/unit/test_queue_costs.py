@@ -22,6 +22,7 @@ from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, rese
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node, Nodes
+from offers.policy.hierarchy.state.queue import goal_of
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import recover_all
 from offers.policy.hierarchy.tree import LOOKED_AT, Tree
@@ -189,7 +190,7 @@ def test_a_search_among_many_nodes_is_divided(number: int, monkeypatch: pytest.M
 
 
 def test_victims_on_several_nodes_have_a_turn_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The search for them sorts all candidates; it does not follow the search on each node in the same turn."""
+    """The search for them orders all candidates; it does not follow the search on each node in the same turn."""
     number = preemption.AT_A_TIME + 10
     state = queues_of(
         [queue("p", None, 2 * number, queue("q1"), queue("q2", 4))], {f"n{one:03}": 2 for one in range(number)}
@@ -215,6 +216,52 @@ def test_victims_on_several_nodes_have_a_turn_of_their_own(monkeypatch: pytest.M
     assert len(turns) == 3
     assert [turn.count("_spread") for turn in turns] == [0, 0, 1]
     assert all(turn.count("_on") <= 2 * preemption.AT_A_TIME for turn in turns) and turns[2].count("_on") <= 2
+
+
+@pytest.mark.parametrize("is_gang", [False, True])
+def test_a_search_for_victims_on_several_nodes_makes_some_candidates(
+    is_gang: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Candidates are made as they are needed; those that must fail as others did are passed over without."""
+    number, portion = 400, 16
+    monkeypatch.setattr(preemption, "MADE_AT_ONCE", portion)
+    state = queues_of(
+        [queue("p", None, number, queue("q1"), queue("q2", 4))], {f"n{one:03}": 3 for one in range(number)}
+    )
+    for one in range(number):
+        running(state, "root.p.q1", f"n{one:03}", 1)
+    state.applications["run-root.p.q1"].least = number if is_gang else 0
+    ask = pending(state, "root.p.q2", 2)[0]
+    made = counted(monkeypatch, preemption.Everywhere, "_candidate")
+    found = preemption.attempt(state, ask, 1000.0)
+    assert len(made) == portion * (1 + is_gang)  # the second time for one victim that suffices alone
+    if is_gang:
+        result = last_try(state, ask.application, ask.name, 1000.0)
+        assert found is None and result is not None
+        assert [(one.code, one.number) for one in result.met] == [
+            (Obstacle.GANG, 2 * number)
+        ]  # on its node, and on all nodes
+    else:
+        assert found is not None and len(found.victims) == 2
+
+
+def test_candidates_on_several_nodes_are_made_in_the_order_of_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preemption, "MADE_AT_ONCE", 3)
+    nodes = {f"n{one}": 12 for one in range(4)}
+    children = [queue(f"q{one}", offset=str(one % 3), fence="fence" if one == 3 else "default") for one in range(5)]
+    state = queues_of([queue("p", None, 40, *children, queue("q", 8))], nodes)
+    for one in range(40):
+        traits = {"priority": -(one % 4), "preemptable": one % 5 != 0, "originator": one % 7 == 0}
+        running(state, f"root.p.q{one % 5}", f"n{one % 4}", 1, **traits)
+    ask = pending(state, "root.p.q", 2, priority=3)[0]
+    leaf = state.queues["root.p.q"]
+    goal = goal_of(leaf, ["cpus"])
+    assert goal is not None
+    search = Search(state, leaf, goal, ask, {"cpus": 2})
+    made = list(preemption.Everywhere(search).candidates(preemption._Taken({}, {}), None))
+    known = [one for node in state.nodes.by_name.values() for one in search._candidates(node)]
+    assert len(known) > 20
+    assert made == sorted(known, key=lambda one: one.order)
 
 
 @pytest.mark.parametrize("number", MANY)

@@ -50,7 +50,7 @@ import numpy as np
 from offers.dimensions import Amounts
 from offers.policy.hierarchy.configuration.partition import Fencing, GangPreemption, Partition, PreemptionPolicy
 from offers.policy.hierarchy.state.application import Alternative, Group, RequestClass, alternative_of
-from offers.policy.hierarchy.state.columns import Array, State
+from offers.policy.hierarchy.state.columns import Array, Key, Numbers, State
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Running
 from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
@@ -74,6 +74,8 @@ FORGOTTEN = 15.0
 change without a trace there."""
 NEAR = 1e-9
 """The part of sums of amounts by which they may be wrong: they are floating-point numbers."""
+MADE_AT_ONCE = 1024
+"""Candidates on several nodes that are made before the next ones are."""
 AT_A_TIME = 64
 """Nodes that a search looks at before it looks at the time."""
 CHOSEN_AGAIN = 64
@@ -489,11 +491,11 @@ class Losses:
         if kind not in self._obstacles:
             unit = self.unit(allocation)
             found = self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
-            if found is not None and (found is not Obstacle.BUDGET or not self._has_idle(allocation.ask.application)):
+            if found is not None and (found is not Obstacle.BUDGET or not self.has_idle(allocation.ask.application)):
                 self.blocked[allocation.ask.application] = found
         return self._obstacles[kind]
 
-    def _has_idle(self, application: str) -> bool:
+    def has_idle(self, application: str) -> bool:
         """True if allocations of the queue of an application do not work: they end beside the budget."""
         return self._tree.applications[application].queue in self._tree.idle_queues
 
@@ -637,10 +639,11 @@ class Search:
         safe = safe_leaves(tree, wanted)
         self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority, safe.leaves)
         self._count_safe(safe, leaf)
-        self._above: dict[str, int] = {}
+        self.above: dict[str, int] = {}
+        """The amounts by which the ask would exceed maxima of its queues."""
         for queue in leaf.path:
             for name, amount in queue.excess(ask.request).items():
-                self._above[name] = max(amount, self._above.get(name, 0))
+                self.above[name] = max(amount, self.above.get(name, 0))
         self._is_limited = any(queue.excess(ask.request) for queue in leaf.path[:-1])
         """A maximum below root is in the way, so victims on other nodes than the one of the ask may do. The maximum of
         root is in the way only where the nodes are full."""
@@ -698,7 +701,7 @@ class Search:
         guarantee would exceed it even without all candidates below it."""
         if not self.sources or not self._over:
             self._is_entitled = not self._over
-            return bool(self.sources) or not (self._over or self._above)
+            return bool(self.sources) or not (self._over or self.above)
         over = dict(self._over)
         columns = self.tree.nodes.columns
         requests, counts = np.unique(columns.request[: columns.used][self.judged.can_end], return_counts=True)
@@ -758,7 +761,7 @@ class Search:
             if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
-        if self._is_limited or (best is None and self._above):
+        if self._is_limited or (best is None and self.above):
             if prospects.number and is_over():
                 self._met.add(beside)
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
@@ -816,10 +819,10 @@ class Search:
                 self._met.count(Obstacle.APART)
             return None
         candidates = sorted(self._candidates(node, self._met if whole else None), key=_order)
-        taken = _Taken(short, self._above if whole else {})
+        taken = _Taken(short, self.above if whole else {})
         self._take(taken, candidates, node.name, self._met if whole else None)
         if taken.missed:
-            taken = self._with_one(node.name, candidates, taken, _Taken(short, taken.exceeded))
+            taken = self._with_one(node.name, lambda *_: candidates, taken, _Taken(short, taken.exceeded))
         if taken.short:
             if whole:
                 self._met.count(Obstacle.APART)
@@ -861,14 +864,14 @@ class Search:
             if source is not None:
                 yield _Candidate(source.order(running.allocation), running.allocation, source)
 
-    def _with_one(self, node: str, candidates: Collection[_Candidate], failed: _Taken, begin: _Taken) -> _Taken:
+    def _with_one(self, node: str, candidates: _Candidates, failed: _Taken, begin: _Taken) -> _Taken:
         """Begins with one victim that makes the node large enough alone, or enough room below the maxima if the
         failed choice lacks this: smaller ones before it may have used up the amount that its queue can lose.
         `begin`: the victims that stay in any case. `failed`, if nothing is short or there is no such victim."""
         if not failed.short and not failed.above:
             return failed
         lacking = begin.short if failed.short else {**begin.above, **begin.short}
-        for one in candidates:
+        for one in candidates(begin, lacking):
             ask = one.allocation.ask
             amounts = dict(ask.request)
             is_enough = all(amounts.get(name, 0) >= lack for name, lack in lacking.items())
@@ -877,8 +880,11 @@ class Search:
             taken = begin.copy()
             self._take(taken, (one,), node)
             if len(taken.units) > len(begin.units) and not taken.short and (failed.short or not taken.above):
-                self._take(taken, (other for other in candidates if other is not one), node)
+                self._take(taken, candidates(taken, None), node)  # passes over victims
                 return taken
+            if len(taken.units) == len(begin.units):
+                begin.blocked.update(taken.blocked)
+                begin.kept |= taken.kept
         return failed
 
     def _candidate(self, running: Running, met: Tally | None = None) -> _Source | None:
@@ -923,12 +929,16 @@ class Search:
                 obstacle: Obstacle | None = None
                 if isinstance(unit, Obstacle):
                     obstacle = unit
+                    if not self.losses.has_idle(owner):
+                        taken.blocked[owner] = unit
                 elif len(unit) > 1 and not is_later:
                     gangs.append(one)
                 elif len(unit) > 1 and not self._may_all_end(unit, one.source):
                     obstacle = Obstacle.GANG
                 elif not taken.take(unit, one, node):
                     obstacle = Obstacle.GUARANTEE
+                    if len(unit) == 1:
+                        taken.kept.add((one.source.leaf, one.allocation.ask.request))
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
@@ -954,14 +964,12 @@ class Search:
         if partial is None:
             return None
         name = partial[0].node
-        taken = partial[1].going_on(self._above)
-        nodes = self.tree.nodes.by_name
-        places = {place for leaf in self.sources for place in leaf.places}
+        taken = partial[1].going_on(self.above)
         begin = taken.copy()
-        everywhere = sorted((one for place in places for one in self._candidates(nodes[place])), key=_order)
-        self._take(taken, everywhere, name, self._met)
+        everywhere = Everywhere(self)
+        self._take(taken, everywhere.candidates(taken, None, self._met), name, self._met)
         if taken.missed:
-            taken = self._with_one(name, everywhere, taken, begin)
+            taken = self._with_one(name, everywhere.candidates, taken, begin)
         if taken.above:
             return None
         taken.trim()
@@ -1004,6 +1012,88 @@ class Judged:
                 kept |= columns.amounts(name)[self.request] > most_lost[self.leaf]
         self.by_obstacle[Obstacle.GUARANTEE] = left & kept
         self.can_end = left & ~kept
+
+
+class Everywhere:
+    """The candidates on all nodes that use a resource of which a maximum is in the way, in the order of loss. They are
+    made in portions, as they are needed. Candidates that must fail as others did are passed over in columns, so that a
+    search costs little for each of them."""
+
+    def __init__(self, search: Search) -> None:
+        judged = search.judged
+        self._search, self._judged, columns = search, judged, judged.columns
+        helps = np.zeros(len(columns.requests), dtype=bool)
+        for name in search.above:
+            helps |= columns.amounts(name)[: len(helps)] > 0
+        rows = np.flatnonzero(judged.can_end & helps[judged.request])
+        offset, is_fixed = (np.zeros(len(columns.leaves), dtype=np.int64) for _ in range(2))
+        for leaf, source in search.sources.items():
+            offset[columns.leaves.of[leaf]], is_fixed[columns.leaves.of[leaf]] = source.importance
+        importance = offset[judged.leaf] + np.where(is_fixed[judged.leaf], 0, columns.priority[: columns.used])
+        importance[[row for one in search.tree.idle if (row := columns.rows.get(one)) is not None]] = LOWEST
+        keys = -columns.created[rows], importance[rows], columns.later[rows]
+        order = np.lexsort(keys)
+        self._rows = rows[order]
+        differs = np.logical_or.reduce([np.diff(key[order]) != 0 for key in keys])
+        self._ends = np.append(np.flatnonzero(differs) + 1, len(rows))
+        """Behind each row that does not stand beside the next one by its id alone."""
+
+    def candidates(
+        self, taken: _Taken, least: Mapping[str, int] | None, met: Tally | None = None
+    ) -> Iterator[_Candidate]:
+        """Yields the candidates without those of which `taken` knows that they must fail; `met` counts the obstacles of
+        these. `least`: amounts that a candidate has to have, unless it belongs to a gang; None: any."""
+        search, columns, begin = self._search, self._judged.columns, 0
+        rows = self._rows
+        if least is not None:
+            is_enough = np.ones(len(columns.requests), dtype=bool)
+            for name, amount in least.items():
+                is_enough &= columns.amounts(name)[: len(is_enough)] >= amount
+            applications, keys = search.tree.applications, columns.applications.keys
+            is_gang = np.array([name is not None and applications[name].spare is not None for name in keys], dtype=bool)
+            chosen = is_enough[self._judged.request] | is_gang[self._judged.application]
+        while begin < len(rows):
+            end = int(self._ends[np.searchsorted(self._ends, min(begin + MADE_AT_ONCE, len(rows)))])
+            portion = self._without_failing(rows[begin:end], taken, met)
+            if least is not None:
+                portion = portion[chosen[portion]]
+            yield from sorted(map(self._candidate, portion.tolist()), key=_order)
+            begin = end
+
+    def _candidate(self, row: int) -> _Candidate:
+        leaf, allocation = (
+            self._judged.columns.leaves.keys[self._judged.leaf[row]],
+            self._judged.columns.allocations[row],
+        )
+        assert leaf is not None and allocation is not None
+        source = self._search.sources[leaf]
+        return _Candidate(source.order(allocation), allocation, source)
+
+    def _without_failing(self, rows: Array, taken: _Taken, met: Tally | None) -> Array:
+        columns, losses = self._judged.columns, self._search.losses
+        if taken.blocked:
+            applications = self._judged.application[rows]
+            failing = np.isin(applications, [columns.applications.of[name] for name in taken.blocked])
+            if met is not None:
+                for name, number in _counts(columns.applications, applications[failing]):
+                    met.count(taken.blocked[name], number, name, losses.paused_until(name))
+            rows = rows[~failing]
+        if taken.kept:
+            size, leaves = len(columns.requests), self._judged.leaf[rows]
+            kinds = leaves.astype(np.int64) * size + self._judged.request[rows]
+            known = [columns.leaves.of[leaf] * size + columns.requests.of[request] for leaf, request in taken.kept]
+            failing = np.isin(kinds, known)
+            if met is not None:
+                for leaf, number in _counts(columns.leaves, leaves[failing]):
+                    met.count(Obstacle.GUARANTEE, number, leaf.name)
+            rows = rows[~failing]
+        return rows
+
+
+def _counts(keys: Numbers[Key], column: Array) -> Iterator[tuple[Key, int]]:
+    """The number of times that each key stands in a column."""
+    numbers, counts = np.unique(column, return_counts=True)
+    return zip(keys.names(numbers), counts.tolist(), strict=True)
 
 
 class Prospects:
@@ -1187,6 +1277,10 @@ class _Candidate(NamedTuple):
     source: _Source
 
 
+_Candidates = Callable[["_Taken", Mapping[str, int] | None], Iterable[_Candidate]]
+"""The candidates of a search, without those that must fail after some victims, or are less than amounts."""
+
+
 def _importance(one: _Candidate) -> tuple[bool, bool, int]:
     return one.order[:3]
 
@@ -1210,9 +1304,11 @@ class _Taken:
 
     __slots__ = (
         "above",
+        "blocked",
         "by_application",
         "exceeded",
         "importance",
+        "kept",
         "lost",
         "missed",
         "needed",
@@ -1234,6 +1330,10 @@ class _Taken:
         self.missed = False
         """True if a candidate was passed over because of the victims before it, or for its application."""
         self.lost: dict[tuple[Queue, str], int] = {}
+        self.blocked: dict[str, Obstacle] = {}
+        """The applications that are known to lose nothing more."""
+        self.kept: set[tuple[Queue, Amounts]] = set()
+        """The leaves that are known to lose no allocation of a request any more: their guarantee is in the way."""
 
     @property
     def victims(self) -> list[Allocation]:
@@ -1274,6 +1374,7 @@ class _Taken:
         found.short, found.above = dict(self.short), dict(self.above)
         found.units, found.importance, found.lost = list(self.units), dict(self.importance), dict(self.lost)
         found.by_application, found.working = Counter(self.by_application), Counter(self.working)
+        found.blocked, found.kept = dict(self.blocked), set(self.kept)
         return found
 
     def going_on(self, above: Mapping[str, int]) -> _Taken:

@@ -107,7 +107,12 @@ class Columns:
         self._free: list[int] = []
         self.node, self.leaf, self.application, self.request = (np.zeros(0, dtype=np.int32) for _ in range(4))
         self.priority = np.zeros(0, dtype=np.int64)
-        self.state = np.zeros(0, dtype=np.int8)
+        self.created = np.zeros(0)
+        self.state, self.later = (np.zeros(0, dtype=np.int8) for _ in range(2))
+        """`later`: the part of an ask in the order of loss: 2 if it asks to be taken after all others, and 1 for an
+        originator."""
+        self.allocations: list[Allocation | None] = []
+        """The allocation of each row; None for a row that is free."""
         self._amounts: dict[str, Array] = {}
         self._rooms: dict[str, Array] = {}
         self._changed: dict[str, Node] = {}
@@ -121,11 +126,10 @@ class Columns:
             row = self._free.pop()
         else:
             row, self.used = self.used, self.used + 1
+            self.allocations.append(None)
             if row == len(self.state):
-                self.node, self.leaf, self.application, self.request, self.priority, self.state = (
-                    _longer(column, 0)
-                    for column in (self.node, self.leaf, self.application, self.request, self.priority, self.state)
-                )
+                for name in ("node", "leaf", "application", "request", "priority", "created", "state", "later"):
+                    setattr(self, name, _longer(getattr(self, name), 0))
         self.rows[ask.id] = row
         is_new = ask.request not in self.requests.of
         request = self.requests.take(ask.request)
@@ -136,13 +140,16 @@ class Columns:
         self.application[row] = self.applications.take(ask.application)
         self.request[row] = request
         self.priority[row] = ask.priority
+        self.created[row] = ask.created
+        self.later[row] = 2 * (not ask.preemptable) + ask.originator
+        self.allocations[row] = allocation
         self.state[row] = State.SPARED if ask.is_spared else State.RUNS
 
     def remove(self, allocation: Allocation, leaf: Queue) -> None:
         """Removes the row of an allocation."""
         ask = allocation.ask
         row = self.rows.pop(ask.id)
-        self.state[row] = State.GONE
+        self.state[row], self.allocations[row] = State.GONE, None
         self._free.append(row)
         self.leaves.drop(leaf)
         self.applications.drop(ask.application)
