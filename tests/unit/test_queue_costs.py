@@ -433,3 +433,13 @@ def test_placements_on_the_first_node_do_not_measure_its_block() -> None:
     tree.nodes.ordered.judged = 0
     assert len(list(tree.run())) == 320
     assert tree.nodes.ordered.judged <= 3 * 321 + 10
+
+
+def test_the_latest_try_is_found_without_a_look_at_asks_that_are_alike() -> None:
+    def looked_at(number: int) -> int:
+        state = queues_of([queue("p", 4)], {"n1": 1})
+        asks = pending(state, "root.p", *([2] * number))
+        assert preempt(state, 1000.0) == []
+        return lines(lambda: last_try(state, asks[-1].application, asks[-1].name, 1000.0))
+
+    assert looked_at(500) == looked_at(5)

@@ -277,9 +277,10 @@ def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | N
     owner = tree.applications[application]
     group, leaf = owner.asks[name], tree.queues[owner.queue]
     found = leaf.tried.get(_kind(group))
-    created = next(ask.created for _, one, ask in group.asks if one == name)
-    if found is None and now - created < delay_of(leaf):
-        return in_vain(now, Obstacle.NOT_OLD_ENOUGH, until=created + delay_of(leaf))
+    if found is None and (delay := delay_of(leaf)) > 0:
+        created = next(ask.created for _, one, ask in group.asks if one == name)
+        if now - created < delay:
+            return in_vain(now, Obstacle.NOT_OLD_ENOUGH, until=created + delay)
     if found is None and group.request_class is not None and not _may_help(leaf, group.request_class):
         return in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
     return found
