@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from operator import attrgetter
 from typing import NamedTuple
 
 from offers.model import Placement
@@ -76,7 +77,8 @@ class Engine(Demands):
         """Drops everything that is known and derives it from the state; the next `settle` looks at every transaction
         and application. Planned launches must have been dropped."""
         Engine.__init__(self, self.options)
-        active = {one.id: one for one in ctx.state.active_transactions()}
+        # The order of the index is that of its changes, which a replay of the decisions does not know.
+        active = {one.id: one for one in sorted(ctx.state.active_transactions(), key=attrgetter("id"))}
         ctx.each_change([("transaction", key) for key in active], lambda _, key: self._register(active[key]))
         for key in ctx.state.applications:
             self._push(CHECK, key)

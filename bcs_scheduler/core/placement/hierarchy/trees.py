@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
@@ -218,7 +219,7 @@ class Trees:
         """The rooms of taskgroups that are being ended for other applications, or were ended lately."""
         state, now = self._turn.state, self._turn.now
         found: list[Vacated] = []
-        for transaction in state.active_transactions():
+        for transaction in sorted(state.active_transactions(), key=attrgetter("id")):  # replays have another order
             payload = transaction.payload
             if isinstance(payload, ReschedulePayload) and payload.beneficiary:
                 group = state.taskgroups.get(payload.taskgroup)
