@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.matcher import Scoring, Statement, match
 from offers.model import Demand, Offer, Placement, ResourceKey, ResourceRequest
 from offers.rules.constraints import EMPTY_RULES, Rules, RuleSpec, compile_rules

@@ -34,7 +34,7 @@ class ListedAgent(NamedTuple):
     registered_time: float = 0.0
     """Unix seconds of the latest registration of the agent, by the clock of the cluster manager; 0.0 = not known."""
     rooms: tuple[str, ...] = ()
-    """Ids of the taskgroups for which the agent has kept rooms (offers.leased.rooms)."""
+    """Ids of the taskgroups for which the agent has kept rooms (offers.ledger.rooms)."""
 
     @property
     def key(self) -> str:

@@ -1,7 +1,7 @@
 """The interface between the matcher and a pool of agents, for both kinds of capacity.
 
-leased     `offers.leased.pool.OfferPool`: the free resources of an agent are those of its offers
-standing   `offers.standing.pool.StandingPool`: the free resources of an agent are those without user or claim
+leased     `offers.ledger.pool.OfferPool`: the free resources of an agent are those of its offers
+standing   `offers.ledger.standing_pool.StandingPool`: the free resources of an agent are those without user or claim
 """
 
 from __future__ import annotations

@@ -16,10 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("store", "offers", "transactions", "bcs_scheduler")
 PLACEMENT = (
     "offers/policy",
-    "offers/leased",
-    "offers/standing",
-    "offers/statements",
     "offers/ledger",
+    "offers/statements",
     "offers/snapshot",
     "offers/engines",
     "offers/gangs",

@@ -9,7 +9,7 @@ from bcs_scheduler.core.placement.sessions.role import Moving, RoleSnapshot, Ses
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Promises
 from bcs_scheduler.core.scheduler import Core
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.policy.session.snapshot import Snapshot
 from store.state import State
 

@@ -17,7 +17,7 @@ from bcs_scheduler.core.quotas import Quotas
 from bcs_scheduler.core.run_times import RunTimes
 from bcs_scheduler.core.term_start import highest_id
 from offers.agents import Directory
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.model import Demand, Occupant
 from offers.planned import PlannedCensus
 from store.base import RecordTooLarge, RecordUnencodable

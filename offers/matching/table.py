@@ -37,7 +37,7 @@ RowType = TypeVar("RowType", bound="Row")
 
 class Row:
     """One agent as the matcher sees it. The kind of capacity determines its free amounts and how they are taken:
-    `offers.leased.row.LeasedRow`, `offers.standing.row.StandingRow`."""
+    `offers.ledger.row.LeasedRow`, `offers.ledger.standing_row.StandingRow`."""
 
     __slots__ = (
         "agent_id",

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
-from offers.leased.row import LeasedRow
+from offers.ledger.row import LeasedRow
 from offers.model import Occupant, Offer, ResourceKey, Unit
 from offers.resources import PORTS, normalise, summed
 
 if TYPE_CHECKING:
-    from offers.leased.pool import OfferPool
+    from offers.ledger.pool import OfferPool
 
 _PLAIN = ("amounts", "score", "ports", "resources", "compound", "layout", "totals")
 """The attributes that `LeasedRow.work_out` sets. It sets new objects and changes none."""

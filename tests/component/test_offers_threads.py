@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from tests.unit.test_offers_pool import offer
 
 

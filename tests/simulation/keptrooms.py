@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 from bcs_scheduler.core.interface import cluster_manager
 from bcs_scheduler.core.placement.aging import Why
-from offers.leased.holds import HOLD_SECONDS
+from offers.ledger.holds import HOLD_SECONDS
 from store.ids import taskgroup_of
 from store.records import TaskGroup, Version
 from store.records.record import Record

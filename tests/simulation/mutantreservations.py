@@ -11,7 +11,7 @@ from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.controllers.managed import applications, gangs, gate, units
 from bcs_scheduler.core.controllers.rooms import ending, held_rooms, kept_rooms
 from bcs_scheduler.core.interface import cluster_manager
-from offers.leased import row
+from offers.ledger import row
 from offers.policy.applications.gang import Gang
 
 SAVE = gangs.Gangs.save

@@ -15,12 +15,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from offers.dimensions import Amounts, Dimension, Dimensions, amounts
 from offers.errors import AlreadyAllocated
 from offers.host_ports import HostPort
+from offers.ledger.model import Kind, Node, Nomination, Provisional, Sending, Unit, UnitClaim, User
+from offers.ledger.standing_pool import StandingPool
 from offers.matching.matcher import match
 from offers.model import Demand, Occupant, Placement, ResourceRequest
 from offers.resources import PORTS, numbers
 from offers.rules.constraints import EMPTY_RULES
-from offers.standing.model import Kind, Node, Nomination, Provisional, Sending, Unit, UnitClaim, User
-from offers.standing.pool import StandingPool
 from offers.statements.statement import Statement
 from tests.unit.reference_matcher import LiveCensus
 

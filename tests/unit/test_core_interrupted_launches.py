@@ -12,8 +12,8 @@ from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, Reconcile
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import placement_pass
-from offers.leased.lending import end_lending, lend
-from offers.leased.pool import OfferPool
+from offers.ledger.lending import end_lending, lend
+from offers.ledger.pool import OfferPool
 from offers.model import Allocation, ResourceRequest
 from store.records import TaskGroup
 from store.records.definition import Port

@@ -14,7 +14,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, inputs, lease
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import placement_pass
 from bcs_scheduler.core.placement.placer import Mode, WhatIf
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.matcher import match
 from offers.model import Demand, Provisional, ResourceRequest
 from offers.planned import PlannedCensus

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Diagnosis, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.explain import ELSEWHERE, TAKEN
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest

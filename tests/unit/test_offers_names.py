@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from offers.agents import ListedAgent
+from offers.ledger.model import Node
 from offers.names import INNER_IP, name_of
-from offers.standing.model import Node
 from tests.sources import ROOMS, sources
 
 

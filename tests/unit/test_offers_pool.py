@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.resources import ResourceMap, amount_of, gather, ports_of, size

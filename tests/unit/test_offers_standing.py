@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from offers.dimensions import amounts
+from offers.ledger import standing_row as rows
+from offers.ledger.model import Kind, Node, Provisional, Sending, Unit, UnitClaim, User
+from offers.ledger.standing_pool import StandingPool
+from offers.ledger.usage import AgentUse, Usage
 from offers.rules.eligibility import Eligibility
-from offers.standing import row as rows
-from offers.standing.model import Kind, Node, Provisional, Sending, Unit, UnitClaim, User
-from offers.standing.pool import StandingPool
-from offers.standing.usage import AgentUse, Usage
 from tests.effort import share
 from tests.unit.standing_machine import Standing
 

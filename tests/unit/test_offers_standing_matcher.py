@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from offers.dimensions import THOUSANDTHS, Dimension, Dimensions, amounts
 from offers.errors import AlreadyAllocated, FactsDuringPlan
 from offers.host_ports import HostPort
-from offers.leased.pool import OfferPool
+from offers.ledger.model import Node, Nomination, Provisional, User
+from offers.ledger.pool import OfferPool
+from offers.ledger.standing_pool import OVERCOMMITTED, StandingPool
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.resources import SCALARS
 from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules
 from offers.rules.taints import Taint, Toleration
 from offers.rules.terms import NAME, Expression
-from offers.standing.model import Node, Nomination, Provisional, User
-from offers.standing.pool import OVERCOMMITTED, StandingPool
 from tests.effort import share
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference

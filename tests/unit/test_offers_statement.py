@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.errors import StaleSavepoint, StillSetAside
-from offers.leased.pool import OfferPool
-from offers.leased.row import LeasedAllocator
+from offers.ledger.pool import OfferPool
+from offers.ledger.row import LeasedAllocator
 from offers.matching.explain import NOTHING
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Occupant, Offer, Placement, Provisional, ResourceKey, ResourceRequest

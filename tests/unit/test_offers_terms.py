@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offers.errors import BadConstraint
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.model import Offer
 from offers.rules.constraints import RuleSpec, compile_rules
 from offers.rules.terms import NAME, Expression, Operator, Terms, check, hold, integer

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from offers.dimensions import Dimension, Dimensions
+from offers.ledger.model import Node, User
+from offers.ledger.standing_pool import StandingPool
 from offers.matching.explain import PROMISED
 from offers.matching.matcher import match
 from offers.model import Demand, ResourceRequest
 from offers.policy.applications.placeholders import Nominations, NotFound, Refused
 from offers.policy.applications.records import Create
 from offers.rules.constraints import EMPTY_RULES
-from offers.standing.model import Node, User
-from offers.standing.pool import StandingPool
 from tests.unit.reference_matcher import LiveCensus
 from transactions import explain
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amounts
+from offers.ledger.model import Node
+from offers.ledger.standing_pool import StandingPool
 from offers.matching.matcher import match
 from offers.model import Demand, ResourceRequest
 from offers.policy.hierarchy import (
@@ -26,8 +28,6 @@ from offers.policy.session.snapshot import BadSnapshot, Snapshot
 from offers.policy.session.state.search import Measure
 from offers.policy.session.state.templates import Needs
 from offers.rules.constraints import EMPTY_RULES
-from offers.standing.model import Node
-from offers.standing.pool import StandingPool
 from tests.effort import check_few
 from tests.unit.policy_clusters import Cluster, crowded_cluster, policy, random_cluster
 from tests.unit.reference_matcher import LiveCensus

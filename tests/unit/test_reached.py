@@ -29,11 +29,10 @@ MODULES: Mapping[str, str] = {
     "offers.policy.applications.placeholders": "Kubernetes: placeholders are pods, or promises of standing capacity",
     **dict.fromkeys(
         (
-            "offers.standing",
-            "offers.standing.model",
-            "offers.standing.pool",
-            "offers.standing.row",
-            "offers.standing.usage",
+            "offers.ledger.model",
+            "offers.ledger.standing_pool",
+            "offers.ledger.standing_row",
+            "offers.ledger.usage",
         ),
         LEDGER,
     ),

@@ -13,7 +13,7 @@ from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.whatif.levers import applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, search
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules

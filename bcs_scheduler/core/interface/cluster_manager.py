@@ -27,7 +27,7 @@ class Traits(NamedTuple):
 
     capacity: Literal["leased"] = "leased"
     """Leased: the manager lends capacity by offers (bcs_scheduler.core.interface.leased), which are used up by a
-    launch. Standing capacity is in offers.standing; no manager has it yet."""
+    launch. Standing capacity is in offers.ledger; no manager has it yet."""
     messages: bool = True
     """Our executor runs on the agents and takes messages (SendMessage)."""
     complete_lists: bool = False
@@ -231,12 +231,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def kept(self) -> bool:
         """True: nothing is started. The cluster manager keeps the allocation for the taskgroup
-        (offers.leased.rooms)."""
+        (offers.ledger.rooms)."""
         return self.version.kept
 
     @property
     def held(self) -> bool:
-        """True: the launch never leaves. The core holds the room for the taskgroup (offers.leased.holds)."""
+        """True: the launch never leaves. The core holds the room for the taskgroup (offers.ledger.holds)."""
         return self.version.held
 
 

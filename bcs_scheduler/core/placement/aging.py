@@ -37,8 +37,8 @@ import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.run_times import OF_APPLICATION
-from offers.leased.rooms import Site
-from offers.leased.row import LeasedRow
+from offers.ledger.rooms import Site
+from offers.ledger.row import LeasedRow
 from offers.model import Demand, ResourceRequest
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
 from offers.policy.session.decisions import Eviction

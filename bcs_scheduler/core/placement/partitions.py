@@ -22,7 +22,7 @@ from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, e
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import TimeBudget
-from offers.leased.holds import LEAVE_SECONDS
+from offers.ledger.holds import LEAVE_SECONDS
 from offers.model import Demand
 from offers.policy.obstacles import Attempt, Obstacle, Tally
 from transactions.base import Slot

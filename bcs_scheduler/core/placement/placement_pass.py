@@ -22,7 +22,7 @@ from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import first_slots
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.time_budget import LAUNCHES, MATCHING, TimeBudget
-from offers.leased.lending import end_lending, lend
+from offers.ledger.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
 from offers.policy.session.decisions import Eviction
 from store import ids

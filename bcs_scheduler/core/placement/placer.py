@@ -23,7 +23,7 @@ from typing import NamedTuple, Self
 
 from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
 from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.feasibility import kind_of
 from offers.matching.matcher import Scoring, Statement, match

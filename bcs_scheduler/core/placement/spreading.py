@@ -6,7 +6,7 @@ waits only if
 
 - its taskgroups would share an agent: the agents with offers are too few for one each, or have some of the application;
 - an agent without offers that suits the demand, and that is expected to offer enough room
-  (`offers.leased.expected`), would take a taskgroup from an agent with at least two more of the application.
+  (`offers.ledger.expected`), would take a taskgroup from an agent with at least two more of the application.
 
 So one taskgroup for which an agent without another one of the application is at hand never waits, and neither does
 work on a cluster whose other agents are full. An agent that does not offer the expected room in time is not waited for

@@ -14,10 +14,10 @@ from math import isfinite
 from typing import NamedTuple, Protocol
 
 from offers.dimensions import Amounts
+from offers.ledger.model import Nomination, UnitClaim
+from offers.ledger.standing_pool import StandingPool
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.records import Create, Effect, Existing, Launch, Release, Traits
-from offers.standing.model import Nomination, UnitClaim
-from offers.standing.pool import StandingPool
 
 REMOVAL_SECONDS = 5.0
 """The time between two attempts to remove a placeholder."""

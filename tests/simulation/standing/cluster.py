@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from offers.dimensions import Amounts, amounts, plus
-from offers.standing.model import Node, User
+from offers.ledger.model import Node, User
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 

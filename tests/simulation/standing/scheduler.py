@@ -1,6 +1,6 @@
 """A scheduler on standing capacity in small: what waits is matched, claims are named and sent, answers are taken in.
 
-It stands for what the core will do with `offers.standing`; the matcher, the pool and the usage are the real ones.
+It stands for what the core will do with `offers.ledger`; the matcher, the pool and the usage are the real ones.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from offers.dimensions import Amounts, Dimension, Dimensions
+from offers.ledger.model import Node, Nomination, Provisional, UnitClaim
+from offers.ledger.model import Unit as Name
+from offers.ledger.standing_pool import StandingPool
 from offers.matching.matcher import Scoring, match
 from offers.model import Demand, ResourceRequest
 from offers.rules.constraints import EMPTY_RULES
-from offers.standing.model import Node, Nomination, Provisional, UnitClaim
-from offers.standing.model import Unit as Name
-from offers.standing.pool import StandingPool
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Gangs, Store
 from tests.simulation.world import World

@@ -18,11 +18,11 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from offers.dimensions import Amounts, amounts, fits
+from offers.ledger.model import Node, Sending, UnitClaim
+from offers.ledger.model import Unit as Name
+from offers.ledger.standing_pool import StandingPool
 from offers.policy.applications.metadata import Style
 from offers.resources import PORTS
-from offers.standing.model import Node, Sending, UnitClaim
-from offers.standing.model import Unit as Name
-from offers.standing.pool import StandingPool
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Store, Wish
 from tests.simulation.standing.scheduler import Scheduler

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from offers.ledger.model import Kind, Sending, UnitClaim
+from offers.ledger.standing_pool import StandingPool
+from offers.ledger.usage import AgentUse, Usage
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.placeholders import Nominations
-from offers.standing.model import Kind, Sending, UnitClaim
-from offers.standing.pool import StandingPool
-from offers.standing.usage import AgentUse, Usage
 from tests.effort import share
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
@@ -103,7 +103,7 @@ def _gone_is_not_freed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _plans_keep_what_they_took(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("offers.standing.row.StandingRow.untake", lambda self: None)
+    patch.setattr("offers.ledger.standing_row.StandingRow.untake", lambda self: None)
 
 
 class Mutant(NamedTuple):

@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent, Traits
 from bcs_scheduler.core.interface.leased import Decline, OffersArrived, Suppress
 from bcs_scheduler.core.options import CoreOptions
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.model import Offer, Reservation, ResourceKey
 from offers.policy.amounts import thousandths
 from offers.resources import SCALARS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from bcs_scheduler.core.context import TurnContext
-from offers.leased.rooms import Site
+from offers.ledger.rooms import Site
 from store.records import TaskGroup
 
 

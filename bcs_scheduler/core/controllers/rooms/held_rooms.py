@@ -15,7 +15,7 @@ from bcs_scheduler.core.controllers.rooms.ending import lose, report
 from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.leased import Decline
 from bcs_scheduler.core.work_queue import WorkQueue
-from offers.leased.holds import HOLD_SECONDS, LEAVE_SECONDS
+from offers.ledger.holds import HOLD_SECONDS, LEAVE_SECONDS
 from store.records import TaskGroup
 from transactions.resource_request import request_of
 from transactions.rules.taskgroups.task_states import TaskState

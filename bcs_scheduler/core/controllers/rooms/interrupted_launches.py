@@ -18,7 +18,7 @@ from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, si
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.work_queue import WorkQueue
 from offers.errors import Shortage
-from offers.leased.rooms import Site
+from offers.ledger.rooms import Site
 from offers.model import ResourceRequest
 from offers.resources import draw
 from store.records import TaskGroup, Transaction, Version

@@ -18,7 +18,7 @@ from bcs_scheduler.core.controllers.rooms.ending import lose, report
 from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.leased import GiveUpRooms
-from offers.leased.rooms import Site, parts_of
+from offers.ledger.rooms import Site, parts_of
 from store.records import TaskGroup
 from transactions.rules.taskgroups.task_states import TaskState
 

@@ -18,8 +18,8 @@ from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, by_dimen
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
 from offers.dimensions import amounts
-from offers.leased.pool import OfferPool
-from offers.leased.row import LeasedRow
+from offers.ledger.pool import OfferPool
+from offers.ledger.row import LeasedRow
 from offers.model import Demand
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Task, Template

@@ -16,8 +16,8 @@ from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.sessions.held import extended_dimension, request_of
 from bcs_scheduler.core.placement.sessions.pending import Planned
 from offers.dimensions import amounts
-from offers.leased.pool import OfferPool
-from offers.leased.row import LeasedRow
+from offers.ledger.pool import OfferPool
+from offers.ledger.row import LeasedRow
 from offers.policy.session.decisions import Later, Passing
 from offers.policy.session.model import Agent, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot

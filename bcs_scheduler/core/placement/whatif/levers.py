@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
-from offers.leased.pool import OfferPool
+from offers.ledger.pool import OfferPool
 from offers.model import Attribute, Demand, Offer, ResourceKey
 from offers.resources import PORTS
 from offers.rules.constraints import Rules

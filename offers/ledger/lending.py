@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from offers.leased.holds import Left
-from offers.leased.pool import OfferPool
-from offers.leased.rooms import Site
+from offers.ledger.holds import Left
+from offers.ledger.pool import OfferPool
+from offers.ledger.rooms import Site
 from offers.model import ResourceRequest
 
 

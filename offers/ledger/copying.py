@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from offers.leased.holds import Hold
+from offers.ledger.holds import Hold
 from offers.model import AgentOverrides, Allocation, Offer
 
 if TYPE_CHECKING:
-    from offers.leased.pool import OfferPool
+    from offers.ledger.pool import OfferPool
 
 
 class PoolCopy(NamedTuple):

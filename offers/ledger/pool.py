@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from offers.leased.ages import Ages
-from offers.leased.copying import PoolCopy
-from offers.leased.expected import ExpectedRooms, rest_of
-from offers.leased.holds import Holds
-from offers.leased.rooms import KeptRooms, Site
-from offers.leased.row import Layouts, LeasedAllocator, LeasedRow
+from offers.ledger.ages import Ages
+from offers.ledger.copying import PoolCopy
+from offers.ledger.expected import ExpectedRooms, rest_of
+from offers.ledger.holds import Holds
+from offers.ledger.rooms import KeptRooms, Site
+from offers.ledger.row import Layouts, LeasedAllocator, LeasedRow
 from offers.matching.table import SCORE_UNIT, Table
 from offers.model import AgentOverrides, Allocation, Demand, Occupant, Offer
 from offers.resources import SCALARS

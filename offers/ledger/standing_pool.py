@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from offers.dimensions import Amounts, Dimensions, amounts
+from offers.ledger.model import Kind, Node, Nomination, Unit, User
+from offers.ledger.standing_row import ROLE, StandingAllocator, StandingRow
+from offers.ledger.usage import Usage
 from offers.matching.table import Table
 from offers.model import AgentOverrides, Demand, Occupant
 from offers.resources import PORTS, normalise
 from offers.rules.constraints import Rules
 from offers.rules.eligibility import Eligibilities, Eligibility
-from offers.standing.model import Kind, Node, Nomination, Unit, User
-from offers.standing.row import ROLE, StandingAllocator, StandingRow
-from offers.standing.usage import Usage
 
 OVERCOMMITTED = "overcommitted"
 """Reason of an agent on which more is used than it has of any dimension. Nothing is placed there until the use is below

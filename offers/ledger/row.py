@@ -11,8 +11,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from offers.host_ports import HostPort
-from offers.leased.holds import Holds, set_apart, together
-from offers.leased.rooms import KeptRooms
+from offers.ledger.holds import Holds, set_apart, together
+from offers.ledger.rooms import KeptRooms
 from offers.matching.table import AMOUNTS, Port, Row
 from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest
 from offers.resources import (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from typing import NamedTuple
 
 from offers.errors import Shortage
-from offers.leased.rooms import Site
+from offers.ledger.rooms import Site
 from offers.model import Allocation, ResourceKey, ResourceRequest
 from offers.resources import SCALARS, ResourceMap, amounts_of, draw, remaining
 

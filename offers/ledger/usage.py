@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Mapping
 from offers.dimensions import Amounts
 from offers.errors import AlreadyAllocated, FactsDuringPlan
 from offers.host_ports import HostPort
-from offers.standing.model import Holding, Kind, Nomination, Provisional, Sending, Unit, UnitClaim, User
+from offers.ledger.model import Holding, Kind, Nomination, Provisional, Sending, Unit, UnitClaim, User
 
 
 class AgentUse:

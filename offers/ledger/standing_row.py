@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from offers.dimensions import amounts as amounts_in_order
 from offers.host_ports import HostPort
+from offers.ledger.model import Kind, Node, Provisional
+from offers.ledger.usage import Usage
 from offers.matching.table import Port, Row, Table
 from offers.model import AgentOverrides, Allocation, Attribute, Demand, Ranges, ResourceKey
 from offers.names import INNER_IP
 from offers.resources import PORTS, holds, normalise, numbers, requested, size, split_lowest, without
 from offers.rules.taints import Taint
 from offers.rules.terms import NAME
-from offers.standing.model import Kind, Node, Provisional
-from offers.standing.usage import Usage
 
 ROLE = "*"
 """Standing capacity is not divided by roles."""

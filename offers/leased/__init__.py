@@ -1,1 +1,0 @@
-"""Leased capacity: the resources in offers."""

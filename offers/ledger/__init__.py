@@ -1,0 +1,1 @@
+"""The ledger: the amounts of each agent, and the units that hold them."""
