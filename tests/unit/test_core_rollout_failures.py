@@ -116,6 +116,7 @@ def test_a_step_goes_on_without_those_that_cannot_be_ended(order: str) -> None:
     lab.run()
     assert [g.id for g in lab.old] == [lost.id] and lab.deployment.status == "Update"
     assert sum(map(lab.is_ready, lab.new)) == 6
+    assert f"1 taskgroup cannot be ended: {lost.name} (its agent is unreachable)" in lab.deployment.message
     lab.hold_bounds()
     assert lab.control("resume").error == ""
     lab.report(lost, "RUNNING")

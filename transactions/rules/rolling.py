@@ -23,7 +23,7 @@ from store.state.reader import StateReader
 from transactions.base import Periods
 from transactions.rules.taskgroups import health, lifecycle
 from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout, is_ready
-from transactions.text import are, counted
+from transactions.text import counted
 
 MOST_AT_ONCE = 2000
 """Taskgroups chosen at once: they are named in one record, which must stay small."""
@@ -429,14 +429,14 @@ def adding_timeout(deployment: Deployment, periods: Periods) -> float:
 def waiting_for(state: StateReader, found: RolloutState) -> str:
     """Returns a message that says why the update waits."""
     unavailable = sorted(found.unavailable, key=lambda g: (g.index, g.id))
-    if unavailable:
-        words = f"{counted(len(unavailable), 'taskgroup')} not ready: {with_problems(unavailable)}"
-    else:
-        words = "no more taskgroups may be ended or added within the bounds"
     lost = sorted(unreachable(state, found.shrinking, found.now), key=lambda g: (g.index, g.id))
-    if not lost:
-        return words
-    return f"{words}; to end {are(len(lost))} {with_problems(lost)}: {advise('give_up_by_reschedule')}"
+    reasons = []
+    if unavailable:
+        reasons.append(f"{counted(len(unavailable), 'taskgroup')} not ready: {with_problems(unavailable)}")
+    if lost:
+        to_end = f"{counted(len(lost), 'taskgroup')} cannot be ended: {with_problems(lost)}"
+        reasons.append(f"{to_end}; {advise('give_up_by_reschedule')}")
+    return "; ".join(reasons) or "no more taskgroups may be ended or added within the bounds"
 
 
 def with_problems(groups: Iterable[TaskGroup], most: int = 3) -> str:

@@ -260,7 +260,7 @@ def _between(turn: TurnContext, deployment: Deployment, found: RolloutState) -> 
         first, second = (_add, _remove) if strategy.order == "CreateFirst" else (_remove, _add)
         begun = first(turn, deployment, found) or second(turn, deployment, found)
         if begun is not None or turn.now < deadline:
-            return begun or min(deadline, _given_up_at(turn, found))
+            return begun or _await_agents(turn, deployment, found) or min(deadline, _given_up_at(turn, found))
     words = f"after {duration(patience)} {rolling.waiting_for(turn.state, found)}"
     return update_records.fail(turn, deployment, found, words)
 
@@ -271,6 +271,14 @@ def _patience(turn: TurnContext, deployment: Deployment, found: RolloutState) ->
     if found.growing.leaving or found.shrinking.leaving or rolling.unreachable(turn.state, found.shrinking, turn.now):
         return periods.rolling_down
     return rolling.adding_timeout(deployment, periods) + (canary.hold if canary is not None else 0.0)
+
+
+def _await_agents(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | None:
+    """Says for which taskgroups the next step waits, if their agents are unreachable; None if that is said already."""
+    if deployment.rolling_back or not rolling.unreachable(turn.state, found.shrinking, turn.now):
+        return None
+    words = f"step {deployment.step} ended; {rolling.waiting_for(turn.state, found)}"
+    return update_records.put(turn, deployment, message=words) if words != deployment.message else None
 
 
 def _given_up_at(turn: TurnContext, found: RolloutState) -> float:
