@@ -16,8 +16,7 @@ import requests
 from bcs_scheduler.agentapi.sandbox import Download, Folder
 from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.streams.downloads import MOST
-from bcs_scheduler.executor.output.index import Index
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor.output import Index, RotatedFile
 from bcs_scheduler.wire import kept_output
 from bcs_scheduler.wire.kept_output import ENTRY
 from store.records import FailedOutput, Framework, Task, TaskGroup

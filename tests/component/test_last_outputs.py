@@ -16,8 +16,7 @@ import pytest
 from bcs_scheduler.agentapi import last_outputs, sandbox
 from bcs_scheduler.agentapi.last_outputs import LastOutputs, read_last
 from bcs_scheduler.agentapi.sandbox import AgentAway, Folder
-from bcs_scheduler.executor.output.index import Index
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor.output import Index, RotatedFile
 from bcs_scheduler.net.addresses import HostPort
 from bcs_scheduler.wire.kept_output import MOST, Entry, unpacked
 from tests.component.agentfiles import AgentFiles, Answer

@@ -16,9 +16,8 @@ from bcs_scheduler.agentapi import output, output_index
 from bcs_scheduler.agentapi.output import NoIndex, Output
 from bcs_scheduler.agentapi.output_index import Cursor, Entry, Wanted
 from bcs_scheduler.agentapi.sandbox import Folder
-from bcs_scheduler.executor.output import index
-from bcs_scheduler.executor.output.index import Index
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor import output as written
+from bcs_scheduler.executor.output import Index, RotatedFile
 from tests.component.agentfiles import AgentFiles, Answer
 
 ALL = 1024 * 1024
@@ -157,11 +156,11 @@ def test_the_index_is_rotated_too(tmp_path: Path, reader: Output) -> None:
     for number in range(700):
         task.out(b"%d\n" % number)
         task.err(b"%d\n" % -number)
-    assert (tmp_path / f"{index.NAME}.4").exists() and not (tmp_path / f"{index.NAME}.5").exists()
+    assert (tmp_path / f"{written.NAME}.4").exists() and not (tmp_path / f"{written.NAME}.5").exists()
     found = pairs(everything(reader))
     assert found == task.said[-len(found) :]
     assert len(found) > 600, "the index is bounded: what was printed before is in the files, without times"
-    sizes = [path.stat().st_size for path in tmp_path.glob(f"{index.NAME}*")]
+    sizes = [path.stat().st_size for path in tmp_path.glob(f"{written.NAME}*")]
     assert max(sizes) <= 5000
 
 
@@ -256,13 +255,13 @@ def test_an_executor_that_died_in_a_rotation_leaves_what_can_be_read(
 
 def test_an_index_of_somebody_else_is_not_believed(tmp_path: Path, reader: Output) -> None:
     (tmp_path / "stdout").write_bytes(b"one\n")
-    huge = index.RECORD.pack(1, 0, 2**32 - 1, 0, 0, 0, 0, 0, index.MAGIC)
-    (tmp_path / index.NAME).write_bytes(huge + b"nonsense" * 16)
+    huge = written.RECORD.pack(1, 0, 2**32 - 1, 0, 0, 0, 0, 0, written.MAGIC)
+    (tmp_path / written.NAME).write_bytes(huge + b"nonsense" * 16)
     page = reader.more(Cursor(0, 0, 0, (0, 0)), Wanted(), 1000)
     assert pairs(page.entries) == [("stdout", b"one\n")] and page.lost
 
 
 def test_both_sides_mean_the_same_format() -> None:
     for name in ("NAME", "MAGIC", "DATA", "ROTATING", "STATE"):
-        assert getattr(index, name) == getattr(output_index, name)
-    assert index.RECORD.format == output_index.RECORD.format
+        assert getattr(written, name) == getattr(output_index, name)
+    assert written.RECORD.format == output_index.RECORD.format

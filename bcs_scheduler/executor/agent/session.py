@@ -17,7 +17,7 @@ from ..content import secrets
 from ..content.preparation import expand
 from ..docker import note
 from ..model import VERSION, Group, Task
-from ..output.tail import packed
+from ..output import packed
 from ..processes import control_groups
 from ..processes.runtime import ProcessRuntime
 from ..runtime import Runtime

@@ -21,8 +21,7 @@ from typing import TypeVar
 from .. import threads
 from ..content import fetch, files
 from ..model import Amounts, Detail, Group, Task
-from ..output.index import Index
-from ..output.rotated import RotatedFile
+from ..output import Index, RotatedFile
 from ..runtime import Exit, Output, TaskError
 from ..sessions.attached import Attached
 from ..sessions.contexts import Context, SessionRequest

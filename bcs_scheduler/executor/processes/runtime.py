@@ -14,7 +14,7 @@ from pathlib import Path
 from ..content.files import inside, write
 from ..content.preparation import prepared
 from ..model import Amounts, Detail, Group, Task
-from ..output.index import Index
+from ..output import Index
 from ..run import identity, run
 from ..runtime import Exit, Output, TaskError
 from ..sessions.attached import Attached

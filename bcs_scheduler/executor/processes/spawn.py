@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..output.pump import Stream
+from ..output import Stream
 from ..run import Identity, identity, kill_session
 from ..runtime import TaskError
 from ..sessions.task_input import TaskInput

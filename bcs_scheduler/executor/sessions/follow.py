@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ..output.index import DATA, MAGIC, NAME, RECORD, ROTATING
+from ..output import DATA, MAGIC, NAME, RECORD, ROTATING
 from .contexts import Context, ContextError
 
 FILES = ("stdout", "stderr")

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from .. import threads
 from ..content.secrets import Secrets
-from ..output.pump import Pump
+from ..output import Pump
 from ..processes.census import Census
 from ..processes.orphans import Orphans
 from ..supervisor import Watched

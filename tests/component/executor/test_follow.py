@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.output.index import NAME, Index
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor.output import NAME, Index, RotatedFile
 from bcs_scheduler.executor.sessions import attached, follow
 from bcs_scheduler.executor.sessions.attached import Attached
 from bcs_scheduler.executor.sessions.contexts import Context, ContextError

@@ -1,4 +1,4 @@
-"""executor.output.tail: the last output of a failed task, as the scheduler unpacks it."""
+"""executor.output: the last output of a failed task, as the scheduler unpacks it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.output import tail
-from bcs_scheduler.executor.output.index import Index
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor import output
+from bcs_scheduler.executor.output import Index, RotatedFile
 from bcs_scheduler.wire import kept_output
 from bcs_scheduler.wire.kept_output import unpacked
 
@@ -28,7 +27,7 @@ def test_both_streams_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     stdout.write(b"one\n")
     stderr.write(b"two\n")
     stdout.write(b"three\n")
-    found = unpacked(tail.packed(tmp_path))
+    found = unpacked(output.packed(tmp_path))
     assert found == [(5.0, "stdout", b"one\n"), (5.0, "stderr", b"two\n"), (5.0, "stdout", b"three\n")]
 
 
@@ -40,30 +39,30 @@ def test_the_last_64_kib_over_rotations(tmp_path: Path, max_bytes: int) -> None:
         line = b"%060d\n" % number
         (stderr if number % 3 == 0 else stdout).write(line)
         said += line
-    found = b"".join(entry.data for entry in unpacked(tail.packed(tmp_path)))
-    assert tail.MOST - 61 < len(found) <= tail.MOST
+    found = b"".join(entry.data for entry in unpacked(output.packed(tmp_path)))
+    assert output.TAIL_BYTES - 61 < len(found) <= output.TAIL_BYTES
     assert said.endswith(b"\n" + found), "it begins at the beginning of a line"
 
 
 def test_very_many_tiny_pieces_and_one_huge_piece_are_bounded(tmp_path: Path) -> None:
     stdout, _ = files(tmp_path)
-    for _ in range(tail.MOST_ENTRIES + 100):
+    for _ in range(output.TAIL_ENTRIES + 100):
         stdout.write(b"x")
-    assert len(unpacked(tail.packed(tmp_path))) == tail.MOST_ENTRIES
+    assert len(unpacked(output.packed(tmp_path))) == output.TAIL_ENTRIES
     stdout.write(b"y" * 300_000)
-    assert unpacked(tail.packed(tmp_path))[0].data == b"y" * tail.MOST
-    noise = os.urandom(tail.MOST)
-    for at in range(0, tail.MOST, 16):
+    assert unpacked(output.packed(tmp_path))[0].data == b"y" * output.TAIL_BYTES
+    noise = os.urandom(output.TAIL_BYTES)
+    for at in range(0, output.TAIL_BYTES, 16):
         stdout.write(noise[at : at + 16])
-    packed = tail.packed(tmp_path)
+    packed = output.packed(tmp_path)
     assert len(packed) <= kept_output.LARGEST_PACKED
     assert b"".join(entry.data for entry in unpacked(packed)) == noise
 
 
 def test_nothing_was_printed(tmp_path: Path) -> None:
-    assert tail.packed(tmp_path) == b""
+    assert output.packed(tmp_path) == b""
     files(tmp_path)
-    assert tail.packed(tmp_path) == b""
+    assert output.packed(tmp_path) == b""
 
 
 @pytest.mark.parametrize("link", ["symbolic", "hard", "pipe"])
@@ -81,7 +80,7 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path, link: str) -> None:
         place.hardlink_to(tmp_path / "secret")
     else:
         os.mkfifo(place)
-    assert tail.packed(tmp_path / "task") == b""
+    assert output.packed(tmp_path / "task") == b""
 
 
 def test_what_cannot_be_understood_is_not_expanded() -> None:
@@ -89,14 +88,14 @@ def test_what_cannot_be_understood_is_not_expanded() -> None:
     assert unpacked(zlib.compress(bytes(100_000_000))) == [(0.0, "stdout", b"")] * (
         kept_output.LARGEST // kept_output.ENTRY.size
     )
-    cut = tail.ENTRY.pack(1_000_000, 1, 3) + b"abc" + tail.ENTRY.pack(1_000_000, 7, 1) + b"x"
+    cut = output.ENTRY.pack(1_000_000, 1, 3) + b"abc" + output.ENTRY.pack(1_000_000, 7, 1) + b"x"
     assert unpacked(zlib.compress(cut)) == [(1.0, "stderr", b"abc")]
 
 
 def test_both_sides_mean_the_same_format() -> None:
-    assert (tail.MOST, tail.MOST_ENTRIES, tail.ENTRY.format) == (
+    assert (output.TAIL_BYTES, output.TAIL_ENTRIES, output.ENTRY.format) == (
         kept_output.MOST,
         kept_output.MOST_ENTRIES,
         kept_output.ENTRY.format,
     )
-    assert tail.FILES == kept_output.STREAMS
+    assert output.FILES == kept_output.STREAMS

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bcs_scheduler.executor import output as pumps
 from bcs_scheduler.executor import threads
-from bcs_scheduler.executor.output import pump as pumps
-from bcs_scheduler.executor.output.pump import Pump
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor.output import Pump, RotatedFile
 from tests.waiting import wait_for
 
 

@@ -9,9 +9,7 @@ from statistics import median
 
 import pytest
 
-from bcs_scheduler.executor.output.index import RECORD, Index
-from bcs_scheduler.executor.output.pump import CHUNK
-from bcs_scheduler.executor.output.rotated import RotatedFile
+from bcs_scheduler.executor.output import CHUNK, RECORD, Index, RotatedFile
 
 
 class Output:

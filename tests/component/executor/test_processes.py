@@ -19,7 +19,7 @@ from bcs_scheduler.executor.agent.session import Session
 from bcs_scheduler.executor.content.secrets import Secrets, new_folder
 from bcs_scheduler.executor.docker import note
 from bcs_scheduler.executor.model import Command, Group, Task
-from bcs_scheduler.executor.output.pump import Pump
+from bcs_scheduler.executor.output import Pump
 from bcs_scheduler.executor.processes import control_groups, process_tree
 from bcs_scheduler.executor.processes import runtime as processes
 from bcs_scheduler.executor.processes.programs import Program
