@@ -42,7 +42,7 @@ from store.records import (
     Webhook,
 )
 from store.records.definition import Amounts, Container, RestartPolicy
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 START = 1_700_000_000.0
 PER_AGENT = 10

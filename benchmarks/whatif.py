@@ -28,7 +28,7 @@ from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records import Application, Namespace, Queue, Record, TaskGroup, Version
 from store.records.definition import Amounts, Container
 from store.records.objects import Limits
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 KINDS = ("whatif",)
 CASES = ("whatif-50000-5000",)

@@ -14,7 +14,7 @@ from store.records import TaskGroup
 from transactions.kinds import daemonset
 from transactions.obstacles import attempted
 from transactions.rules.gangs import WAITS
-from transactions.rules.taskgroups.losses import HALTS
+from transactions.rules.losses import HALTS
 from transactions.text import counted, have
 
 NAMED = 3

@@ -21,8 +21,8 @@ from store.records import (
 from store.records.definition import AttributeValue
 from transactions import resource_request
 from transactions.base import Context, Slot
+from transactions.rules import endings, health
 from transactions.rules.application_types import bound_to_agents
-from transactions.rules.taskgroups import endings, health
 
 Remember = Callable[[TaskGroup, tuple[str, ...]], None]
 """Records which tasks may still run of a taskgroup whose record is removed, until they are known to be gone. Without
@@ -134,7 +134,7 @@ def still_open(ctx: Context, application: str, slot: Slot) -> bool:
 def end(ctx: Context, group: TaskGroup, cause: EndCause, detail: str = "") -> TaskGroup:
     """Marks a taskgroup as unwanted; the core then kills it, and repeats that until the taskgroup has ended. A
     taskgroup that is being ended or has ended is returned unchanged. `detail`: see
-    `transactions.rules.taskgroups.endings.describe`."""
+    `transactions.rules.endings.describe`."""
     if group.killing_since or group.ended:
         return group
     return replace_end_cause(ctx, group, cause, detail)

@@ -66,7 +66,7 @@ TASKGROUP: frozenset[Pair] = frozenset(
         *((status, "") for status in _GONE),
     }
 )
-"""Follows from the statuses of the tasks, which are derived in transactions.rules.taskgroups.lifecycle: a task that
+"""Follows from the statuses of the tasks, which are derived in transactions.rules.lifecycle: a task that
 has ended stays as it ended, so Finish, Killed and Failed are final. Beside an invalid task (Error) others may still be
 killed or fail. Running and Killing may be followed by earlier ones because the tasks of a taskgroup differ: one of them
 is killed and gone while another one starts. A lost taskgroup comes back with its agent, in the status that it has

@@ -19,7 +19,7 @@ from bcs_scheduler.leadership.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import DecidedBy, Diagnosis, Offer
 from store.state import State
-from transactions.rules.taskgroups.losses import Halt, halts
+from transactions.rules.losses import Halt, halts
 
 Role = Literal["master", "slave", "unknown"]
 

@@ -8,7 +8,7 @@ from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.leadership.standby import READING, STALE, Standby
 from bcs_scheduler.leadership.term import STALL, Term
 from store.base import Store
-from transactions.rules.taskgroups.losses import words_of_unknown
+from transactions.rules.losses import words_of_unknown
 from transactions.text import duration
 
 

@@ -17,7 +17,7 @@ from bcs_scheduler.net.addresses import HostPort
 from offers.agents import ListedAgent
 from offers.model import Offer
 from offers.names import name_of
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 _STATES = {number: TaskState(name.removeprefix("TASK_")) for name, number in pb.TaskState.items()}
 _SOURCES = {number: name for name, number in pb.TaskStatus.Source.items()}

@@ -27,7 +27,7 @@ from bcs_scheduler.prober.probe import Verdict, probe
 from bcs_scheduler.prober.targets import Kind, KnownTarget, ProbeTarget
 from bcs_scheduler.tasks import background
 from store import threads
-from transactions.rules.taskgroups.health import WORDS_LIMIT
+from transactions.rules.health import WORDS_LIMIT
 
 log = structlog.get_logger(__name__)
 

@@ -19,7 +19,7 @@ from offers.model import Allocation, Offer, Ranges, ResourceKey
 from offers.names import name_of
 from offers.resources import normalise, without
 from store.records import TaskGroup
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 ALLOCATION = 0.1
 """Seconds from the moment at which capacity becomes free to its offer."""

@@ -29,7 +29,7 @@ from bcs_scheduler.simulator.world import World
 from store.records import Application, Framework, Namespace, TaskGroup, Version
 from store.state.unit_of_work import Unit
 from transactions.resource_request import total
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 SAMPLES = 240
 """Samples of a run."""

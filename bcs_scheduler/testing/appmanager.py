@@ -40,7 +40,7 @@ from offers.policy.applications.interface import (
 )
 from offers.policy.applications.metadata import ApplicationMetadata, check_groups
 from store.records import Record
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 SECONDS = 30.0
 """The time for one call of the manager, and for becoming ready."""

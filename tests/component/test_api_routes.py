@@ -34,7 +34,7 @@ from tests.unit.api_support import CoreGateway, document
 from tests.unit.test_core_loss_guard import LARGE, Losing
 from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from tests.waiting import wait_for
-from transactions.rules.taskgroups import losses
+from transactions.rules import losses
 
 WEB = "/namespaces/shop/applications/web"
 

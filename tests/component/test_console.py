@@ -28,7 +28,7 @@ from store.records.workloads import DeploymentStatus
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
 from tests.unit.test_core_unknown_tasks import on_an_empty_store
-from transactions.rules.taskgroups.losses import Halt
+from transactions.rules.losses import Halt
 
 HTML = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 FIRST_LOAD = 300_000

@@ -22,7 +22,7 @@ from store.state import State
 from store.state.unit_of_work import Unit
 from tests.integration.schedulers import A, FakeDriver, HeldStore
 from tests.waiting import wait_for
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 STORM = 2 * REPORTS
 """Reports of the large application."""

@@ -15,7 +15,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.onetaskgroup import APPS, create, remove, settled
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
-from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
+from transactions.rules.relaunch import FETCH_ATTEMPTS
 
 pytestmark = pytest.mark.mesos
 

@@ -31,7 +31,7 @@ from store.state.replica import Replica
 from tests.integration.schedulers import A, B, Deliver, FakeDriver, HeldStore, Process, stored
 from tests.integration.test_maintenance import GROUP as ALIVE
 from tests.waiting import wait_for
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 Start = Callable[..., Process]
 

@@ -28,7 +28,7 @@ from tests.simulation.room import Room
 from tests.simulation.users import Users, setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
-from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
+from transactions.rules.relaunch import FETCH_ATTEMPTS
 
 R = TypeVar("R", bound=Record)
 PATIENCE = 900.0

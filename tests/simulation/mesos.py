@@ -19,7 +19,7 @@ from tests.simulation.agents import TERMINAL, Agent, Group, Task, Update
 from tests.simulation.allocator import Allocator, Kept
 from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 FRAMEWORK = "framework-1"
 CLUSTER = "dc1.example.com"

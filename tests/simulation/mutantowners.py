@@ -20,8 +20,7 @@ from store.records import Application, Deployment, RollingPayload
 from store.state import State, readiness
 from transactions import resource_request
 from transactions.kinds import daemonset, scale
-from transactions.rules import disruptions, rolling
-from transactions.rules.taskgroups import lifecycle
+from transactions.rules import disruptions, lifecycle, rolling
 
 
 def ignore_floor(patch: pytest.MonkeyPatch) -> None:

@@ -49,8 +49,8 @@ from tests.simulation import (
 from transactions import groups, injection, resource_request
 from transactions.engine import engine, self_healing
 from transactions.kinds import fill, update
-from transactions.rules.taskgroups import lifecycle, relaunch
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules import lifecycle, relaunch
+from transactions.rules.task_states import TaskState
 
 
 class Mutant(NamedTuple):

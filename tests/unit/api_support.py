@@ -28,7 +28,7 @@ from offers.agents import ListedAgent
 from offers.model import DecidedBy, Diagnosis, Offer, ResourceKey
 from store.records import Record
 from store.state import State
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 DRY_RUN_TURNS = 20
 """Turns that a dry run takes at most."""

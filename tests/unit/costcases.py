@@ -42,7 +42,7 @@ from store.records import (
     Webhook,
 )
 from store.records.definition import Constraint, HealthCheck
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 Batch = tuple[inputs.Input, ...]
 Prepare = Callable[[World, str], Batch]

@@ -12,7 +12,7 @@ from bcs_scheduler.core.scheduler import TICK, Core
 from offers.model import Offer, ResourceKey
 from store.records import Application, Record, TaskGroup, Transaction, Version
 from store.records.definition import Amounts, Container
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 START = 1_700_000_000.0
 KEY = "default/web"

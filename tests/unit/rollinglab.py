@@ -14,7 +14,7 @@ from store.records.definition import Container, HealthCheck, RestartPolicy
 from tests.unit.lab import START, Lab, version
 from transactions.conflicts import OnConflict
 from transactions.rules import rolling
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 WEB = "default/web"
 NEW: dict[str, Any] = {"labels": {"revision": "2"}}

@@ -17,7 +17,7 @@ from tests.effort import check_few
 from tests.unit.agentlab import Cluster, record
 from tests.unit.lab import version
 from transactions.rules.disruptions import WAITED
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 DAEMON, APP = "default/web", "default/shop"
 INSTANCES, BOUND = 5, 2

@@ -16,7 +16,7 @@ from store.records.definition import Constraint, RestartPolicy, Toleration, Unre
 from tests.unit.agentlab import Cluster, record
 from tests.unit.lab import KEY, Lab, version
 from transactions.base import Options, Periods
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 
 def running(agents: int = 3, bound: int = 1, **fields: Any) -> Cluster:

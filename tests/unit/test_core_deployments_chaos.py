@@ -28,7 +28,7 @@ from transactions.base import Options, Periods
 from transactions.conflicts import OnConflict
 from transactions.kinds.registry import kind_of
 from transactions.rules import rolling
-from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout
+from transactions.rules.lifecycle import is_chosen_by_rollout
 
 OPTIONS = CoreOptions(
     strict=True,

@@ -12,7 +12,7 @@ from store.records.definition import Container, Process
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, checked, deployed, healthy, wish
 from transactions.rules.deployment_status import Condition, summarize
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 NO_LOSS = Strategy(max_unavailable=0, max_surge=1, min_ready=30.0)
 

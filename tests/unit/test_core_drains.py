@@ -17,7 +17,7 @@ from tests.unit.rollinglab import named, wish
 from transactions.explain import UNTRIED_WORDS
 from transactions.rules.disruptions import Disruptions
 from transactions.rules.draining import HELD
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 
 def drain(lab: Cluster, agent: str = "a0", **fields: Any) -> effects.Reply:

@@ -33,7 +33,7 @@ from tests.unit.lab import Lab, version
 from tests.unit.spenttime import Spent
 from transactions.kinds import reschedule
 from transactions.rules import disruptions
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""

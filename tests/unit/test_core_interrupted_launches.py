@@ -22,7 +22,7 @@ from tests.unit import test_core_hierarchy as hierarchy
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.test_core_kept_rooms import OPTIONS, Keeper, asked_for_one_room, live
 from tests.unit.test_core_reservations import WHOLE, GangLab
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 RIVAL = "default/rival"
 

@@ -16,7 +16,7 @@ from store.records.objects import Limits
 from tests.unit.lab import Lab
 from tests.unit.test_core_hierarchy import DOCUMENT, arrive, create, groups, options
 from tests.unit.test_core_interrupted_launches import answer
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 
 def interrupted_in_queues() -> tuple[Lab, list[TaskGroup]]:

@@ -15,7 +15,7 @@ from store.records.definition import Amounts, Container
 from tests.unit.lab import CLUSTER, START, Lab, running
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
 from tests.unit.spenttime import Spent
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 
 def bounded(**fields: Any) -> CoreOptions:

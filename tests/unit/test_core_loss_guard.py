@@ -14,7 +14,7 @@ from bcs_scheduler.core.scheduler import Core
 from benchmarks.synthetic import START, World, agent_name, listed
 from store.records import TaskGroup
 from tests.unit.lab import Lab
-from transactions.rules.taskgroups.losses import WINDOW
+from transactions.rules.losses import WINDOW
 
 TASKGROUPS = 200
 AGENTS = 20

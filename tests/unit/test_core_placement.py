@@ -28,7 +28,7 @@ from tests.unit.test_core_offer_manager import Hasty
 from transactions import groups, occupancy, resource_request
 from transactions.base import Slot, Step
 from transactions.engine.fair import FairQueue
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 
 def application(name: str, namespace: str, instances: int = 1) -> requests.CreateApplication:

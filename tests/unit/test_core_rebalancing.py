@@ -33,7 +33,7 @@ from tests.unit.lab import version
 from tests.unit.policy_options import POLICIES
 from tests.unit.rollinglab import NEW, wish
 from tests.unit.test_core_agent_plans import waiting
-from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.rules.lifecycle import is_ready
 
 ROOM = 1000
 """Thousandths of a core on each agent: ten taskgroups."""

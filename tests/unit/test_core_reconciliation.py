@@ -18,7 +18,7 @@ from store.records.definition import UnreachablePolicy
 from tests.unit.lab import Lab, running
 from transactions.base import Options, Periods
 from transactions.kinds.registry import kind_of
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 ANSWER: dict[str, Any] = {"answer": True, "message": "Reconciliation: Latest task state"}
 

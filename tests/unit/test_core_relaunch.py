@@ -9,7 +9,7 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from store.records.definition import RestartPolicy
 from tests.unit.lab import Lab
-from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
+from transactions.rules.relaunch import FETCH_ATTEMPTS
 
 RECONCILIATION = "REASON_RECONCILIATION"
 UNFETCHED: dict[str, Any] = {"reason": "REASON_CONTAINER_LAUNCH_FAILED", "unfetched": True}

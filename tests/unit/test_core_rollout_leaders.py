@@ -8,7 +8,7 @@ from bcs_scheduler.core.interface import effects
 from store.records import Strategy
 from store.state import State
 from tests.unit.rollinglab import NEVER, NEW, WEB, RollingLab, deployed
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 
 def tell_of(lab: RollingLab, reason: str) -> list[str]:

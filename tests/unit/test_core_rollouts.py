@@ -12,7 +12,7 @@ from store.records.definition import UnreachablePolicy
 from tests.unit.lab import version
 from tests.unit.rollinglab import FAST, NEVER, NEW, WEB, checked, deployed, healthy, wish
 from transactions.rules import rolling
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from store.records.definition import Amounts, Container, Port
 from store.state.unit_of_work import Unit
 from tests.unit.lab import START, Lab
 from transactions.rules import membership
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 WEB = ServicePort(name="http", service_port=80)
 

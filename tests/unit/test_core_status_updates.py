@@ -12,7 +12,7 @@ from store.records.definition import KillPolicy, RestartPolicy
 from tests.unit.lab import Lab, running
 from transactions import base
 from transactions.kinds import scale
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 
 def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:

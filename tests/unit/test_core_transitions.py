@@ -13,7 +13,7 @@ from store.records import TaskGroup
 from store.state import State
 from store.state.validation import dangling, validate
 from tests.unit.lab import Lab
-from transactions.rules.taskgroups import lifecycle
+from transactions.rules import lifecycle
 from transactions.transitions import InvalidTransition
 
 

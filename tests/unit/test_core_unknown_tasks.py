@@ -17,8 +17,8 @@ from store.records import Event, Framework, IdGap, OrphanedTask, Record, TaskGro
 from store.state import State
 from store.state.unit_of_work import UnitOfWork
 from tests.unit.lab import START, Lab, running
-from transactions.rules.taskgroups.losses import UNDECIDED
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.losses import UNDECIDED
+from transactions.rules.task_states import TaskState
 
 OPTIONS = CoreOptions(strict=True, agent_forget=200.0)
 OLD = 1_600_000_000_000_000_000

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased
 from bcs_scheduler.loop.lanes import ANSWERS_PART, SPARE, Lanes, is_answer, lane_of
 from store.ids import TaskGroupId
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 GROUPS = [
     TaskGroupId.make(index, "web", namespace, "dc1.example.com", 1_000 + index)

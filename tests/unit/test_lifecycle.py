@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from store.records import Task, TaskGroup
 from store.records.definition import RestartPolicy, UnreachablePolicy
-from transactions.rules.taskgroups.lifecycle import (
+from transactions.rules.lifecycle import (
     RESTART_DELAY_MAX,
     STATES,
     Report,
@@ -21,7 +21,7 @@ from transactions.rules.taskgroups.lifecycle import (
     restart_decision,
     taskgroup_status,
 )
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 NOW = 1_700_000_000.0
 ENDED = [state for state, mapped in STATES.items() if mapped.ended]

@@ -18,7 +18,7 @@ from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from offers.agents import ListedAgent
 from offers.model import Reservation, ResourceKey
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 Event = scheduler_pb2.Event
 Call = scheduler_pb2.Call

@@ -1,4 +1,4 @@
-"""transactions.rules.taskgroups.health: what results of health checks make of what is known of a task."""
+"""transactions.rules.health: what results of health checks make of what is known of a task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.records import CheckResult
-from transactions.rules.taskgroups import health
+from transactions.rules import health
 
 TYPES = ("HTTP", "TCP", "COMMAND", "REMOTE_HTTP", "REMOTE_TCP")
 NOW = 1000.0

@@ -29,8 +29,8 @@ from store.records.workloads import DaemonsetStatus, DeploymentStatus
 from store.state import State
 from store.state.unit_of_work import UnitOfWork
 from transactions import transitions
-from transactions.rules.taskgroups.lifecycle import STATES, Report, reduce_task, taskgroup_status
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.lifecycle import STATES, Report, reduce_task, taskgroup_status
+from transactions.rules.task_states import TaskState
 from transactions.transitions import RULES, TABLES, InvalidTransition
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from bcs_scheduler.core.interface.cluster_manager import StatusUpdate
 from bcs_scheduler.loop.inbox import Inbox
 from bcs_scheduler.loop.turn_timer import CROWD, REPORTS, is_crowded, room_for_reports
 from store.ids import TaskGroupId
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 
 def update(namespace: str, index: int) -> StatusUpdate:

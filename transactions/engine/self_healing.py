@@ -16,9 +16,9 @@ from transactions.base import Context
 from transactions.explain import NAMED
 from transactions.kinds import daemonset, fill, reschedule
 from transactions.kinds.registry import kind_of
+from transactions.rules import lifecycle
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.queues import queue_of
-from transactions.rules.taskgroups import lifecycle
 
 
 def is_handled_by_operation(ctx: Context, owners: Iterable[str], application: Application, group: TaskGroup) -> bool:

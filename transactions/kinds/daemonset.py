@@ -19,8 +19,8 @@ from transactions import base, groups, injection, resource_request
 from transactions.base import Context, Periods, Progress, Slot, Step, Terms
 from transactions.kinds import update
 from transactions.kinds.kind import Kind
-from transactions.rules.taskgroups import lifecycle
-from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.rules import lifecycle
+from transactions.rules.lifecycle import is_ready
 from transactions.text import counted
 
 

@@ -11,7 +11,7 @@ from store.state.reader import StateReader
 from transactions import base, groups
 from transactions.base import Context, Periods, Progress, Step, Terms
 from transactions.kinds.kind import NAMED, Kind
-from transactions.rules.taskgroups import endings
+from transactions.rules import endings
 from transactions.text import counted, have
 
 

@@ -19,10 +19,9 @@ from store.state.reader import StateReader
 from transactions import base, groups, injection
 from transactions.base import Context, Periods, Progress, Refused, Slot, Step, Terms, Verdict
 from transactions.kinds.kind import Done, Kind
-from transactions.rules import disruptions
+from transactions.rules import disruptions, lifecycle, relaunch
 from transactions.rules.application_types import bound_to_agents
-from transactions.rules.taskgroups import lifecycle, relaunch
-from transactions.rules.taskgroups.lifecycle import Restart
+from transactions.rules.lifecycle import Restart
 from transactions.text import duration, named
 
 FAILED = ("Failed", "Error", "Lost")

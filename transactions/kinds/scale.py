@@ -19,8 +19,7 @@ from transactions.base import Context, Periods, Progress, Refused, Step, Terms
 from transactions.conflicts import OnConflict
 from transactions.kinds import launch, update
 from transactions.kinds.kind import Kind, filled, limit_to_existing
-from transactions.rules import rolling
-from transactions.rules.taskgroups import endings, lifecycle
+from transactions.rules import endings, lifecycle, rolling
 from transactions.text import counted
 
 

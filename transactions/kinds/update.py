@@ -24,8 +24,8 @@ from transactions.base import Context, Progress, Refused, Slot, Step, Terms
 from transactions.conflicts import OnConflict
 from transactions.kinds import launch
 from transactions.kinds.kind import NAMED, NO_OFFERS, Kind, limit_to_existing, not_running
-from transactions.rules.taskgroups import health, lifecycle
-from transactions.rules.taskgroups.lifecycle import READY, is_ready_or_finished
+from transactions.rules import health, lifecycle
+from transactions.rules.lifecycle import READY, is_ready_or_finished
 from transactions.text import are, counted
 
 AT_ONCE = 500

@@ -14,8 +14,8 @@ from store.advice import advise
 from store.ids import object_key
 from store.records import Deployment, TaskGroup
 from store.state.reader import StateReader
+from transactions.rules.lifecycle import is_ready
 from transactions.rules.rolling import available, with_problems
-from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted
 
 ProgressReason = Literal[

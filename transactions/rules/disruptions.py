@@ -61,7 +61,7 @@ from transactions.base import BasicKind, Context
 from transactions.kinds.update import default_bound
 from transactions.rules.application_types import bound_to_agents, lasting
 from transactions.rules.draining import stand_ins_of
-from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
+from transactions.rules.lifecycle import is_ready, is_ready_or_finished
 
 WAITED = 60.0
 """Seconds of waiting for room after which a place spends no budget."""

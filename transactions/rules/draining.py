@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from store.records import Application, Deployment, DrainPhase, ReschedulePayload, TaskGroup, Transaction
 from store.state.reader import StateReader
 from transactions.rules.application_types import bound_to_agents
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 SHOWN: Mapping[DrainPhase, Literal["draining", "drained", "failed"]] = {
     "Pending": "draining",

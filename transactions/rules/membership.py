@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 from store.records import Application, BoundPort, Member, MemberPort, Service, Task, TaskGroup, Version
 from store.records.services import Unready
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 WEIGHT = "BCS-WEIGHT-"
 """Prefix of labels of a service that set weights of its members; the rest of the label names the members

@@ -21,8 +21,8 @@ from store.records import Application, Canary, Deployment, RollingPayload, TaskG
 from store.state import State
 from store.state.reader import StateReader
 from transactions.base import Periods
-from transactions.rules.taskgroups import health, lifecycle
-from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout, is_ready
+from transactions.rules import health, lifecycle
+from transactions.rules.lifecycle import is_chosen_by_rollout, is_ready
 from transactions.text import counted
 
 MOST_AT_ONCE = 2000

@@ -19,9 +19,9 @@ from store.records import Application, Placeholder, TaskGroup, Transaction, Vers
 from store.state.reader import StateReader
 from transactions import explain, obstacles, text
 from transactions.kinds.registry import progress
+from transactions.rules import endings, health, relaunch
 from transactions.rules.application_types import lasting
-from transactions.rules.taskgroups import endings, health, relaunch
-from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
+from transactions.rules.lifecycle import is_ready, is_ready_or_finished
 from transactions.text import counted, duration
 
 TASKGROUPS_SHOWN = 50

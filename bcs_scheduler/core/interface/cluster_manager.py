@@ -19,7 +19,7 @@ from store.records import CommandType, MessageResult, TaskGroup, Version
 from transactions.base import Overhead
 from transactions.injection import Injected
 from transactions.resource_request import EXECUTOR
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 
 class Traits(NamedTuple):

@@ -29,7 +29,7 @@ from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.disruptions import BudgetName
 from transactions.rules.gangs import is_admitted
-from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.rules.lifecycle import is_ready
 from transactions.text import counted
 
 Data = dict[str, Any]

@@ -25,7 +25,7 @@ from transactions import explain, occupancy, resource_request
 from transactions.base import Slot, Step
 from transactions.rules import disruptions
 from transactions.rules.draining import remaining_work
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.rules.lifecycle import is_ready_or_finished
 
 Data = dict[str, Any]
 

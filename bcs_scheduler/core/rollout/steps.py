@@ -23,8 +23,8 @@ from transactions import groups
 from transactions.base import longest_shutdown_delay
 from transactions.kinds import scale
 from transactions.rules import rolling
+from transactions.rules.lifecycle import is_chosen_by_rollout, is_ready
 from transactions.rules.rolling import PhaseTransaction, RolloutState, Side
-from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout, is_ready
 from transactions.text import are, counted, duration
 
 SOON = 1.0

@@ -26,7 +26,7 @@ from offers.agents import ListedAgent
 from store.encoding.codec import Stored, decode_all
 from store.ids import TaskId
 from store.records import Record, TaskGroup
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 KINDS = frozenset(
     {

@@ -15,7 +15,7 @@ from bcs_scheduler.core.interface.cluster_manager import StatusUpdate, TaskDetai
 from tests.component.apiserver import serving
 from tests.unit.api_support import CoreGateway
 from tests.unit.api_support import document as application
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 KEY = "shop/report"
 

@@ -17,8 +17,8 @@ from store.records import Daemonset, TaskGroup, Version
 from store.state.reader import StateReader
 from transactions import resource_request
 from transactions.kinds import daemonset as daemons
-from transactions.rules.taskgroups import health
-from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.rules import health
+from transactions.rules.lifecycle import is_ready
 
 
 class DaemonsetCounts(msgspec.Struct, frozen=True, kw_only=True):

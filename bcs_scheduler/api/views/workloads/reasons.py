@@ -10,7 +10,7 @@ from offers.model import Diagnosis
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
 from transactions import explain
-from transactions.rules.taskgroups import health, relaunch
+from transactions.rules import health, relaunch
 from transactions.text import are, counted, have, named
 
 Diagnose: TypeAlias = Callable[[str], Diagnosis | None]

@@ -15,8 +15,8 @@ from bcs_scheduler.wire.times import rfc3339
 from store.records import BoundPort, CheckResult, Task, TaskGroup, Transaction, Version
 from store.records.definition import AttributeValue, Container, HealthCheck, KillPolicy, RestartPolicy
 from store.state.reader import StateReader
+from transactions.rules.health import LOCAL, unknown
 from transactions.rules.membership import address_of
-from transactions.rules.taskgroups.health import LOCAL, unknown
 
 ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT = 101, 103
 """Attribute types of the original's stored records (docs/original.md#cluster-view)."""

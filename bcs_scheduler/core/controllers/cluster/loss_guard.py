@@ -21,7 +21,7 @@ from bcs_scheduler.core.work_queue import WorkQueue
 from store.reasons import EventReason
 from store.records import LossHalt, Record, TaskGroup, Transaction
 from transactions.base import Refused, Step
-from transactions.rules.taskgroups.losses import HALTED, WINDOW, is_lost, words_of_loss
+from transactions.rules.losses import HALTED, WINDOW, is_lost, words_of_loss
 from transactions.text import counted, duration
 
 LEAST_AGENTS = 5

@@ -20,8 +20,8 @@ from transactions import resource_request
 from transactions.base import Refused
 from transactions.kinds import scale
 from transactions.rules.draining import stand_ins_of, surging
+from transactions.rules.lifecycle import is_ready_or_finished
 from transactions.rules.quota_usage import QuotaUsage
-from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 from transactions.text import are, counted, named
 
 

@@ -35,8 +35,8 @@ from bcs_scheduler.core.interface.cluster_manager import (
 from store.ids import taskgroup_of
 from store.reasons import TASKGROUP_TURNED
 from store.records import Task, TaskGroup
-from transactions.rules.taskgroups import lifecycle, relaunch
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules import lifecycle, relaunch
+from transactions.rules.task_states import TaskState
 
 STARTING_UNRECORDED = 1.0
 """Seconds for which an update that says Starting has no record. People who watch a launch notice no difference."""

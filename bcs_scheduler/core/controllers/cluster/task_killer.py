@@ -14,7 +14,7 @@ from bcs_scheduler.core.context import RETRY, TurnContext
 from bcs_scheduler.core.interface.cluster_manager import End
 from bcs_scheduler.core.work_queue import WorkQueue
 from store.records import TaskGroup
-from transactions.rules.taskgroups.endings import shutdown_delay
+from transactions.rules.endings import shutdown_delay
 
 PATIENCE = 2
 """KILLs in a row that may have no effect. After them the agent is asked to shut down the executor, and the agent

@@ -29,7 +29,7 @@ from store.ids import TaskGroupId, taskgroup_of
 from store.reasons import EventReason
 from store.records import OrphanedTask, Transaction, UnknownHalt
 from transactions.base import Refused, Step
-from transactions.rules.taskgroups.losses import UNDECIDED, words_of_unknown
+from transactions.rules.losses import UNDECIDED, words_of_unknown
 from transactions.text import counted
 
 LEAST, SHARE = 1, 0.05

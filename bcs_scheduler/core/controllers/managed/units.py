@@ -38,7 +38,7 @@ from store.records.definition import Amounts, Container, KillPolicy, RestartPoli
 from transactions.base import Refused
 from transactions.kinds import delete, launch
 from transactions.kinds.registry import kind_of
-from transactions.rules.taskgroups import lifecycle
+from transactions.rules import lifecycle
 
 SLEEP = ("/bin/sleep", ("infinity",))
 """Command and arguments of a placeholder. One that is left over holds its room until it is released."""

@@ -8,8 +8,8 @@ from bcs_scheduler.core.context import TurnContext
 from store.reasons import TASKGROUP_TURNED
 from store.records import TaskGroup
 from store.records.running import Task
-from transactions.rules.taskgroups import lifecycle
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules import lifecycle
+from transactions.rules.task_states import TaskState
 
 
 def report(turn: TurnContext, group: TaskGroup, state: TaskState, message: str) -> None:

@@ -18,7 +18,7 @@ from bcs_scheduler.core.work_queue import WorkQueue
 from offers.ledger.holds import HOLD_SECONDS, LEAVE_SECONDS
 from store.records import TaskGroup
 from transactions.resource_request import request_of
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 AWAY_SECONDS = 20.0
 """Seconds after which room that no offer covers is lost."""

@@ -25,8 +25,8 @@ from store.records import TaskGroup, Transaction, Version
 from transactions.base import Step
 from transactions.injection import Injections
 from transactions.resource_request import request_of
+from transactions.rules import relaunch
 from transactions.rules.application_types import bound_to_agents
-from transactions.rules.taskgroups import relaunch
 
 ANSWER_SECONDS = 30.0
 """Seconds for which room is held while it is not known whether the taskgroup was launched."""

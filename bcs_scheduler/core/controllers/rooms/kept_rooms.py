@@ -20,7 +20,7 @@ from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.leased import GiveUpRooms
 from offers.ledger.rooms import Site, parts_of
 from store.records import TaskGroup
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 USE_SECONDS = 3.0
 """Seconds for which an opened room waits in an offer for the launch that is to use it; at most half of `offer_hold`,

@@ -27,9 +27,9 @@ from transactions import base, explain, groups, resource_request
 from transactions.kinds import daemonset as daemons
 from transactions.kinds import delete
 from transactions.kinds.registry import kind_of
+from transactions.rules import endings
+from transactions.rules.lifecycle import is_ready
 from transactions.rules.quota_usage import QuotaUsage
-from transactions.rules.taskgroups import endings
-from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted
 
 ASK_AGENTS = 5.0

@@ -17,7 +17,7 @@ from store.ids import taskgroup_of
 from store.reasons import EventReason
 from store.records import Task, TaskGroup
 from transactions.base import Refused
-from transactions.rules.taskgroups import health, lifecycle
+from transactions.rules import health, lifecycle
 
 
 def find(group: TaskGroup | None, task_id: str) -> Task | None:

@@ -14,7 +14,6 @@ import msgspec
 
 from store.records import CheckResult, Task, TaskGroup
 from store.records.definition import Container
-from store.state import readiness
 
 LOCAL = frozenset({"HTTP", "TCP", "COMMAND"})
 WORDS_LIMIT = 256
@@ -105,11 +104,6 @@ def summary(checks: Sequence[CheckResult]) -> bool | None:
             return False
         open_ = open_ or check.healthy is None
     return None if open_ else True
-
-
-def passes(group: TaskGroup) -> bool:
-    """Returns True if every check of every running task has passed; also without any checks."""
-    return readiness.passes(group)
 
 
 def describe_task_failures(task: Task) -> str:

@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from store.records import TaskGroup
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules.task_states import TaskState
 
 FETCH_ATTEMPTS = 5
 """So often in a row the executor of a taskgroup may fail to be fetched, then the taskgroup has failed: the address of
@@ -27,7 +27,7 @@ LONGEST_PAUSE = 60.0
 
 
 class Report(Protocol):
-    """The parts of a status update that matter here (transactions.rules.taskgroups.lifecycle.Report)."""
+    """The parts of a status update that matter here (transactions.rules.lifecycle.Report)."""
 
     @property
     def state(self) -> TaskState:

@@ -15,8 +15,8 @@ import msgspec
 from store.records import ApplicationStatus, CheckResult, Task, TaskGroup, TaskGroupStatus, TaskStatus
 from store.records.definition import RestartPolicy, UnreachablePolicy
 from store.state import readiness
-from transactions.rules.taskgroups import health, relaunch
-from transactions.rules.taskgroups.task_states import TaskState
+from transactions.rules import health, relaunch
+from transactions.rules.task_states import TaskState
 from transactions.text import counted
 
 READY: frozenset[TaskGroupStatus] = frozenset({"Running", "Finish"})
@@ -299,7 +299,7 @@ def is_chosen_by_rollout(group: TaskGroup) -> bool:
 def is_ready_or_finished(group: TaskGroup) -> bool:
     """Returns True if the taskgroup is ready, or has finished its work. Used for applications without deployment or
     daemonset, where an end without error is no disruption."""
-    return group.status in READY and not group.killing_since and (group.status == "Finish" or health.passes(group))
+    return group.status in READY and not group.killing_since and (group.status == "Finish" or readiness.passes(group))
 
 
 def is_ready(group: TaskGroup) -> bool:
@@ -354,7 +354,7 @@ def restart_decision(
     """Decides when a taskgroup whose end was not requested is replaced (docs/original.md#restart-policy). None: it is
     not replaced. `reset_after`: seconds of running after which the count of restarts begins anew.
 
-    * A launch that never happened (transactions.rules.taskgroups.relaunch) is always repeated, under every policy, and
+    * A launch that never happened (transactions.rules.relaunch) is always repeated, under every policy, and
       does not count.
     * A taskgroup that the scheduler has ended although its application still wants it (a cancelled operation) is always
       replaced.

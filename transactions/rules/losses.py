@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from store.advice import advise
 from store.records import Framework, LossHalt, TaskGroup, UnknownHalt
-from transactions.rules.taskgroups import relaunch
+from transactions.rules import relaunch
 from transactions.text import counted, duration
 
 WINDOW = 600.0

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class TaskState(StrEnum):
-    """State of one task in a status report. transactions.rules.taskgroups.lifecycle.STATES has the meaning of each
+    """State of one task in a status report. transactions.rules.lifecycle.STATES has the meaning of each
     state for the record."""
 
     STAGING = "STAGING"
