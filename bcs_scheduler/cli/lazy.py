@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
-from bcs_scheduler.cli.habits.commands import INSTEAD, no_command
+from bcs_scheduler.cli.habits import INSTEAD, no_command
 from bcs_scheduler.cli.options import ConnectionOption
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, InternalError
-from bcs_scheduler.cli.habits.commands import rewritten
+from bcs_scheduler.cli.habits import rewritten
 from bcs_scheduler.cli.lazy import COMPLETION, Entry, LazyGroup, Sections
 from bcs_scheduler.cli.options import connection_options
 

@@ -12,8 +12,7 @@ import click
 
 from bcs_scheduler.cli.client.types import DEFAULT_NAMESPACE, DEFAULT_SERVER
 from bcs_scheduler.cli.errors import CliError
-from bcs_scheduler.cli.habits.commands import INSTEAD, no_command
-from bcs_scheduler.cli.habits.kinds import instead_of_kind
+from bcs_scheduler.cli.habits import INSTEAD, instead_of_kind, no_command
 from bcs_scheduler.cli.output.formats import FormType
 from bcs_scheduler.cli.session import Session
 

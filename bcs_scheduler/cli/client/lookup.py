@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound, UsageError
-from bcs_scheduler.cli.habits.kinds import instead_of_kind
+from bcs_scheduler.cli.habits import instead_of_kind
 from store.keys import commanded, nanoseconds_of, taskgroup_name, taskgroup_parts, transaction_name
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import click
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.arguments import queue_names
 from bcs_scheduler.cli.commands.changing.namespaces import NONE, Number
-from bcs_scheduler.cli.commands.completing import queue_names
 from bcs_scheduler.cli.commands.queuetree import COMMANDS, listed_partition_option, partition_option
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.options import (

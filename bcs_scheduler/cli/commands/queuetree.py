@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import partition_names, queue_names
+from bcs_scheduler.cli.commands.arguments import partition_names, queue_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.options import (
     connection_options,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.habits.kinds import instead_of_kind
+from bcs_scheduler.cli.habits import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES, Describe, Read
 from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS as DOCUMENT_KINDS
 from bcs_scheduler.cli.output.tables import Column

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bcs_scheduler.cli.habits.kinds import DOCUMENTS
+from bcs_scheduler.cli.habits import DOCUMENTS
 from bcs_scheduler.cli.main import run
 from tests.component.apiserver import serving
 from tests.component.cli.conftest import Result

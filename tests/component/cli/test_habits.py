@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.habits.commands import INSTEAD, rewritten
-from bcs_scheduler.cli.habits.kinds import KINDS
-from bcs_scheduler.cli.habits.options import RUN
+from bcs_scheduler.cli.habits import INSTEAD, KINDS, RUN, rewritten
 from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
 from bcs_scheduler.cli.main import COMMANDS

@@ -119,8 +119,8 @@ def test_every_module_is_loaded_without_the_server() -> None:
 
 
 def test_every_completion_exists() -> None:
-    from bcs_scheduler.cli.commands import completing, suggestions
+    from bcs_scheduler.cli.commands import arguments, suggestions
 
-    names = [name for name in vars(completing) if getattr(vars(completing)[name], "__name__", "") == "complete"]
+    names = [name for name in vars(arguments) if getattr(vars(arguments)[name], "__name__", "") == "complete"]
     assert "kinds_and_names" in names
     assert [name for name in names if not hasattr(suggestions, name)] == []

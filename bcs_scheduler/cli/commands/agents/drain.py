@@ -9,7 +9,7 @@ import click
 from bcs_scheduler.cli.client.lookup import agent_keys
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.agents.plans import report_plans
-from bcs_scheduler.cli.commands.completing import agent_names
+from bcs_scheduler.cli.commands.arguments import agent_names
 from bcs_scheduler.cli.errors import Conflict, TimedOut
 from bcs_scheduler.cli.options import RenamedOption, connection_options, examples, pass_session, reporting
 from bcs_scheduler.cli.session import Session

@@ -8,7 +8,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import AGENT_WORDS, agent_keys
 from bcs_scheduler.cli.commands.agents.plans import report_plans
-from bcs_scheduler.cli.commands.completing import agent_names
+from bcs_scheduler.cli.commands.arguments import agent_names
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
 from bcs_scheduler.cli.options import (

@@ -9,9 +9,9 @@ import click
 
 from bcs_scheduler.cli.client.lookup import agent_keys
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.arguments import agent_names
 from bcs_scheduler.cli.commands.changing.editing import set_image
 from bcs_scheduler.cli.commands.changing.namespaces import set_namespace
-from bcs_scheduler.cli.commands.completing import agent_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
 from bcs_scheduler.cli.options import (

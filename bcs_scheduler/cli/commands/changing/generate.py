@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
+from bcs_scheduler.cli import habits
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import application_names
+from bcs_scheduler.cli.commands.arguments import application_names
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.habits import options as habits
 from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import (
     RenamedOption,

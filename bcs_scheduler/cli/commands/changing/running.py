@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
+from bcs_scheduler.cli import habits
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.changing import generate
 from bcs_scheduler.cli.commands.taskgroups.detaching import detach_keys_option, parse_keys
 from bcs_scheduler.cli.commands.taskgroups.foreground import attend_application
 from bcs_scheduler.cli.commands.taskgroups.streams import check_terminal
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.habits import options as habits
 from bcs_scheduler.cli.options import (
     connection_options,
     examples,

@@ -16,10 +16,10 @@ from bcs_scheduler.cli.client.lookup import (
     find_transaction,
 )
 from bcs_scheduler.cli.client.types import Accepted
-from bcs_scheduler.cli.commands.completing import conditions, owner_names, taskgroup_names, transaction_names
+from bcs_scheduler.cli.commands.arguments import conditions, owner_names, taskgroup_names, transaction_names
 from bcs_scheduler.cli.crashes import shell_code
 from bcs_scheduler.cli.errors import NotFound, UsageError
-from bcs_scheduler.cli.habits.kinds import instead_of_kind
+from bcs_scheduler.cli.habits import instead_of_kind
 from bcs_scheduler.cli.kinds.registry import OPERATIONS, name_of
 from bcs_scheduler.cli.kinds.selection import chosen
 from bcs_scheduler.cli.options import (

@@ -7,9 +7,8 @@ import click
 
 from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import kinds_and_names
+from bcs_scheduler.cli.commands.arguments import kinds_and_names, owner_argument
 from bcs_scheduler.cli.errors import CliError, UsageError
-from bcs_scheduler.cli.habits.arguments import owner_argument
 from bcs_scheduler.cli.kinds.registry import (
     CLUSTER_WIDE,
     DESCRIPTIONS,

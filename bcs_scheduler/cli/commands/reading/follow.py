@@ -18,7 +18,7 @@ import jinja2
 from bcs_scheduler.cli.client.client import Client
 from bcs_scheduler.cli.client.streamed import StreamReader
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import service_names
+from bcs_scheduler.cli.commands.arguments import service_names
 from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.options import connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
+from bcs_scheduler.cli.commands.arguments import kinds_and_names, owner_names
 from bcs_scheduler.cli.options import (
     Duration,
     connection_options,

@@ -14,7 +14,7 @@ import click
 from bcs_scheduler.cli.client.lookup import Target, find_target
 from bcs_scheduler.cli.client.printed import STREAMS, Printed, Selection, TaskOutput
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import target_names
+from bcs_scheduler.cli.commands.arguments import target_names
 from bcs_scheduler.cli.commands.reading.lines import Lines
 from bcs_scheduler.cli.commands.reading.previous import LAST_TRY, UNORDERED, print_kept, print_last_try, print_previous
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Unreachable, UsageError

@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import kinds_and_names
+from bcs_scheduler.cli.commands.arguments import kinds_and_names
 from bcs_scheduler.cli.commands.refreshing import refresh
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.kinds.selection import queries_of

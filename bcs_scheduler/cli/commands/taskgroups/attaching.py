@@ -9,7 +9,7 @@ import click
 from bcs_scheduler.cli.client.lookup import find_target
 from bcs_scheduler.cli.client.session_line import NoSessions
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import target_names
+from bcs_scheduler.cli.commands.arguments import target_names
 from bcs_scheduler.cli.commands.taskgroups.detaching import DetachKeys, detach_keys_option, parse_keys
 from bcs_scheduler.cli.commands.taskgroups.foreground import recorded_exit_code
 from bcs_scheduler.cli.commands.taskgroups.streams import Detached, NotAttached, attend, check_terminal, terminal_size

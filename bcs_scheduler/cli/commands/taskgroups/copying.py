@@ -18,7 +18,7 @@ import click
 from bcs_scheduler.cli.client.lookup import Target, find_message_target, find_target
 from bcs_scheduler.cli.client.session_line import NoSessions, SessionLine
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import places
+from bcs_scheduler.cli.commands.arguments import places
 from bcs_scheduler.cli.commands.taskgroups.archives import Open, fetch, put_file, put_folder
 from bcs_scheduler.cli.commands.taskgroups.messages import finish, no_wait_option, send
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError

@@ -9,7 +9,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import Target, find_target
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import target_names
+from bcs_scheduler.cli.commands.arguments import target_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.outcomes import Outcome, show, wait_for_outcome
 from bcs_scheduler.cli.options import RenamedOption, connection_options, examples, pass_session

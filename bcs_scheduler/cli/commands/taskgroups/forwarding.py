@@ -17,7 +17,7 @@ import click
 from bcs_scheduler.cli.client.lookup import find_target, find_taskgroup
 from bcs_scheduler.cli.client.session_line import PIECE, STDERR, SessionLine
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import forwarded_names
+from bcs_scheduler.cli.commands.arguments import forwarded_names
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
 from bcs_scheduler.cli.options import connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session

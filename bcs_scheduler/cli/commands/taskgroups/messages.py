@@ -9,7 +9,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import Target, find_message_target
 from bcs_scheduler.cli.client.types import SentMessages
-from bcs_scheduler.cli.commands.completing import target_names, taskgroup_names
+from bcs_scheduler.cli.commands.arguments import target_names, taskgroup_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.outcomes import raise_failures, wait_for_outcome
 from bcs_scheduler.cli.options import connection_options, examples, pass_session, reporting

@@ -10,7 +10,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import KINDS, Document
 from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, verb
 from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
-from bcs_scheduler.cli.habits.kinds import instead_of_document
+from bcs_scheduler.cli.habits import instead_of_document
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import counted, duration, pairs, when

@@ -1,1 +1,0 @@
-"""Words that users know from kubectl, docker and nomad."""
