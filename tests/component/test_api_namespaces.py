@@ -14,7 +14,7 @@ from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
 from bcs_scheduler.cli.client.lookup import OWNERS
 from bcs_scheduler.cli.commands.reading.top import KINDS as MEASURED
-from bcs_scheduler.cli.documents.document import KINDS as DOCUMENTS
+from bcs_scheduler.cli.documents import KINDS as DOCUMENTS
 from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
 from bcs_scheduler.core.interface.cluster_manager import Traits

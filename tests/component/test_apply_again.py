@@ -11,7 +11,7 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from bcs_scheduler.cli.documents.document import KINDS
+from bcs_scheduler.cli.documents import KINDS
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, OPERATIONS
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.core.interface.managed import AddManagedApplication

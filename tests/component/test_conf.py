@@ -20,7 +20,7 @@ from bcs_scheduler.api.documents.groups import read_pod_group
 from bcs_scheduler.api.documents.namespaces import read_namespace
 from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
-from bcs_scheduler.cli.documents.loading import load_documents
+from bcs_scheduler.cli.document_files import load_documents
 from bcs_scheduler.wire.problems import Problems
 
 ROOT = Path(__file__).parents[2]

@@ -19,7 +19,7 @@ WAY = re.compile(
 )
 """The form in which messages of the core name a way on."""
 ELSEWHERE = (
-    "bcs_scheduler/cli/commands/shipped.py", "bcs_scheduler/cli/documents/loading.py", "bcs_scheduler/cli/habits.py",
+    "bcs_scheduler/cli/commands/shipped.py", "bcs_scheduler/cli/document_files.py", "bcs_scheduler/cli/habits.py",
     "bcs_scheduler/demo/",
 )  # fmt: skip
 """Texts about files that come with the program, about kinds that no document makes, and about words of other command

@@ -11,7 +11,7 @@ import pytest
 from bcs_scheduler.api.http import body
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.appmanagers import bridge
-from bcs_scheduler.cli.documents.loading import load_documents
+from bcs_scheduler.cli.document_files import load_documents
 from bcs_scheduler.wire.depth import DEEPEST, LISTS, too_deep
 from bcs_scheduler.wire.yamltext import BadYaml, documents_of, text_of
 from offers.policy.applications.interface import BadRequest

@@ -288,7 +288,7 @@ def delete_queues(session: Session, names: tuple[str, ...], partition: str, dry_
 
 
 def _put(session: Session, body: Json, create: bool, dry_run: bool) -> None:
-    from bcs_scheduler.cli.documents.document import Document
+    from bcs_scheduler.cli.documents import Document
     from bcs_scheduler.cli.kinds.objects.queues import put_queue
 
     put_queue(session, Document("command line", body), create, dry_run)

@@ -176,7 +176,7 @@ def start(session: Session, /, names: tuple[str, ...], partition: str, dry_run: 
 
 def _document(file: str) -> Json:
     """The tree in a file. Raises UsageError."""
-    from bcs_scheduler.cli.documents.loading import bodies_of
+    from bcs_scheduler.cli.document_files import bodies_of
 
     bodies = [body for _, body in bodies_of(file)]
     if len(bodies) != 1 or not isinstance(bodies[0], dict):

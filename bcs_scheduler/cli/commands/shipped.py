@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from bcs_scheduler.cli.documents.loading import bodies_of
+from bcs_scheduler.cli.document_files import bodies_of
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
 from bcs_scheduler.cli.listing import chosen_shape, print_list
 from bcs_scheduler.cli.options import examples, list_options, session_of

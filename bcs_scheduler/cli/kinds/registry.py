@@ -16,7 +16,7 @@ from bcs_scheduler.cli.session import Session
 from store.advice import advise
 
 if TYPE_CHECKING:
-    from bcs_scheduler.cli.documents.operations import Operations
+    from bcs_scheduler.cli.documents import Operations
 
 
 Value = TypeVar("Value")
@@ -152,7 +152,7 @@ OPERATIONS: Mapping[str, Operations] = LazyTable(
         "agent": f"{AGENTS}:AGENT_OPERATIONS",
     }
 )
-"""Operations by kind of document; the kinds are those of documents.document.KINDS."""
+"""Operations by kind of document; the kinds are those of documents.KINDS."""
 DELETABLE = {
     "application": "application", "app": "application", "process": "application", "deployment": "deployment",
     "deploy": "deployment", "dep": "deployment", "daemonset": "daemonset",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bcs_scheduler.cli.documents.document import KINDS
+from bcs_scheduler.cli.documents import KINDS
 from tests.component.cli.standin import (
     ACCEPTED,
     APPS,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.commands.changing.diff import STORED, WORKLOADS
-from bcs_scheduler.cli.documents.document import KINDS
+from bcs_scheduler.cli.documents import KINDS
 from bcs_scheduler.cli.kinds.registry import OPERATIONS
 from bcs_scheduler.wire.normal import SHAPES
 from tests.component.cli.standin import MISSING, StandIn, failed, ok, write

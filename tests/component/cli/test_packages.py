@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from bcs_scheduler.admin.manual import PAGES, completions, pages, programs
-from bcs_scheduler.cli.documents.loading import load_documents
+from bcs_scheduler.cli.document_files import load_documents
 from bcs_scheduler.foreground import FIRST_COMMANDS
 from bcs_scheduler.main import main
 from bcs_scheduler.version import VERSION

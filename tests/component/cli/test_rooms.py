@@ -66,6 +66,7 @@ with email and ssl, a fifth; the others some milliseconds."""
 UNUSED = (
     "bcs_scheduler.cli.commands.suggestions",
     "bcs_scheduler.cli.crashes",
+    "bcs_scheduler.cli.document_files",
     "bcs_scheduler.cli.documents",
     "bcs_scheduler.cli.kinds.workloads.application_operations",
     "bcs_scheduler.cli.kinds.workloads.deployment_operations",

@@ -11,9 +11,8 @@ from bcs_scheduler.cli.client.lookup import OWNERS, TASKGROUP_WORDS, find_owner
 from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.arguments import deletable_names, owner_argument, owner_names, several
 from bcs_scheduler.cli.commands.changing.together import Planned, planned_together
-from bcs_scheduler.cli.documents.document import CUSTOM, KINDS, Document, in_order
-from bcs_scheduler.cli.documents.loading import load_documents, refuse
-from bcs_scheduler.cli.documents.operations import UpdateOptions
+from bcs_scheduler.cli.document_files import load_documents, refuse
+from bcs_scheduler.cli.documents import CUSTOM, KINDS, Document, UpdateOptions, in_order
 from bcs_scheduler.cli.errors import CliError, NotFound, Unreachable, UsageError
 from bcs_scheduler.cli.habits import instead_of_kind
 from bcs_scheduler.cli.kinds.base import ALIASES

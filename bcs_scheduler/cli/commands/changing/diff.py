@@ -15,8 +15,7 @@ import click
 from bcs_scheduler.cli.client.client import Client
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.commands.changing.apply import documents_of
-from bcs_scheduler.cli.documents.document import KINDS, Document
-from bcs_scheduler.cli.documents.operations import changed
+from bcs_scheduler.cli.documents import KINDS, Document, changed
 from bcs_scheduler.cli.errors import CliError, NotFound, Problem, UsageError
 from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import connection_options, examples, file_option, pass_session, validate_option

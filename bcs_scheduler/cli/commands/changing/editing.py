@@ -15,8 +15,8 @@ from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.arguments import kinds_and_names, owner_names
 from bcs_scheduler.cli.commands.changing.diff import stored_document
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.loading import checked, parsed
+from bcs_scheduler.cli.document_files import checked, parsed
+from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, operations_of
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of

@@ -11,7 +11,7 @@ import click
 from bcs_scheduler.cli import habits
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.arguments import application_names
-from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import (

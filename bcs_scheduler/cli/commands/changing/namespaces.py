@@ -11,7 +11,7 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.arguments import queue_names
 from bcs_scheduler.cli.commands.changing import generate
 from bcs_scheduler.cli.commands.changing.generate import created
-from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.kinds.objects.extensions import put_namespace
 from bcs_scheduler.cli.options import connection_options, examples, pass_session, reporting, validate_option

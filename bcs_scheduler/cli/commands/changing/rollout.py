@@ -11,7 +11,7 @@ import click
 from bcs_scheduler.cli.client.lookup import find_owner, is_application
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.arguments import owner_argument
-from bcs_scheduler.cli.documents.operations import report, verb
+from bcs_scheduler.cli.documents import report, verb
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
 from bcs_scheduler.cli.kinds.workloads import daemonsets, deployments
 from bcs_scheduler.cli.kinds.workloads import deployment_operations as deployment_operations

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import report
+from bcs_scheduler.cli.documents import Document, report
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Problem
 from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session

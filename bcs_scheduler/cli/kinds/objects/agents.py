@@ -7,8 +7,7 @@ from typing import Any
 
 from bcs_scheduler.cli.client.lookup import agent_keys, find_agent, unique_names
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import Operations, report
+from bcs_scheduler.cli.documents import Document, Operations, report
 from bcs_scheduler.cli.errors import Conflict, UsageError
 from bcs_scheduler.cli.kinds.base import Found
 from bcs_scheduler.cli.output.data import print_data

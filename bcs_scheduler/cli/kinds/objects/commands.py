@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from bcs_scheduler.cli.client.lookup import find_command, find_owner, owner_target, running_kind
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import Document, owner_of
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions
+from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, owner_of
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.base import Found
 from bcs_scheduler.cli.kinds.objects.outcomes import outcomes, raise_failures, wait_for_outcome

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts
+from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, reject_counts
 from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.kinds.base import Describe, Found
 from bcs_scheduler.cli.output.data import print_data

@@ -7,8 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import KINDS, Document
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, verb
+from bcs_scheduler.cli.documents import KINDS, Document, Operations, UpdateOptions, reject_counts, verb
 from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
 from bcs_scheduler.cli.habits import instead_of_document
 from bcs_scheduler.cli.output.data import print_data

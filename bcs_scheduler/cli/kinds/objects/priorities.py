@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.errors import CliError, NotFound
 from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
 from bcs_scheduler.cli.kinds.objects.queuetrees import describe_tree_queue, parts_of

@@ -5,8 +5,7 @@ from __future__ import annotations
 from bcs_scheduler.cli.client.lookup import owner_target
 from bcs_scheduler.cli.client.types import Accepted, SentMessages
 from bcs_scheduler.cli.crashes import CrashWatch
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, report, updated_to, verb
+from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, report, updated_to, verb
 from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.kinds.objects.outcomes import raise_failures, wait_for_outcome
 from bcs_scheduler.cli.session import Session

@@ -6,8 +6,7 @@ from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.crashes import CrashWatch
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, report, verb
+from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, reject_counts, report, verb
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
 from bcs_scheduler.cli.kinds.base import Found, Read
 from bcs_scheduler.cli.kinds.workloads.applications import print_contents, read_version

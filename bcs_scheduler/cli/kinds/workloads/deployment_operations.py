@@ -8,8 +8,8 @@ from typing import Any
 from bcs_scheduler.cli.client.lookup import find_message_target
 from bcs_scheduler.cli.client.types import Accepted, Json, SentMessages
 from bcs_scheduler.cli.crashes import CrashWatch
-from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.documents.operations import (
+from bcs_scheduler.cli.documents import (
+    Document,
     Operations,
     UpdateOptions,
     instances_of,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.documents.document import KINDS, Document
+from bcs_scheduler.cli.documents import KINDS, Document
 from bcs_scheduler.cli.errors import Problem, UsageError
 from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS, OWNERS
 from bcs_scheduler.wire import depth
