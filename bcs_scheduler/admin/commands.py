@@ -10,7 +10,7 @@ import click
 
 from bcs_scheduler.admin import maintenance
 from bcs_scheduler.admin.maintenance import MaintenanceError
-from bcs_scheduler.cli.commands.agents import framework as unknown
+from bcs_scheduler.cli.commands import framework as unknown
 from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.security.caller import EVERYTHING, ROLES

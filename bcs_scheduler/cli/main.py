@@ -68,21 +68,25 @@ COMMANDS: Sections = {
         "queue": Entry("bcs_scheduler.cli.commands.queue", "queue", "List, show and change queues."),
     },
     "Agents": {
-        "cordon": Entry(f"{AGENTS}.scheduling", "cordon", "Place no new taskgroups on agents."),
-        "uncordon": Entry(f"{AGENTS}.scheduling", "uncordon", "Place taskgroups on agents again."),
-        "drain": Entry(f"{AGENTS}.drain", "drain", "Move all taskgroups away from agents."),
-        "taint": Entry(f"{AGENTS}.scheduling", "taint", "Set or remove taints of agents."),
-        "resume": Entry(f"{AGENTS}.scheduling", "resume", "Replace lost taskgroups again after a large loss."),
-        "framework": Entry(f"{AGENTS}.framework", "framework", "Decide about tasks that the store does not know."),
-        "rebalance": Entry(f"{AGENTS}.rebalance", "rebalance", "Move taskgroups to fewer or more even agents."),
-        "set": Entry(
-            f"{AGENTS}.settings", "settings", "Set images of workloads, and settings of agents and namespaces."
+        "cordon": Entry(AGENTS, "cordon", "Place no new taskgroups on agents."),
+        "uncordon": Entry(AGENTS, "uncordon", "Place taskgroups on agents again."),
+        "drain": Entry(AGENTS, "drain", "Move all taskgroups away from agents."),
+        "taint": Entry(AGENTS, "taint", "Set or remove taints of agents."),
+        "resume": Entry(AGENTS, "resume", "Replace lost taskgroups again after a large loss."),
+        "framework": Entry(
+            "bcs_scheduler.cli.commands.framework", "framework", "Decide about tasks that the store does not know."
         ),
-        "enable": Entry(f"{AGENTS}.scheduling", "enable", "Old name of uncordon.", hidden=True),
-        "disable": Entry(f"{AGENTS}.scheduling", "disable", "Old name of cordon.", hidden=True),
+        "rebalance": Entry(AGENTS, "rebalance", "Move taskgroups to fewer or more even agents."),
+        "set": Entry(
+            "bcs_scheduler.cli.commands.settings",
+            "settings",
+            "Set images of workloads, and settings of agents and namespaces.",
+        ),
+        "enable": Entry(AGENTS, "enable", "Old name of uncordon.", hidden=True),
+        "disable": Entry(AGENTS, "disable", "Old name of cordon.", hidden=True),
     },
     "Other": {
-        "dump": Entry("bcs_scheduler.cli.commands.dumping.dump", "dump", "Write the state of the cluster to a file."),
+        "dump": Entry("bcs_scheduler.cli.commands.dump", "dump", "Write the state of the cluster to a file."),
         "simulate": Entry("bcs_scheduler.cli.commands.simulate", "simulate", "Simulate a load under policies."),
         "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
         "version": Entry(ABOUT, "version", "Print the versions of client and server."),

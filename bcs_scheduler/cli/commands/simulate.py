@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bcs_scheduler.cli.commands.dumping.dump import read_dump
+from bcs_scheduler.cli.commands.dump import read_dump
 from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.options import FILE, Duration, connection_options, examples, output_option, pass_session
 from bcs_scheduler.cli.output.data import print_form

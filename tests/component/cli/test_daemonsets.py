@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from bcs_scheduler.cli.commands.agents import drain as draining
+from bcs_scheduler.cli.commands import agents as draining
 from bcs_scheduler.cli.errors import Conflict, TimedOut, UsageError
 from bcs_scheduler.cli.kinds.registry import COLUMNS
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.commands.dumping import dump as dumping
-from bcs_scheduler.cli.commands.dumping.pseudonyms import Pseudonyms
+from bcs_scheduler.cli.commands import dump as dumping
+from bcs_scheduler.cli.commands.dump import Pseudonyms
 from tests.component.cli.standin import Answer, Json, Request, StandIn, application, failed, ok, taskgroup
 from tests.component.cli.standin import transaction as made_transaction
 

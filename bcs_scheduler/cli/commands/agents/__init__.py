@@ -1,1 +1,0 @@
-"""Commands for agents: cordon, uncordon, drain, taint, set agent."""

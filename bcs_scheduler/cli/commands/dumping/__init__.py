@@ -1,1 +1,0 @@
-"""`bcs dump`: the state of the cluster in one file."""
