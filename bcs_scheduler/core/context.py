@@ -75,6 +75,8 @@ class TurnContext:
         """A subscription with the cluster manager is up."""
         self.offers_until = 0.0
         """Unix seconds until which offers that were requested may come."""
+        self.returning_until = 0.0
+        """Unix seconds until which offers may return that were given back for a moment, because their room is held."""
         self.waiting_since: dict[str, float] = {}
         """Unix seconds since which demands have been waiting, by id; also of some that do not wait any more."""
         self._attempts = 0
@@ -136,7 +138,10 @@ class TurnContext:
         return self.now < self.shown_at(demand)
 
     def unshown(self, demands: Iterable[Demand[Slot]]) -> set[str]:
-        """The applications of demands that have come while room may be free that is not offered yet."""
+        """The applications of demands for which room may be free that is not offered yet: nothing is ended for them.
+        All demands, while offers with held room may return; else those that have come while requested ones may come."""
+        if self.now < self.returning_until:
+            return {one.application for one in demands}
         if not self.awaits_offers:
             return set()
         return {one.application for one in demands if self.waiting_since.get(one.id, self.now) > self.shown_until}

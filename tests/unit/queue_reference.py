@@ -315,11 +315,8 @@ class Reference:
         if over:
             return None
         above: Figures = {}
-        limited = False
-        for queue in self.path(leaf):
-            excess = self.short(wanted, self.expected(queue), self.most(queue))
-            limited = limited or (queue != "root" and bool(excess))
-            for name, amount in excess.items():
+        for queue in self.path(leaf)[:-1]:
+            for name, amount in self.short(wanted, self.expected(queue), self.most(queue)).items():
                 above[name] = max(amount, above.get(name, 0))
         found: list[tuple[Cost, str, list[Allocation]]] = []
         partial: list[tuple[Cost, str, list[Unit]]] = []
@@ -338,7 +335,7 @@ class Reference:
                 units, _, _ = self.on(ask, node, local, {}, leaf)
                 units = self.trim(units, lacking, {}, node)
                 partial.append((self.cost([one for unit in units for one in unit], fence), node, units))
-        if partial and (limited or (above and not found)):
+        if partial and above:
             _, node, units = min(partial, key=lambda entry: entry[:2])
             units, _, left = self.with_one(units, eligible, self.lacking(ask, node), above, node, ask, leaf)
             if not left:

@@ -124,13 +124,17 @@ def test_offers_with_held_room_go_back_after_a_bounded_time_and_the_hold_stays()
     assert sorted(group.agent_id for group in live(lab)) == ["a", "b"]
 
 
-def test_nothing_is_ended_for_work_that_comes_before_held_room_is_offered_again() -> None:
+@pytest.mark.parametrize("is_old", [False, True], ids=["new work", "work that has waited"])
+def test_nothing_is_ended_before_held_room_is_offered_again(is_old: bool) -> None:
     """The work may be due the room that is held, and agents without an offer seem to be full."""
     lab = Holder()
     lab.gang(2, 2)
     lab.room("a")
     turn = lab.core.turn_context
     (offer,) = lab.core.offers()
+    wanted = requests.CreateApplication(version=msgspec.structs.replace(version(1), application="other"))
+    if is_old:
+        lab.ask(wanted)
     lab.wait(2.0)
     assert not turn.awaits_offers
     for _ in range(2 * int(HOLD_SECONDS) + 2):
@@ -138,13 +142,29 @@ def test_nothing_is_ended_for_work_that_comes_before_held_room_is_offered_again(
             break
         lab.wait(0.5)
     assert offer.id in lab.declined
-    wanted = msgspec.structs.replace(version(1), application="other")
-    lab.ask(requests.CreateApplication(version=wanted))
+    if not is_old:
+        lab.ask(wanted)
     (demand,) = (one for one in turn.engine.demands.values() if one.application == "default/other")
     assert turn.unshown([demand]) == {"default/other"}
     lab.room("a")
     lab.wait(0.2)
     assert not turn.awaits_offers
+    assert turn.unshown([demand]) == set()
+
+
+def test_offers_with_held_room_go_back_together() -> None:
+    """Each pause is one in which nothing is ended for others."""
+    lab = Holder()
+    lab.gang(3, 3)
+    lab.room("a")
+    lab.wait(3.0)
+    lab.room("b")
+    sooner, later = sorted(lab.core.offers(), key=lambda one: one.received_at)
+    for _ in range(2 * int(HOLD_SECONDS)):
+        if sooner.id in lab.declined:
+            break
+        lab.wait(0.5)
+    assert {sooner.id, later.id} <= lab.declined.keys()
 
 
 def test_room_that_no_offer_has_any_more_is_replaced() -> None:

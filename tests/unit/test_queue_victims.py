@@ -57,6 +57,16 @@ def nodes(number: int, total: int) -> dict[str, int]:
 # --- which node, and which victims ----------------------------------------------------------------------------
 
 
+def test_a_node_that_lacks_room_for_its_promise_needs_no_victims_of_other_asks() -> None:
+    """The maximum of root is the room of all nodes: each of them is judged by itself."""
+    state = tree([queue("urgent", 2), queue("other", 1), queue("low")], {"n1": 1, "n2": 4})
+    running(state, "root.low", "n1", 1)
+    runs(state, "a", "root.low", "n2", 1, 1, 1, 1)
+    (waits,) = pending(state, "root.other", 1)
+    state.promise(waits.application, waits.name, "n1")  # others have taken its room
+    assert victims(urgent(state)) == ["a/t3"]
+
+
 def test_the_node_whose_victims_are_the_least_important_is_chosen() -> None:
     state = tree([queue("q"), queue("urgent", 9)], nodes(2, 2))
     runs(state, "important", "root.q", "n1", 2, priority=5)

@@ -139,8 +139,9 @@ class OfferManager:
             self._sites[opened.agent_id, opened.role] = None
         expected = turn.pool.expected
         expected.unread = max(0, expected.unread - len(event.offers[:room]))
+        settled = turn.now + SETTLE_SECONDS
+        turn.returning_until = min(turn.returning_until, settled)
         if not (self._suppressed or self._refused):
-            settled = turn.now + SETTLE_SECONDS
             turn.offers_until = min(turn.offers_until, settled)
             self._wanted_until = min(self._wanted_until, settled)
         surplus = [offer.id for offer in event.offers[room:]]

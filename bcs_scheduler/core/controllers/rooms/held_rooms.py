@@ -130,14 +130,17 @@ class HeldRooms:
     # --- offers -----------------------------------------------------------------------------------------------
 
     def _give_back(self) -> None:
-        """Gives back the offers whose room was held for long. They return at once if no other scheduler is due; until
-        then nothing is ended for work that comes, which may be due the held room."""
+        """Gives back the offers whose room was held for long, together with those that will soon be due. They return at
+        once if no other scheduler is due. Until then nothing is ended for others: an agent without its offers seems to
+        have no room."""
         turn = self._turn
-        for site in self._holds.sites:
-            row = turn.pool.row(*site)
-            if row is None or row.allocations:
-                continue
-            if any(offer.received_at + HOLD_SECONDS <= turn.now for offer in row.offers.values()):
-                taken = tuple(offer.id for offer in turn.pool.take(*site))
-                turn.offers_until = max(turn.offers_until, turn.now + ANSWER_SECONDS)
+        rows = [row for site in self._holds.sites if (row := turn.pool.row(*site)) is not None and not row.allocations]
+        kept = {row: turn.now - min(one.received_at for one in row.offers.values()) for row in rows if row.offers}
+        if max(kept.values(), default=0.0) < HOLD_SECONDS:
+            return
+        for row, age in kept.items():
+            if age >= HOLD_SECONDS / 2:
+                taken = tuple(offer.id for offer in turn.pool.take(row.agent_id, row.role))
                 turn.emit(Decline(offer_ids=taken, refuse_seconds=0.0, cause=turn.cause))
+        turn.returning_until = turn.now + ANSWER_SECONDS
+        turn.offers_until = max(turn.offers_until, turn.returning_until)

@@ -466,7 +466,8 @@ class HierarchyPass(SessionPass):
         tree_of.attempts.restore()
         waits = any(application.asks for application in tree.applications.values())
         if waits:
-            self._look_again(self._turn.now + MAINTENANCE)
+            is_away = self._turn.now < self._turn.returning_until
+            self._look_again(self._turn.returning_until if is_away else self._turn.now + MAINTENANCE)
         if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree)
         done = maintain(tree, shown, self._can_end, unshown, self._ending_soon(role), self._is_over)

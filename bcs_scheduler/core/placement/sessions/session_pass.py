@@ -369,6 +369,8 @@ class SessionPass(PlacementPass):
             return  # demands that still wait are explained with the last portion
         unshown = (demand for demand in demands if turn.is_unshown(demand.id)) if turn.awaits_offers else ()
         later += [Later(Passing.OFFERS, turn.shown_at(demand.id)) for demand in unshown]
+        if turn.now < turn.returning_until:
+            later.append(Later(Passing.OFFERS, turn.returning_until))
         self._later = earliest((*later, self._set_aside.later(turn.now), self._leaving.later()))
         waiting = self._waiting_demands(demands)
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)

@@ -641,13 +641,11 @@ class Search:
         self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority, safe.leaves)
         self._count_safe(safe, leaf)
         self.above: dict[str, int] = {}
-        """The amounts by which the ask would exceed maxima of its queues."""
+        """The amounts by which the ask would exceed maxima of its queues: victims on other nodes than the one of the
+        ask may do for these."""
         for queue in leaf.path:
             for name, amount in queue.excess(ask.request).items():
                 self.above[name] = max(amount, self.above.get(name, 0))
-        self._is_limited = any(queue.excess(ask.request) for queue in leaf.path[:-1])
-        """A maximum below root is in the way, so victims on other nodes than the one of the ask may do. The maximum of
-        root is in the way only where the nodes are full."""
         over = {
             name: goal.expected(name) + amount - goal.guaranteed[name]
             for name, amount in wanted.items()
@@ -721,11 +719,11 @@ class Search:
     def memory(self, attempt: Attempt) -> Fruitless:
         """The memory of the search after a run in vain."""
         tree, codes = self.tree, {met.code for met in attempt.met}
-        limiting = (queue for queue in self._path[:-1] if queue.excess(self.ask.request))
+        limiting = (queue for queue in self._path if queue.excess(self.ask.request))
         top = min((self._fence, self._goal, *limiting), key=lambda queue: len(queue.path))
         depends = self._is_checked or Obstacle.BUDGET in codes
         until = attempt.at + FORGOTTEN if depends else inf
-        by_room = bool(self.sources) or not (self._over or self._is_limited)
+        by_room = bool(self.sources) or not (self._over or self.above)
         return Fruitless(tree.partition, top, top.changes, tree.freed if by_room else None, until)
 
     def run(
@@ -739,7 +737,7 @@ class Search:
         prospects = Prospects(self, beside, halted)
         for node in prospects:
             name = node.name
-            taken = self._on(node, None if self._is_limited or best is None else best[0])
+            taken = self._on(node, None if self.above or best is None else best[0])
             if taken is None:
                 pass
             elif taken.above:
@@ -755,14 +753,14 @@ class Search:
                 is_better = (taken.units or not self._over) and (best is None or cost < best[0])
                 if is_better and self._is_admitted(name, taken, check):
                     best = cost, taken
-                    is_least = cost[:5] == self._floor[:5] and not self._is_limited and prospects.passed[0]
+                    is_least = cost[:5] == self._floor[:5] and not self.above and prospects.passed[0]
                     if is_least or not taken.units:
                         break
             prospects.is_found = best is not None or partial is not None
             if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
-        if self._is_limited or (best is None and self.above):
+        if self.above:
             if prospects.number and is_over():
                 self._met.add(beside)
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)

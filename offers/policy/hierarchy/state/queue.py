@@ -128,8 +128,10 @@ class Queue:
         )
 
     def excess(self, request: Amounts) -> dict[str, int]:
-        """The amounts by which the expected usage with a request exceeds the maximum of this queue, all above 0."""
-        most = self.max
+        """The amounts by which the expected usage with a request exceeds the maximum of this queue, all above 0.
+        Nothing exceeds that of root, which is the room of all nodes: each is judged by itself. Promises for which a
+        node lacks room concern no other node."""
+        most = self.max if self.parent is not None else {}
         over = {name: self.expected(name) + amount - most[name] for name, amount in request if amount and name in most}
         return {name: amount for name, amount in over.items() if amount > 0}
 
