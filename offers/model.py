@@ -245,6 +245,8 @@ class Provisional(NamedTuple):
     slot: Hashable
 
 
+Site = tuple[str, str]
+"""Agent id and role."""
 Unit = str | Provisional
 """Name of a thing that is placed as a whole: of a taskgroup, or of a claim that was not launched yet."""
 

@@ -23,7 +23,7 @@ PLACEMENT = (
     "offers/gangs",
     "bcs_scheduler/core/placement",
     "bcs_scheduler/core/controllers/managed",
-    "bcs_scheduler/core/controllers/rooms",
+    "bcs_scheduler/core/controllers/holds",
     "bcs_scheduler/appmanagers",
 )
 """Folders of the placement; those that do not exist count 0."""

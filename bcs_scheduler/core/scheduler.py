@@ -26,13 +26,13 @@ from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
+from bcs_scheduler.core.controllers.holds.interrupted_launches import InterruptedLaunches
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
 from bcs_scheduler.core.controllers.retention.ended_runs import EndedRuns
 from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
 from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
 from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
-from bcs_scheduler.core.controllers.rooms.interrupted_launches import InterruptedLaunches
 from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
 from bcs_scheduler.core.controllers.workloads.deployments import Deployments
 from bcs_scheduler.core.controllers.workloads.health import Health

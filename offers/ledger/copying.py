@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from offers.ledger.holds import Hold
-from offers.model import AgentOverrides, Allocation, Offer
+from offers.model import AgentOverrides, Allocation, Offer, Unit
 
 if TYPE_CHECKING:
     from offers.ledger.pool import OfferPool
@@ -25,16 +25,16 @@ class PoolCopy(NamedTuple):
     """Kept rooms whose taskgroups have ended."""
     loose: set[str]
     """Opened rooms that all units may use."""
-    holds: list[tuple[str, Hold]]
-    """Held room with the names of its taskgroups."""
+    holds: list[tuple[Unit, Hold]]
+    """Held room with its units."""
 
     def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
         """Fills an empty pool, with so many offers in each step."""
         pool._overrides, pool._totals, pool._sizes = self.overrides, self.totals, self.sizes
         pool.rooms.opened.update(self.opened)
         pool.rooms.loose |= self.loose
-        for name, hold in self.holds:
-            pool.holds.add(name, *hold)
+        for unit, hold in self.holds:
+            pool.holds.add(unit, *hold)
         for first in range(0, len(self.offers), at_once):
             for offer in self.offers[first : first + at_once]:
                 pool.add(offer)

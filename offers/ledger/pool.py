@@ -11,19 +11,17 @@ from typing import Any
 from offers.ledger.ages import Ages
 from offers.ledger.copying import PoolCopy
 from offers.ledger.expected import ExpectedRooms, rest_of
-from offers.ledger.holds import Holds
-from offers.ledger.rooms import KeptRooms, Site
+from offers.ledger.holds import PROMISED_SECONDS, Holds, Left
+from offers.ledger.rooms import KeptRooms
 from offers.ledger.row import Layouts, LeasedAllocator, LeasedRow
 from offers.matching.table import SCORE_UNIT, Table
-from offers.model import AgentOverrides, Allocation, Demand, Occupant, Offer
+from offers.model import AgentOverrides, Allocation, Demand, Occupant, Offer, ResourceRequest, Site, Unit
 from offers.resources import SCALARS
 from offers.rules.constraints import Rules
 from offers.rules.eligibility import Eligibilities, Eligibility
 from offers.statements.aside import Aside
 
 _PLAIN = AgentOverrides()
-PROMISED_SECONDS = 60.0
-"""Seconds after which an offer is given back although its room is promised: other frameworks may need the room."""
 
 
 class OfferPool:
@@ -40,7 +38,7 @@ class OfferPool:
         self._occupants = occupants
         self._layouts: Layouts = {}
         self.rooms = KeptRooms()
-        self.holds = Holds(self.room_changed)
+        self.holds = Holds(lambda unit, site: self.room_changed(site))
         self.expected = ExpectedRooms()
         self.taken: list[str] = []
         """Ids of the offers that `take` and `expire` have removed, until the owner of the pool empties the list."""
@@ -173,6 +171,21 @@ class OfferPool:
         row = self._rows.get(site)
         if row is not None and row.offers:
             self.table.amounts_changed(row)
+
+    def lend(self, site: Site, request: ResourceRequest, replaces: str) -> Mapping[Unit, Left]:
+        """Makes the room of ended holders on an agent usable for one unit that was promised the room, until
+        `end_lending`. `request`, `replaces`: as in `Holds.take_left`. Returns the holds that `end_lending` needs."""
+        left = self.holds.take_left(site, request, replaces)
+        self.rooms.lent = site
+        self.room_changed(site)
+        return left
+
+    def end_lending(self, site: Site, left: Mapping[Unit, Left], *, used: bool) -> None:
+        """Ends `lend`. `used`: the unit has got a place; else the room is left as before."""
+        self.rooms.lent = None
+        if not used:
+            self.holds.put_back(left)
+        self.room_changed(site)
 
     def _shrunk(self, row: LeasedRow) -> None:
         if row.offers:

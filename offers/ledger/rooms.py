@@ -8,10 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from offers.model import Allocation, Offer, ResourceKey
-
-Site = tuple[str, str]
-"""Agent id and role."""
+from offers.model import Allocation, Offer, ResourceKey, Site
 
 
 def names_in(offer: Offer) -> list[str]:

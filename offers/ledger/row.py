@@ -14,7 +14,7 @@ from offers.host_ports import HostPort
 from offers.ledger.holds import Holds, set_apart, together
 from offers.ledger.rooms import KeptRooms
 from offers.matching.table import AMOUNTS, Port, Row
-from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest
+from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest, Unit
 from offers.resources import (
     PORTS,
     SCALARS,
@@ -42,7 +42,7 @@ Layouts = dict[Layout, Layout]
 
 _Saved = tuple[list[int], int, list[tuple[ResourceKey, Ranges]], ResourceMap]
 
-_NOTHING: Mapping[str, ResourceRequest] = {}
+_NOTHING: Mapping[Unit, ResourceRequest] = {}
 _LINE_OF = {name: line for line, name in enumerate(SCALARS)}
 
 
@@ -66,7 +66,7 @@ class LeasedRow(Row):
         """`rooms`, `holds`: the kept rooms and the holds of all agents."""
         super().__init__(number, offer.agent_id, offer.role, len(AMOUNTS))
         self._holds = holds
-        self.spared: frozenset[str] | None = None
+        self.spared: frozenset[Unit] | None = None
         """Holds that do not count while some units are set aside; None: no units are set aside."""
         self.hostname = offer.hostname
         self.ip = offer.ip
@@ -129,8 +129,8 @@ class LeasedRow(Row):
         self.rescore()
 
     @property
-    def held(self) -> Mapping[str, ResourceRequest]:
-        """The room that is held for taskgroups, by their names."""
+    def held(self) -> Mapping[Unit, ResourceRequest]:
+        """The room that is held, by unit."""
         return self._holds.on((self.agent_id, self.role))
 
     def _work_out_plain(self, offer: Offer) -> bool:
@@ -155,7 +155,7 @@ class LeasedRow(Row):
         self._set(amounts, layout, amounts)
         return True
 
-    def _work_out_any(self, held: Mapping[str, ResourceRequest]) -> None:
+    def _work_out_any(self, held: Mapping[Unit, ResourceRequest]) -> None:
         offered = self._without(gather(self.offers.values()), lambda room: room not in self._rooms.opened)
         self.resources = remaining(offered, self.allocations) if self.allocations else offered
         if held:
@@ -181,9 +181,9 @@ class LeasedRow(Row):
         whole = amounts if self.resources is offered else [amount_of(offered, name) for name in SCALARS]
         self._set(amounts, layout, whole)
 
-    def _set_apart(self, held: Mapping[str, ResourceRequest]) -> None:
+    def _set_apart(self, held: Mapping[Unit, ResourceRequest]) -> None:
         """Takes the held room out of the resources."""
-        short: list[str] = []
+        short: list[Unit] = []
         if len(held) > 1 and not self.spared:
             sum_of = together(held.values())
             rest, covered = set_apart(self.resources, sum_of)

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.controllers.cluster import reconciler
+from bcs_scheduler.core.controllers.holds import placeholders
 from bcs_scheduler.core.controllers.managed import applications, gangs, gate, units
-from bcs_scheduler.core.controllers.rooms import ending, held_rooms, kept_rooms
 from bcs_scheduler.core.interface import cluster_manager
 from offers.ledger import row
 from offers.policy.applications.gang import Gang
 
 SAVE = gangs.Gangs.save
 COUNT = Gang._count
+REPORT = placeholders.report
 
 
 def leave_placeholders(patch: pytest.MonkeyPatch) -> None:
@@ -85,15 +86,15 @@ def open_what_runs(patch: pytest.MonkeyPatch) -> None:
     """A room is opened as soon as its placeholder runs."""
 
     def hasty(turn: Any, group: Any, state: Any, message: str) -> None:
-        ending.report(turn, group, state, message)
+        REPORT(turn, group, state, message)
         turn.pool.open_room(group.id, turn.now, loose=True)
 
-    patch.setattr(kept_rooms, "report", hasty)
+    patch.setattr(placeholders, "report", hasty)
 
 
 def leave_rooms(patch: pytest.MonkeyPatch) -> None:
     """Opened rooms that nobody uses stay."""
-    patch.setattr(kept_rooms.KeptRooms, "_due", lambda self: [])
+    patch.setattr(placeholders.KeptPlaceholders, "_due", lambda self: [])
 
 
 def ask_for_placeholders(patch: pytest.MonkeyPatch) -> None:
@@ -111,12 +112,12 @@ def use_held_room(patch: pytest.MonkeyPatch) -> None:
 
 def hold_for_the_ended(patch: pytest.MonkeyPatch) -> None:
     """The holds of placeholders that have ended stay."""
-    patch.setattr(held_rooms.HeldRooms, "_drop", lambda self, name: None)
+    patch.setattr(placeholders.HeldPlaceholders, "_drop", lambda self, name: None)
 
 
 def keep_held_offers(patch: pytest.MonkeyPatch) -> None:
     """Offers with held room never go back."""
-    patch.setattr(held_rooms.HeldRooms, "_give_back", lambda self: None)
+    patch.setattr(placeholders.HeldPlaceholders, "_give_back", lambda self: None)
 
 
 def launch_held_placeholders(patch: pytest.MonkeyPatch) -> None:

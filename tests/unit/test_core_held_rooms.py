@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.rooms.held_rooms import AWAY_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
 from bcs_scheduler.core.options import CoreOptions
-from offers.ledger.holds import HOLD_SECONDS, LEAVE_SECONDS, Holds
+from offers.ledger.holds import AWAY_SECONDS, HOLD_SECONDS, LEAVE_SECONDS, Holds
 from offers.matching.explain import PROMISED
 from store.records import TaskGroup
 from store.state.validation import validate

@@ -7,12 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.rooms.interrupted_launches import ANSWER_SECONDS, PROMISE_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, Reconcile
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import placement_pass
-from offers.ledger.lending import end_lending, lend
+from offers.ledger.holds import ANSWER_SECONDS, PROMISE_SECONDS, Cause
 from offers.ledger.pool import OfferPool
 from offers.model import Allocation, ResourceRequest
 from store.records import TaskGroup
@@ -382,9 +381,9 @@ def pool_with_ended_holds() -> OfferPool:
     pool = OfferPool()
     pool.add(Lab().make_offer("agent"))
     for name, request in (("a", BIG), ("b", REQUEST), ("c", REQUEST), ("d", REQUEST)):
-        pool.holds.add(name, SITE, request)
+        pool.holds.add(name, Cause.PLACEHOLDER, SITE, request)
         if name != "d":
-            pool.holds.leaving[name] = 7.0
+            pool.holds.leave(name, Cause.SWAP, 7.0)
     return pool
 
 
@@ -396,13 +395,13 @@ def test_a_promised_unit_uses_the_room_of_one_placeholder(
     replaces: str, request_: ResourceRequest, taken: list[str]
 ) -> None:
     pool, site = pool_with_ended_holds(), SITE
-    left = lend(pool, site, request_, replaces)
+    left = pool.lend(site, request_, replaces)
     assert list(left) == taken
     assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
-    end_lending(pool, site, left, used=False)
+    pool.end_lending(site, left, used=False)
     assert {name: pool.holds.leaving.get(name) for name, _ in pool.holds} == {"a": 7.0, "b": 7.0, "c": 7.0, "d": None}
     pool = pool_with_ended_holds()
-    end_lending(pool, site, lend(pool, site, request_, replaces), used=True)
+    pool.end_lending(site, pool.lend(site, request_, replaces), used=True)
     assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
 
 

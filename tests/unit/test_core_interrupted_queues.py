@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from bcs_scheduler.core.controllers.rooms.interrupted_launches import PROMISE_SECONDS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.requests import PutQueueTree
 from bcs_scheduler.core.options import CoreOptions
+from offers.ledger.holds import PROMISE_SECONDS
 from offers.policy.session.configuration.document import default_policy
 from store.records import Queue, TaskGroup
 from store.records.objects import Limits

@@ -11,7 +11,7 @@ import pytest
 from bcs_scheduler.api.views.workloads.reasons import reason_of
 from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.aging import GATHERED
+from offers.ledger.holds import GATHERED
 from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration.document import policy_of

@@ -196,7 +196,7 @@ def test_every_controller_is_a_part() -> None:
     core = begun().core
     parts = [one.controller for one in core.parts if isinstance(one, ControllerPart)]
     known = {type(one) for one in (*parts, core._offer_manager)}
-    known |= {type(rooms) for one in parts if isinstance(one, ManagedApplications) for rooms in one._rooms}
+    known |= {type(rooms) for one in parts if isinstance(one, ManagedApplications) for rooms in one._placeholders}
     found = set()
     folders = (controllers, handlers)
     for module in chain(*(pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in folders)):

@@ -14,8 +14,8 @@ from bcs_scheduler.core.interface.requests import AskWhatIf
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import pauses as module
 from bcs_scheduler.core.placement.pauses import FIRST, LONGEST, Pauses
-from bcs_scheduler.core.placement.sessions.rooms import UNOFFERED_SECONDS
 from bcs_scheduler.wire.times import rfc3339
+from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import policy_of
 from store.mentions import plain

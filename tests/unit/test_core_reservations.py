@@ -12,10 +12,10 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.controllers.managed import sums
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.managed.sums import METRIC
-from bcs_scheduler.core.controllers.managed.units import PROMISE_SECONDS
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from offers.ledger.holds import SWAP_SECONDS
 from store.records import ANNOTATION_OF_PLACEHOLDER, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
 from store.state.validation import validate
@@ -366,7 +366,7 @@ def test_a_task_whose_room_is_taken_by_another_framework_asks_like_any_other() -
     assert len(lab.groups) == 1
     lab.offer("c", cpus=WHOLE)
     assert len(lab.groups) == 1, "the room on b was promised"
-    lab.wait(PROMISE_SECONDS + 1)
+    lab.wait(SWAP_SECONDS + 1)
     lab.offer("d", cpus=WHOLE)
     assert len(lab.groups) == 2
 

@@ -8,7 +8,8 @@ import pytest
 
 from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.aging import GAIN, REST, Why
+from bcs_scheduler.core.placement.aging import Why
+from offers.ledger.holds import GAIN, REST
 from offers.matching.explain import PROMISED
 from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import Obstacle

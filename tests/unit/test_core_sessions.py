@@ -16,8 +16,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, leased, reque
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.sessions import session_pass
-from bcs_scheduler.core.placement.sessions.rooms import RETURN_SECONDS, UNOFFERED_SECONDS
-from offers.ledger.pool import PROMISED_SECONDS
+from offers.ledger.holds import PROMISED_SECONDS, RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.dimensions import Amounts, amounts
+from offers.ledger.holds import LONGEST
 from offers.policy.amounts import fits, fits_limit
 from offers.policy.hierarchy.changes.applying import apply
 from offers.policy.hierarchy.configuration.document import partition_of
@@ -18,7 +19,7 @@ from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.preemption import preemption, quota, reservation
 from offers.policy.hierarchy.preemption.preemption import Round, Search, last_try, preempt
 from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
+from offers.policy.hierarchy.preemption.reservation import expire, reserve
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node, Nodes

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from offers.ledger.holds import RETRY
 from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
 from offers.policy.hierarchy.cluster import set_schedulable
 from offers.policy.hierarchy.gangs.attempts import MOST_PLACES, MOST_SEARCHES
 from offers.policy.hierarchy.preemption import preemption
-from offers.policy.hierarchy.preemption.preemption import RETRY, preempt
+from offers.policy.hierarchy.preemption.preemption import preempt
 from tests.counting import lines
 from tests.effort import share
 from tests.unit.test_queue_changes import summary

@@ -9,22 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offers.ledger.holds import LONGEST, SHORTEST, WINDOW
 from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.maintenance import maintain
-from offers.policy.hierarchy.preemption.reservation import (
-    LONGEST,
-    MOST,
-    SHORTEST,
-    expire,
-    most_of,
-    reservations,
-    reserve,
-    take_nodes,
-)
+from offers.policy.hierarchy.preemption.reservation import MOST, expire, most_of, reservations, reserve, take_nodes
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
-from offers.policy.hierarchy.state.nodes import WINDOW, Closings
+from offers.policy.hierarchy.state.nodes import Closings
 from offers.policy.hierarchy.tree import Tree
 
 

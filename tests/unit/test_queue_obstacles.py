@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from offers.ledger.holds import LONGEST
 from offers.policy.hierarchy import Tree, occupy
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
+from offers.policy.hierarchy.preemption.reservation import expire, reserve
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Ask
 from offers.policy.obstacles import Attempt, Met, Obstacle

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offers.ledger.holds import LONGEST, RETRY
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
 from offers.policy.hierarchy.maintenance import keep, maintain, spare
-from offers.policy.hierarchy.preemption.preemption import RETRY, TRIES, attempt, preempt
+from offers.policy.hierarchy.preemption.preemption import TRIES, attempt, preempt
 from offers.policy.hierarchy.preemption.promises import hand_over, promises_to
 from offers.policy.hierarchy.preemption.quota import give_back, spread
-from offers.policy.hierarchy.preemption.reservation import LONGEST, expire, reserve
+from offers.policy.hierarchy.preemption.reservation import expire, reserve
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState

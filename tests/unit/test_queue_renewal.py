@@ -6,10 +6,10 @@ import random
 
 import pytest
 
+from offers.ledger.holds import LONGEST, RETRY
 from offers.policy.hierarchy import Attempts, add_node
-from offers.policy.hierarchy.preemption.preemption import RETRY, preempt
+from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew, restore_waits, waits_of
-from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.changes.applying import apply
 from offers.policy.hierarchy.cluster import add_node
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import GangPreemption, NodeOrder
 from offers.policy.hierarchy.preemption import preemption
-from offers.policy.hierarchy.preemption.preemption import RETRY, TRIES, attempt, last_try, preempt
+from offers.policy.hierarchy.preemption.preemption import TRIES, attempt, last_try, preempt
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption

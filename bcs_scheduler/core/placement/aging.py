@@ -37,9 +37,9 @@ import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.run_times import OF_APPLICATION
-from offers.ledger.rooms import Site
+from offers.ledger.holds import GAIN, GATHERED, REST, Cause
 from offers.ledger.row import LeasedRow
-from offers.model import Demand, ResourceRequest
+from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
 from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS, amounts_of
@@ -50,13 +50,8 @@ from transactions.rules.application_types import bound_to_agents
 
 LOOK = 5.0
 """Seconds between two searches for an old demand and its agent."""
-GAIN = 60.0
-"""Seconds after which another agent is reserved, if nothing has become free on this one meanwhile."""
 AGAIN = 1.0
 """Seconds after which a demand is tried again that did not get the room."""
-REST = 60.0
-"""Seconds after which an old demand is looked at again that its queue does not admit, or for which no agent suits, and
-for which an agent is not reserved that has gained nothing."""
 LOOKED_AT = 64
 """Old demands that one search looks at; the next search looks at the others."""
 SEARCHES = 4
@@ -71,10 +66,6 @@ GANGS = 4
 """Gangs that are tried at a time, each once within `AGAIN`; a try takes some 5 ms."""
 TRIED = 64
 """Agents that one search looks at closely in vain, those first that lack the least."""
-GATHERED = 600.0
-"""Seconds for which the room of a gang is gathered at most, and for which an agent is kept without the end of one of
-the taskgroups that are to make room there. Finished places of a gang wait for the others, and each agent on which
-nothing becomes free costs `GAIN`; without this bound a gang of a large cluster would try all agents."""
 MADE = 32
 """Places that a gang lacks at most if other work is to be ended for it: a search for one takes some milliseconds."""
 MOST_PLACES = 256
@@ -117,7 +108,7 @@ class Why(StrEnum):
 class KeptRoom(NamedTuple):
     """Room of an agent that is kept for work of an application, given by its key. `since`: Unix seconds at which the
     work began to wait; `until`: at which the reservation of the agent ends at the latest, if nothing more becomes free
-    there. `hold`: the name of the hold of the pool; empty: a queue of a tree keeps the room by itself."""
+    there. `unit`: that of the hold of the pool; empty: a queue of a tree keeps the room by itself."""
 
     application: str
     role: str
@@ -125,7 +116,7 @@ class KeptRoom(NamedTuple):
     since: float
     until: float
     why: Why
-    hold: str = ""
+    unit: Unit = ""
 
 
 class Room(NamedTuple):
@@ -165,9 +156,9 @@ class Evictor(Protocol):
 class _Place:
     """Room for one taskgroup on an agent."""
 
-    def __init__(self, name: str, site: Site, request: ResourceRequest, now: float) -> None:
-        """`name`: that of the hold."""
-        self.name, self.site, self.request = name, site, request
+    def __init__(self, unit: Unit, site: Site, request: ResourceRequest, now: float) -> None:
+        """`unit`: that of the hold."""
+        self.unit, self.site, self.request = unit, site, request
         self.gained_at = now
         self.lack = 2.0
         """The least that was missing so far, as a part of the request."""
@@ -244,7 +235,7 @@ class Aging:
     def rooms(self) -> list[KeptRoom]:
         """The reservations (any thread)."""
         return [
-            KeptRoom(kept.application, role, place.site[0], kept.opening.since, kept.until(place), Why.OLD, place.name)
+            KeptRoom(kept.application, role, place.site[0], kept.opening.since, kept.until(place), Why.OLD, place.unit)
             for role, kept in list(self._kept.items())
             for place in list(kept.places)
         ]
@@ -422,7 +413,7 @@ class Aging:
     def _gather(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> None:
         """Serves the demand if all its room is there; looks for another agent where nothing becomes free."""
         now, short = self._turn.now, self._turn.pool.holds.short
-        missing = [number for number, place in enumerate(kept.places) if place.name in short]
+        missing = [number for number, place in enumerate(kept.places) if place.unit in short]
         if not missing:
             for place in kept.places:
                 place.lack = 0.0
@@ -431,7 +422,7 @@ class Aging:
             kept.given_at = now
             self._use_first()  # the last part of the room may have been made for a demand that outranks this one
             self._turn.pool.table.flush()
-            if any(place.name in short for place in kept.places):
+            if any(place.unit in short for place in kept.places):
                 return
             if self._give(demand, wants, kept.places, frozenset(place.site[0] for place in kept.places)):
                 self._end(role)
@@ -502,11 +493,11 @@ class Aging:
         if not self._takes(wants):
             return False
         for place in places:
-            holds.drop(place.name)
+            holds.drop(place.unit)
         placed = self._serve(demand, agents)
         if again or not placed:
             for place in places:
-                holds.add(place.name, place.site, place.request)
+                holds.add(place.unit, Cause.OLD, place.site, place.request)
         return placed
 
     def _move(self, role: str, kept: _Kept, number: int, wants: Sequence[Demand[Slot]]) -> bool:
@@ -518,9 +509,9 @@ class Aging:
         if found is None:
             self._give_up(role, kept)
             return False
-        pool.holds.drop(place.name)
-        kept.places[number] = moved = _Place(place.name, (found[0], role), place.request, self._turn.now)
-        pool.holds.add(moved.name, moved.site, moved.request)
+        pool.holds.drop(place.unit)
+        kept.places[number] = moved = _Place(place.unit, (found[0], role), place.request, self._turn.now)
+        pool.holds.add(moved.unit, Cause.OLD, moved.site, moved.request)
         return True
 
     def _give_up(self, role: str, kept: _Kept) -> None:
@@ -535,7 +526,7 @@ class Aging:
         """Ends a reservation. `again`: Unix seconds from which the demand is looked at, if it is still open."""
         kept = self._kept.pop(role)
         for place in kept.places:
-            self._turn.pool.holds.drop(place.name)
+            self._turn.pool.holds.drop(place.unit)
         self._wait(role, kept.opening, again)
 
     # --- a new reservation ------------------------------------------------------------------------------------
@@ -584,13 +575,13 @@ class Aging:
     ) -> None:
         now, holds, chosen = self._turn.now, self._turn.pool.holds, list(chosen)
         places = [
-            _Place(f"aging/{role}/{number}", (agent, role), one.request, now)
+            _Place(Provisional(opening.demand, number), (agent, role), one.request, now)
             for number, (one, agent) in enumerate(chosen)
         ]
         applications = frozenset(one.application for one, _ in chosen)
         self._kept[role] = _Kept(opening, demand, applications, places, now)
         for place in places:
-            holds.add(place.name, place.site, place.request)
+            holds.add(place.unit, Cause.OLD, place.site, place.request)
 
     def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> Room | None:
         """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
@@ -693,9 +684,9 @@ class Aging:
 
     def _from(self, kept: _Kept, place: _Place) -> list[_Place]:
         """A place, and those on its agent with later holds: the agent may have less room than all of them hold."""
-        mine = {one.name: one for one in kept.places}
+        mine = {one.unit: one for one in kept.places}
         names = list(self._turn.pool.holds.on(place.site))
-        return [mine[name] for name in names[names.index(place.name) :] if name in mine]
+        return [mine[name] for name in names[names.index(place.unit) :] if name in mine]
 
     def _lack(self, place: _Place) -> float:
         """The greatest part of its request that a place lacks; 1 without offers."""
@@ -711,7 +702,7 @@ class Aging:
             for key, amount in allocation.scalars:
                 whole[key.name] -= amount
         for name, request in pool.holds.on(place.site).items():
-            if name == place.name:
+            if name == place.unit:
                 break
             for line, amount in zip(SCALARS, amounts_of(request), strict=True):
                 whole[line] -= amount

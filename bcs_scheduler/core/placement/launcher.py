@@ -20,6 +20,7 @@ from functools import partial
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.interface.leased import Decline
+from offers.ledger.holds import Cause
 from offers.model import Demand, Placement
 from store import ids
 from transactions.base import Slot
@@ -122,7 +123,7 @@ class Launcher:
         pool.unplan(site)
         for launch in held:
             request = request_of(launch.version, self._turn.options.traits.overhead)
-            pool.holds.add(launch.taskgroup.id, site, request)
+            pool.holds.add(launch.taskgroup.id, Cause.PLACEHOLDER, site, request)
         self._turn.cut()
         return bool(launches)
 

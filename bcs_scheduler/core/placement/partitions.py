@@ -22,7 +22,6 @@ from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, e
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import TimeBudget
-from offers.ledger.holds import LEAVE_SECONDS
 from offers.model import Demand
 from offers.policy.obstacles import Attempt, Obstacle, Tally
 from transactions.base import Slot
@@ -46,11 +45,10 @@ def _reserved(turn: TurnContext, placing: PlacementPass, demand: Demand[Slot]) -
     for room in placing.kept_rooms():
         if room.role == demand.role:
             kept[room.application, room.agent] = room.until
-    for name, (site, _) in islice(turn.pool.holds, MOST_HOLDS):
-        group = turn.state.taskgroups.get(name)
+    for unit, (_, site, _) in islice(turn.pool.holds, MOST_HOLDS):
+        group = turn.state.taskgroups.get(unit) if isinstance(unit, str) else None
         if group is not None and site[1] == demand.role:
-            since = turn.pool.holds.leaving.get(name)
-            kept.setdefault((group.application_key, site[0]), 0.0 if since is None else since + LEAVE_SECONDS)
+            kept.setdefault((group.application_key, site[0]), turn.pool.holds.until(unit) or 0.0)
     tally = Tally()
     for (application, _), until in kept.items():
         if application != demand.application:

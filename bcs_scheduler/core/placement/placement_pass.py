@@ -22,7 +22,6 @@ from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.portions import first_slots
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.time_budget import LAUNCHES, MATCHING, TimeBudget
-from offers.ledger.lending import end_lending, lend
 from offers.model import DecidedBy, Demand, MatchResult
 from offers.policy.session.decisions import Eviction
 from store import ids
@@ -311,9 +310,9 @@ class PlacementPass:
         """Matches a slot for which room was freed on an agent. Only this slot may use the room."""
         pool, site = self._turn.pool, (agent, demand.role)
         self._turn.engine.put_first(demand.id, slot)
-        left = lend(pool, site, demand.request, slot.replaces)
+        left = pool.lend(site, demand.request, slot.replaces)
         used = self._match_alone(demand._replace(slots=(slot,), only_agents=frozenset({agent})))
-        end_lending(pool, site, left, used=used)
+        pool.end_lending(site, left, used=used)
 
     def _match_slice(self) -> None:
         parts: list[Demand[Slot]] = []

@@ -20,6 +20,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.placement.placer import TrialPlan
 from offers import rebalancing
+from offers.ledger.holds import TARGET_SECONDS
 from offers.model import Demand
 from store.records import ReschedulePayload, TaskGroup
 from transactions import occupancy, resource_request
@@ -35,8 +36,6 @@ from transactions.text import counted
 Data = dict[str, Any]
 Stop = Literal["TaskgroupsWait", "MovesInProgress", "LargeLoss", "MoveLimit", "GainBelowBound"]
 
-HOLD = 60.0
-"""Seconds for which a moved taskgroup waits for its new agent, before any other agent may take it."""
 GATHER = 2.0
 """Seconds before a plan for which offers are gathered: declined ones come again soon after the request."""
 AGENTS_AT_ONCE = 64
@@ -269,7 +268,7 @@ class _Begun:
         target = rows[0].hostname
         if not self._command.dry_run:
             try:
-                transaction = reschedule.rebalance(turn.context, group, target, HOLD, self._command.goal)
+                transaction = reschedule.rebalance(turn.context, group, target, TARGET_SECONDS, self._command.goal)
             except Refused as refused:
                 return refused.message
             self.transactions.add(transaction.id)

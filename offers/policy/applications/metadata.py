@@ -9,10 +9,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from offers.dimensions import NOTHING, Amounts
+from offers.ledger.holds import PLACEHOLDER_SECONDS
 from offers.policy.amounts import added, scaled
 
-PLACEHOLDER_SECONDS = 900.0
-"""The time-out of placeholders if the application names none."""
 TIMEOUT_KEY = "placeholderTimeoutInSeconds"
 STYLE_KEY = "gangSchedulingStyle"
 """The keys of the text of parameters."""

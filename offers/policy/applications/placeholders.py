@@ -14,6 +14,7 @@ from math import isfinite
 from typing import NamedTuple, Protocol
 
 from offers.dimensions import Amounts
+from offers.ledger.holds import NOMINATION_SECONDS
 from offers.ledger.model import Nomination, UnitClaim
 from offers.ledger.standing_pool import StandingPool
 from offers.policy.applications.gang import Gang
@@ -21,8 +22,6 @@ from offers.policy.applications.records import Create, Effect, Existing, Launch,
 
 REMOVAL_SECONDS = 5.0
 """The time between two attempts to remove a placeholder."""
-NOMINATION_SECONDS = 60.0
-"""The time for which a nomination is valid without renewal."""
 
 
 class Refused(Exception):

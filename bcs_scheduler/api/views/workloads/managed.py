@@ -11,8 +11,8 @@ import msgspec
 
 from bcs_scheduler.api.views.base import Meta
 from bcs_scheduler.wire.times import rfc3339
+from offers.ledger.holds import PLACEHOLDER_SECONDS
 from offers.names import name_of
-from offers.policy.applications.metadata import PLACEHOLDER_SECONDS
 from offers.policy.applications.tables import UNDECIDED, PlaceholderState, TaskState
 from store.ids import object_key
 from store.records import (

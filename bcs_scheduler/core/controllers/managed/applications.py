@@ -12,13 +12,12 @@ from collections.abc import Sequence
 from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.holds.placeholders import HeldPlaceholders, KeptPlaceholders
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit, reserved_in, task_of
 from bcs_scheduler.core.controllers.managed.gate import SlotGate
 from bcs_scheduler.core.controllers.managed.reservations import Reservations, is_same, is_undecided, why
 from bcs_scheduler.core.controllers.managed.sums import SumsCheck
 from bcs_scheduler.core.controllers.managed.units import Carrying, Observing
-from bcs_scheduler.core.controllers.rooms.held_rooms import HeldRooms
-from bcs_scheduler.core.controllers.rooms.kept_rooms import KeptRooms
 from bcs_scheduler.core.work_queue import WorkQueue
 from offers.policy.applications.gang import Gang, settle_together
 from offers.policy.applications.records import NoticeCode
@@ -57,7 +56,7 @@ class ManagedApplications:
         self._observing = Observing(turn, self._gangs)
         self._carrying = Carrying(turn, self._gangs)
         self._sums = SumsCheck(turn)
-        self._rooms = (KeptRooms(turn), HeldRooms(turn))
+        self._placeholders = (KeptPlaceholders(turn), HeldPlaceholders(turn))
         self._work = WorkQueue()
         self._groups = WorkQueue()
         """Groups of applications whose reservations are compared with their members."""
@@ -91,12 +90,12 @@ class ManagedApplications:
         self._groups.mark(*self._reservations.groups())
         self._unseen = self._reservations.unseen()
         self._carrying.recover()
-        for rooms in self._rooms:
-            rooms.recover()
+        for holders in self._placeholders:
+            holders.recover()
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next look; None if no managed application waits for a moment."""
-        times = [rooms.next_timer() for rooms in self._rooms]
+        times = [holders.next_timer() for holders in self._placeholders]
         if self._idle:
             return min((at for at in times if at is not None), default=None)
         is_behind = self._carrying.busy or self._work.is_marked or self._groups.is_marked
@@ -107,8 +106,8 @@ class ManagedApplications:
 
     def tick(self) -> None:
         """Looks at managed applications whose time has come."""
-        for rooms in self._rooms:
-            rooms.tick()
+        for holders in self._placeholders:
+            holders.tick()
         if self._idle:
             return
         self._work.mark(*self._carrying.go_on())
@@ -123,8 +122,8 @@ class ManagedApplications:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Looks at the managed applications that the changes concern."""
-        for rooms in self._rooms:
-            rooms.notice(changed)
+        for holders in self._placeholders:
+            holders.notice(changed)
         if self._idle:
             return
         self._turn.each_change(changed, self._follow)

@@ -18,6 +18,7 @@ import msgspec
 from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
+from offers.ledger.holds import SWAP_SECONDS
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.metadata import Outcome
 from offers.policy.applications.records import Launch, Record, Way
@@ -48,8 +49,6 @@ KEPT = ("reserve", "hold")
 """Forms of placeholders that run nothing."""
 HAS_UNIT = (TaskState.SCHEDULING, TaskState.ALLOCATED, TaskState.BOUND)
 ENDS_UNIT = (TaskState.KILLING, TaskState.KILLED, TaskState.REJECTED, TaskState.FAILED)
-PROMISE_SECONDS = 60.0
-"""Seconds that a task waits for the room that a placeholder has freed for it. Then it asks like any other."""
 
 
 def sleeper(owner: ManagedApplication, holder: Placeholder, model: Version | None, form: str = "") -> Version:
@@ -409,7 +408,7 @@ class Observing:
 
     def _promised_until(self, gang: Gang, name: str) -> float:
         history = gang.members[name].life.history
-        return (history[-1].at if history else self._turn.now) + PROMISE_SECONDS
+        return (history[-1].at if history else self._turn.now) + SWAP_SECONDS
 
 
 def _outcome(group: TaskGroup) -> Outcome:

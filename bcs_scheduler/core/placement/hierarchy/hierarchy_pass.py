@@ -29,6 +29,7 @@ from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, Sessio
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
+from offers.ledger.holds import LONGEST
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
 from offers.policy.hierarchy.configuration.partition import NodeOrder
@@ -36,7 +37,7 @@ from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.places import places
 from offers.policy.hierarchy.preemption.promises import restore_waits, waits_of
 from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.reservation import LONGEST, reservations
+from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.model import Kept
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt

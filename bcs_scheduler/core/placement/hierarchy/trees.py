@@ -17,6 +17,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.sessions.held import request_of
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
+from offers.ledger.holds import LONGEST
 from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
 from offers.policy.hierarchy import (
@@ -39,7 +40,6 @@ from offers.policy.hierarchy.changes.applying import conflicts
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
 from offers.policy.hierarchy.configuration.partition import ROOT, QueueConfig
 from offers.policy.hierarchy.placement import nearest, queue_for
-from offers.policy.hierarchy.preemption.reservation import LONGEST
 from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS
 from store.ids import namespace_of

@@ -16,6 +16,7 @@ from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.sessions.held import extended_dimension, request_of
 from bcs_scheduler.core.placement.sessions.pending import Planned
 from offers.dimensions import amounts
+from offers.ledger.holds import RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.ledger.pool import OfferPool
 from offers.ledger.row import LeasedRow
 from offers.policy.session.decisions import Later, Passing
@@ -24,13 +25,6 @@ from offers.policy.session.snapshot import Snapshot
 from offers.resources import SCALARS
 from store.state import State
 
-RETURN_SECONDS = 5.0
-"""Seconds after the first offer of an agent on which a taskgroup has ended; later, no further part of its room is
-expected. Cluster managers make offers every second, by default."""
-UNOFFERED_SECONDS = 90.0
-"""Seconds after the end of a taskgroup for which its promised room is expected while no offer of the agent comes: the
-cluster manager, or the agent, may be away for a while. It ends at some time, because another framework may have got the
-room."""
 IN_ORDER = tuple(sorted(SCALARS))
 Used = Mapping[str, Mapping[str, int]]
 """Amounts of our taskgroups by agent and dimension."""
@@ -157,7 +151,7 @@ class LeavingRooms:
             return {}
         found = Counter(row.promised())
         for name, request in row.held.items():
-            if name in self._state.taskgroups:
+            if isinstance(name, str) and name in self._state.taskgroups:
                 found.subtract(dict(request_of(request, ())))
         return {name: amount for name, amount in found.items() if amount > 0}
 

@@ -8,11 +8,12 @@ from math import inf
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
+from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.changes.applying import applying
 from offers.policy.hierarchy.changes.copying import STEP, Captured, Steps, captured, copying, finished
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_of
-from offers.policy.hierarchy.preemption.preemption import RETRY, Check, preempting
+from offers.policy.hierarchy.preemption.preemption import Check, preempting
 from offers.policy.hierarchy.preemption.quota import giving_back
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.queue import QueueState

@@ -19,19 +19,11 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from math import inf
 
+from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
-from offers.policy.hierarchy.preemption.preemption import (
-    RETRY,
-    TRIES,
-    Check,
-    attempt,
-    delay_of,
-    has_victims,
-    never,
-    only_on,
-)
+from offers.policy.hierarchy.preemption.preemption import TRIES, Check, attempt, delay_of, has_victims, never, only_on
 from offers.policy.hierarchy.preemption.promises import Promise, Vacated, promise_again, promises, promises_to, renew
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption

@@ -48,6 +48,7 @@ from typing import NamedTuple
 import numpy as np
 
 from offers.dimensions import Amounts
+from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.configuration.partition import Fencing, GangPreemption, Partition, PreemptionPolicy
 from offers.policy.hierarchy.state.application import Alternative, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.columns import Array, Key, Numbers, State
@@ -57,8 +58,6 @@ from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
 from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 from offers.policy.obstacles import NAMED, Attempt, Obstacle, Tally, in_vain
 
-RETRY = 15.0
-"""Seconds between two tries of one ask."""
 TRIES = 10
 """Tries of the asks of one leaf in one round, and of one class."""
 MOST_HALTED = 8

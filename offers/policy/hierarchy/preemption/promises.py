@@ -21,8 +21,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
-from offers.policy.hierarchy.preemption.preemption import RETRY, TRIES, delay_of, first_key, has_victims, waiting_asks
-from offers.policy.hierarchy.preemption.reservation import LONGEST
+from offers.ledger.holds import LONGEST, RETRY
+from offers.policy.hierarchy.preemption.preemption import TRIES, delay_of, first_key, has_victims, waiting_asks
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask

@@ -23,22 +23,15 @@ from heapq import heapify, heappop
 from typing import NamedTuple
 
 from offers.dimensions import share
+from offers.ledger.holds import LONGEST, PATIENCE, SHORTEST
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.preemption.preemption import TRIES, Losses, groups_of, never
 from offers.policy.hierarchy.state.application import RequestClass
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
-from offers.policy.hierarchy.state.nodes import MOST_IN_WINDOW, Node
+from offers.policy.hierarchy.state.nodes import Node
 from offers.policy.hierarchy.tree import LOOKED_AT, Tree
 
-PATIENCE = 2.0
-"""Seconds after which an ask reserves a node."""
-LONGEST = MOST_IN_WINDOW
-"""Seconds that a promise of a node lasts without victims that are still leaving, and the pause after a promise that
-was not kept: of the request before the next reservation, and of the ask before the next try to preempt."""
-SHORTEST = 15.0
-"""Seconds for which a node must be free to be reserved; else it is not reserved. Also the pause of a request for which
-no node suits."""
 MOST = 10
 """Reservations of asks without victims in a tree at a time."""
 PART, LEAST_NODES = 10, 3

@@ -9,6 +9,7 @@ from math import prod
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
+from offers.ledger.holds import MOST_IN_WINDOW, WINDOW
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.fields import LARGEST
 from offers.policy.hierarchy.configuration.partition import NodeOrder
@@ -24,10 +25,6 @@ WEIGHTS: Mapping[str, int] = dict.fromkeys(("vcore", "cpus", "cpu", "memory", "m
 
 REFILLED = 8
 """The order is made anew if more than one of so many nodes have changed."""
-
-WINDOW = 120.0
-MOST_IN_WINDOW = 60.0
-"""Seconds for which a node is reserved at most within any `WINDOW`, by all asks together."""
 
 Admits = Callable[[Hashable, str], bool]
 """True if a node, given by name, meets a constraint. Equal arguments give equal results until the node is changed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
+from offers.ledger.holds import NOMINATION_SECONDS
 from offers.policy.session.plugins.interface import Argument, Plugin
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Policy(NamedTuple):
     """The consequence if a plug-in of a third party fails: the session continues, or starts again, without it."""
     plugin_seconds: float = 1.0
     """Seconds that the calls of one plug-in or action of a third party may take in one session."""
-    nomination_seconds: float = 60.0
+    nomination_seconds: float = NOMINATION_SECONDS
     """The time for which room is promised to a task that waits for it."""
 
     @property

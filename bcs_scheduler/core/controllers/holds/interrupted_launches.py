@@ -14,12 +14,12 @@ from collections.abc import Iterable
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
-from bcs_scheduler.core.controllers.rooms.following import follow_taskgroups, site_of
+from bcs_scheduler.core.controllers.holds.following import follow_taskgroups, site_of
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.work_queue import WorkQueue
 from offers.errors import Shortage
-from offers.ledger.rooms import Site
-from offers.model import ResourceRequest
+from offers.ledger.holds import ANSWER_SECONDS, Cause
+from offers.model import ResourceRequest, Site
 from offers.resources import draw
 from store.records import TaskGroup, Transaction, Version
 from transactions.base import Step
@@ -27,11 +27,6 @@ from transactions.injection import Injections
 from transactions.resource_request import request_of
 from transactions.rules import relaunch
 from transactions.rules.application_types import bound_to_agents
-
-ANSWER_SECONDS = 30.0
-"""Seconds for which room is held while it is not known whether the taskgroup was launched."""
-PROMISE_SECONDS = 5.0
-"""Seconds for which room waits for the taskgroup that replaces one whose launch did not leave."""
 
 
 class InterruptedLaunches:
@@ -41,8 +36,7 @@ class InterruptedLaunches:
     def __init__(self, turn: TurnContext, reconciler: Reconciler) -> None:
         self._turn = turn
         self._reconciler = reconciler
-        self._waiting: dict[str, None] = {}
-        """Taskgroups without a report."""
+        self._holds = turn.pool.holds
         self._covered: dict[str, None] = {}
         """Taskgroups without a report whose room is in the offers, until their launch is repeated or asked for."""
         self._promised: dict[str, Site] = {}
@@ -57,7 +51,7 @@ class InterruptedLaunches:
     def recover(self) -> None:
         """Holds the room of the taskgroups without a report."""
         turn = self._turn
-        for name in (*self._waiting, *self._promised):
+        for name in (*self._holds.of(Cause.INTERRUPTED), *self._promised):
             self._free(name)
         if turn.options.traits.capacity != "leased":
             return
@@ -67,15 +61,14 @@ class InterruptedLaunches:
         turn, group = self._turn, self._turn.state.taskgroups[key]
         version = self._interrupted(group)
         if version is not None:
-            turn.pool.holds.add(key, site_of(group), self._request(group, version))
-            self._waiting[key] = None
+            self._holds.add(key, Cause.INTERRUPTED, site_of(group), self._request(group, version))
             self._due.put(key, turn.now + ANSWER_SECONDS)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Ends the holds of taskgroups that were reported or ended."""
-        if not (self._waiting or self._promised):
+        if not (self._holds or self._promised):
             return
-        follow_taskgroups(self._turn, changed, lambda group: group.id in self._waiting, self._follow, self._ended)
+        follow_taskgroups(self._turn, changed, lambda group: self._waits(group.id), self._follow, self._ended)
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the next hold ends; None: there is no hold."""
@@ -85,12 +78,11 @@ class InterruptedLaunches:
         """Asks for the tasks whose room is free, and repeats the launches of kept placeholders."""
         turn = self._turn
         turn.each("taskgroup", self._due.due(turn.now), self._free)
-        if not self._waiting:
+        if not self._holds.of(Cause.INTERRUPTED):
             return
         turn.pool.table.flush()
-        holds = turn.pool.holds
-        for name in holds.take_news(self._waiting):
-            if name in holds.short:
+        for name in self._holds.take_news(Cause.INTERRUPTED):
+            if name in self._holds.short:
                 self._covered.pop(name, None)
             else:
                 self._covered[name] = None
@@ -115,7 +107,7 @@ class InterruptedLaunches:
     def confirmed(self, name: str) -> None:
         """The cluster manager knows the taskgroup of this name: its room is not free. Names of other taskgroups are
         ignored."""
-        if name in self._waiting:
+        if self._waits(name):
             self._free(name)
 
     def admitted(self, transaction: Transaction, step: Step) -> Step:  # noqa: ARG002 (the slots name the taskgroups)
@@ -145,13 +137,17 @@ class InterruptedLaunches:
             return None
         return version
 
+    def _waits(self, name: str) -> bool:
+        """True for a taskgroup without a report."""
+        return self._holds.cause_of(name) is Cause.INTERRUPTED
+
     def _follow(self, group: TaskGroup) -> None:
         if group.status != "Staging" or group.killing_since or group.unreachable_since:
             self._free(group.id)
 
     def _ended(self, name: str) -> None:
         """The taskgroup has ended or is gone."""
-        if name not in self._waiting:
+        if not self._waits(name):
             if name in self._promised and name not in self._turn.state.taskgroups:
                 self._free(name)  # its replacement is placed
             return
@@ -159,18 +155,15 @@ class InterruptedLaunches:
         if group is None or group.held or not relaunch.is_due(group) or relaunch.pause(group):
             self._free(name)
             return
-        del self._waiting[name]
         self._covered.pop(name, None)
         self._promised[name] = site_of(group)
-        self._turn.pool.holds.leaving[name] = self._turn.now
-        self._due.put(name, self._turn.now + PROMISE_SECONDS)
+        self._due.put(name, self._holds.leave(name, Cause.REPLACEMENT, self._turn.now))
 
     def _free(self, name: str) -> None:
         """Ends the hold of a taskgroup: anybody may use the room."""
-        self._waiting.pop(name, None)
         self._covered.pop(name, None)
         self._due.drop(name)
-        self._turn.pool.holds.drop(name)
+        self._holds.drop(name)
         if self._promised.pop(name, None) is not None:
             group = self._turn.state.taskgroups.get(name)
             if group is not None:

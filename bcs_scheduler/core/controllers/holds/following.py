@@ -1,11 +1,11 @@
-"""The changes of taskgroups that concern kept and held rooms."""
+"""The changes of taskgroups that concern holds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
 from bcs_scheduler.core.context import TurnContext
-from offers.ledger.rooms import Site
+from offers.model import Site
 from store.records import TaskGroup
 
 

@@ -1,0 +1,1 @@
+"""Holds of taskgroups that run nothing, or that may not have been launched."""

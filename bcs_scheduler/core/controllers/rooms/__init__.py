@@ -1,1 +1,0 @@
-"""Rooms that the cluster manager keeps for placeholders."""
