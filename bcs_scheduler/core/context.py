@@ -24,7 +24,7 @@ from store.base import RecordTooLarge, RecordUnencodable
 from store.reasons import REASONS, EventReason, Level
 from store.records import Record
 from store.state import State, Watcher
-from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
+from store.state.unit_of_work import Unit, UnitOfWork
 from transactions import occupancy, transitions
 from transactions.base import Context, Failure, Ids, Refused, Slot
 from transactions.engine.engine import Engine
@@ -248,28 +248,32 @@ class TurnContext:
 
     def each(self, kind: str, keys: Iterable[str], work: Callable[[str], object]) -> list[str]:
         """Does work for each object of one kind; see `each_change`. Returns the keys of those whose work has failed."""
-        return [key for _, key in self.each_change(((kind, key) for key in keys), lambda _, key: work(key))]
+        failed: list[Change] = []
+        self.uow.each(zip(keys, strict=True), work, lambda key, error: self._failed(failed, (kind, *key), error))
+        self._count_failed(failed)
+        return [key for _, key in failed]
 
     def each_change(self, changed: Iterable[Change], work: Callable[[str, str], object]) -> list[Change]:
         """Does work for each object, given as (kind, key). An unexpected error undoes the changes of this object and is
         reported, and the others follow. Returns the objects whose work has failed. Costs little beside `attempt`,
         because the objects share units."""
-        uow, failed = self.uow, list[Change]()
-        for kind, key in changed:
-            point, units = uow.savepoint(), len(self.units)
-            try:
-                work(kind, key)
-            except Exception as error:
-                self._raise_if_strict(error)
-                uow.undo(point if len(self.units) == units else Savepoint(0, 0))  # a cut ends savepoints
-                failed.append((kind, key))
-                if len(failed) <= ERRORS_AT_ONCE:
-                    self._report(kind, key, error)
+        failed: list[Change] = []
+        self.uow.each(changed, work, lambda change, error: self._failed(failed, change, error))
+        self._count_failed(failed)
+        return failed
+
+    def _failed(self, failed: list[Change], change: Change, error: Exception) -> None:
+        """Adds an object whose work has failed to `failed`, and reports the first errors."""
+        self._raise_if_strict(error)
+        failed.append(change)
+        if len(failed) <= ERRORS_AT_ONCE:
+            self._report(*change, error)
+
+    def _count_failed(self, failed: list[Change]) -> None:
         self.object_errors += len(failed)
         if len(failed) > ERRORS_AT_ONCE:
             words = f"failed for {counted(len(failed), 'object')}; the first {ERRORS_AT_ONCE} errors are reported"
             self.record_event("core", failed[0][0], "InternalError", words, "error")
-        return failed
 
     def watch(self, part: str, kinds: Iterable[str], follow: Watcher) -> None:
         """Like `State.watch`, for the part of this name. An error does not reach the change that is followed, because

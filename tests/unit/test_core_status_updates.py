@@ -9,6 +9,7 @@ from bcs_scheduler.core.controllers.cluster.unknown_tasks import QUIET
 from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.options import CoreOptions
 from store.records.definition import KillPolicy, RestartPolicy
+from tests.counting import lines
 from tests.unit.lab import Lab, running
 from transactions import base
 from transactions.kinds import scale
@@ -61,6 +62,20 @@ def test_what_starts_and_runs_at_once_has_one_record_for_both() -> None:
     running_group = lab.group()
     lab.wait(2 * STARTING_UNRECORDED)
     assert lab.group() is running_group
+
+
+def test_updates_without_a_record_cost_other_turns_nothing() -> None:
+    def turn_beside(number: int) -> int:
+        lab = Lab()
+        lab.create(number)
+        lab.offer(cpus=100_000)
+        for group in lab.groups:
+            lab.report(group, "STARTING")
+        assert len(lab.groups) == number
+        lab.turn()
+        return lines(lab.turn)
+
+    assert turn_beside(60) == turn_beside(2)
 
 
 def test_what_starts_for_longer_is_recorded_so() -> None:

@@ -77,3 +77,28 @@ def test_changes_that_are_only_tried_cannot_be_closed_and_are_undone() -> None:
     assert not uow.state.queues and uow.empty
     uow.put(Queue(name="two"))
     assert uow.cut() is not None
+
+
+@pytest.mark.parametrize("end", [None, "cut", "rollback"])
+def test_an_object_whose_work_fails_loses_its_own_changes_only(end: str | None) -> None:
+    uow = UnitOfWork(State([]))
+    failures: list[tuple[tuple[str, ...], str]] = []
+
+    def work(name: str) -> None:
+        uow.put(Queue(name=name))
+        uow.effect(name)
+        if name != "wrong":
+            return
+        if end is not None:
+            getattr(uow, end)()
+        uow.put(Namespace(name=name))
+        uow.effect("never")
+        raise ValueError(name)
+
+    uow.put(Queue(name="before"))
+    uow.each(zip(["first", "wrong", "last"], strict=True), work, lambda names, e: failures.append((names, str(e))))
+    assert failures == [(("wrong",), "wrong")]
+    assert not uow.state.namespaces and "never" not in uow.effects
+    kept = {None: ["before", "first", "last"], "cut": ["before", "first", "wrong", "last"], "rollback": ["last"]}
+    assert sorted(uow.state.queues) == sorted(kept[end])
+    assert list(uow.effects) == (["first", "last"] if end is None else ["last"])

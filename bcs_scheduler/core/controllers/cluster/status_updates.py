@@ -83,8 +83,13 @@ class StatusUpdates:
 
     def tick(self) -> None:
         """Records the updates that have stayed the latest ones."""
-        due = [task_id for task_id, (_, at) in self._starting.items() if at <= self._turn.now]
-        self._turn.each("task", due, self._record_starting)
+        due: list[str] = []
+        for task_id, (_, at) in self._starting.items():
+            if at > self._turn.now:
+                break
+            due.append(task_id)
+        if due:
+            self._turn.each("task", due, self._record_starting)
 
     def _record_starting(self, task_id: str) -> None:
         update, _ = self._starting.pop(task_id)
