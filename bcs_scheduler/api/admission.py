@@ -18,10 +18,10 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 import msgspec
 import structlog
 
-from bcs_scheduler.api.documents.extensions import TARGETS
 from bcs_scheduler.api.http import body, errors
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation
+from bcs_scheduler.api.objects.webhooks import TARGETS
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.leadership.gateway import Busy
 from bcs_scheduler.net.addresses import without_path

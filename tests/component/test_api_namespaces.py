@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.admission import Admission
-from bcs_scheduler.api.documents.extensions import TARGETS as WEBHOOK_TARGETS
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
+from bcs_scheduler.api.objects.webhooks import TARGETS as WEBHOOK_TARGETS
 from bcs_scheduler.cli.client.lookup import OWNERS
 from bcs_scheduler.cli.commands.reading.top import KINDS as MEASURED
 from bcs_scheduler.cli.documents import KINDS as DOCUMENTS

@@ -11,15 +11,16 @@ import pytest
 import yaml
 
 from bcs_scheduler.api.documents.commands import read_command, read_message
-from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.daemonset import read_daemonset
 from bcs_scheduler.api.documents.deployment import read_deployment
-from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
-from bcs_scheduler.api.documents.groups import read_pod_group
-from bcs_scheduler.api.documents.namespaces import read_namespace
-from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
+from bcs_scheduler.api.objects.configuration import read_config_map, read_secret
+from bcs_scheduler.api.objects.custom import read_custom_kind, read_custom_object
+from bcs_scheduler.api.objects.groups import read_pod_group
+from bcs_scheduler.api.objects.namespaces import read_namespace
+from bcs_scheduler.api.objects.services import read_service
+from bcs_scheduler.api.objects.webhooks import read_webhook
 from bcs_scheduler.cli.document_files import load_documents
 from bcs_scheduler.wire.problems import Problems
 

@@ -13,13 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bcs_scheduler.api.documents.commands import read_command, read_health_report, read_message, to_command_content
-from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.deployment import read_deployment, to_definition, to_deployment
-from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
-from bcs_scheduler.api.documents.namespaces import read_namespace
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.objects.configuration import read_config_map, read_secret
+from bcs_scheduler.api.objects.custom import read_custom_kind, read_custom_object
+from bcs_scheduler.api.objects.namespaces import read_namespace
+from bcs_scheduler.api.objects.webhooks import read_webhook
 from bcs_scheduler.wire.problems import Problems
 
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.objects.groups import show_pod_group
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.objects.groups import show_pod_group
 from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions

@@ -12,9 +12,9 @@ import pytest
 from bcs_scheduler.api.documents.commands import read_command
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.deployment import read_deployment, to_deployment
-from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.objects.services import read_service
 from bcs_scheduler.wire.normal import complete
 from bcs_scheduler.wire.problems import Problems
 from offers.rules.constraints import Rule

@@ -9,9 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta, field
 
-from bcs_scheduler.api.documents.configuration import read_base64
 from bcs_scheduler.api.documents.parts.names import check_variable
-from bcs_scheduler.api.documents.parts.references import check_credentials, check_file_path, check_url, check_user
+from bcs_scheduler.api.documents.parts.references import (
+    check_credentials,
+    check_file_path,
+    check_url,
+    check_user,
+    read_base64,
+)
 from bcs_scheduler.api.documents.validate import check_kind
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import Document, decode

@@ -12,7 +12,7 @@ from bcs_scheduler.api.documents.parts.containers import check_tasks
 from bcs_scheduler.api.documents.parts.ports import check_network
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import decode
-from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, Metadata
+from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, KeptMetadata, Metadata
 from bcs_scheduler.wire.documents.pod import PodSpec
 from bcs_scheduler.wire.problems import Problems, member
 from offers.policy.applications.metadata import parameters_of
@@ -107,6 +107,15 @@ def _check_label_twice(document: ApplicationDocument, problems: Problems) -> Non
 def check_least(instances: int | None, least: int, problems: Problems) -> None:
     if instances is not None and instances < least:
         problems.add("$.spec.instance", f"must be at least {least}")
+
+
+def check_head(metadata: KeptMetadata, namespace: str, name: str | None, problems: Problems) -> None:
+    """Checks names, labels and annotations. An empty `namespace` leaves it to the document."""
+    if namespace:
+        check_identity(metadata, namespace, name, problems)
+    elif not metadata.namespace:
+        problems.add("$.metadata.namespace", "is required")
+    check_metadata(metadata, problems)
 
 
 def check_metadata(metadata: Metadata, problems: Problems) -> None:

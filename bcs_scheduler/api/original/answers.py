@@ -15,12 +15,13 @@ import msgspec
 
 from bcs_scheduler.api.http.errors import NOT_LEADING, ApiError
 from bcs_scheduler.api.http.operation import BASE, Answer, Answered, Call, Listing, Operation
+from bcs_scheduler.api.objects.custom import CustomObjectView
+from bcs_scheduler.api.objects.webhooks import WebhookView
 from bcs_scheduler.api.original import forms
 from bcs_scheduler.api.original.forms import Json, text_of, whole
 from bcs_scheduler.api.views.agents import AgentView, ClusterResource, SettingView
 from bcs_scheduler.api.views.base import KeptMeta, Meta
 from bcs_scheduler.api.views.messages import TYPES, CommandView, MessageView, show_message
-from bcs_scheduler.api.views.objects.extensions import CustomObjectView, WebhookView
 from bcs_scheduler.api.views.workloads.applications import ApplicationView
 from bcs_scheduler.api.views.workloads.deployments import DeploymentView, SideView, StrategyView
 from bcs_scheduler.api.views.workloads.taskgroups import PortMapping, TaskGroupView, TaskView

@@ -3,6 +3,18 @@
 from __future__ import annotations
 
 from bcs_scheduler.api.http.operation import Operation
+from bcs_scheduler.api.objects import (
+    configuration,
+    custom,
+    groups,
+    kubernetes,
+    namespaces,
+    priorities,
+    queues,
+    queuetrees,
+    services,
+    webhooks,
+)
 from bcs_scheduler.api.routes import (
     agent_settings,
     cluster,
@@ -18,18 +30,6 @@ from bcs_scheduler.api.routes import (
     sessions,
     usage,
     watches,
-)
-from bcs_scheduler.api.routes.objects import (
-    configuration,
-    custom,
-    groups,
-    kubernetes,
-    namespaces,
-    priorities,
-    queues,
-    queuetrees,
-    services,
-    webhooks,
 )
 from bcs_scheduler.api.routes.workloads import (
     applications,

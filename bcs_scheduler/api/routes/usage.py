@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from bcs_scheduler.agentapi.usage import Measured, Meter, Place
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Listing, Param, Table
+from bcs_scheduler.api.objects.queues import QueueUsage, cluster_total, show_queue_usage
 from bcs_scheduler.api.reading.lists import NAMESPACE, namespace_of, placed
 from bcs_scheduler.api.reading.query import page, page_or_all
 from bcs_scheduler.api.views.agents import AgentView, listed_by_id, walk_agents
-from bcs_scheduler.api.views.queues import QueueUsage, cluster_total, show_queue_usage
 from bcs_scheduler.api.views.usage import (
     UNKNOWN_AGENT,
     AgentUsage,

@@ -5,8 +5,10 @@ The core checks whether the referenced objects exist, at the moment of the chang
 
 from __future__ import annotations
 
+import binascii
 import posixpath
 import re
+from base64 import b64decode
 from urllib.parse import urlsplit
 
 from bcs_scheduler.api.documents.parts.names import check_name, check_variable, is_name
@@ -162,3 +164,13 @@ def check_uris(uris: tuple[UriDocument, ...], path: str, problems: Problems) -> 
             places = " or ".join(SANDBOX_PLACES)
             problems.add(member(at, "output"), f"must be a relative path inside the sandbox, or begin with {places}")
         check_credentials(uri.user, uri.pwd, at, ("user", "pwd"), problems)
+
+
+def read_base64(written: str, path: str, problems: Problems) -> str:
+    """Without the blanks and line ends that it may contain; the problem never shows the content."""
+    content = "".join(written.split())
+    try:
+        b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        problems.add(path, "must be base64")
+    return content

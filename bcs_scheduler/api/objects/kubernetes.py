@@ -11,12 +11,11 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.documents.extensions import read_custom_object, read_definition
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import Call, Plain, Table
-from bcs_scheduler.api.views.objects.extensions import show_custom_object
+from bcs_scheduler.api.objects.custom import read_custom_object, read_definition, show_custom_object
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteCustomKind, DeleteCustomObject, PutCustomKind, PutCustomObject
 from bcs_scheduler.wire.documents.extensions import CustomObjectDocument, DefinitionDocument
