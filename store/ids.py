@@ -9,7 +9,7 @@
     transaction    application-<nanoseconds>
     command        <Kind>-<namespace>-<name>-<nanoseconds>
 
-Application and namespace names are DNS-like labels without dots (`bcs_scheduler.api.documents.parts.names`). The
+Application and namespace names are DNS-like labels without dots (`bcs_scheduler.api.documents.names`). The
 cluster name is chosen by the operator of the cluster manager (``--cluster``) and may contain dots, so ids are read from
 both ends: the text between the fixed parts is the cluster name.
 

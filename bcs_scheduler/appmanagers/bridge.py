@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from hashlib import blake2b
 
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.parts.names import NAME, NAME_LENGTH, NAME_RULE
+from bcs_scheduler.api.documents.names import NAME, NAME_LENGTH, NAME_RULE
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.core.controllers.managed.units import request_of

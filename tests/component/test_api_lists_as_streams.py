@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.http.operation import BASE
-from bcs_scheduler.api.routes.workloads import applications
-from bcs_scheduler.api.views.workloads.applications import show_application
+from bcs_scheduler.api.routes import applications
+from bcs_scheduler.api.views.applications import show_application
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.leadership.touches import Touches

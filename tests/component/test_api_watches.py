@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
-from bcs_scheduler.api.routes.workloads import deployments, transactions
+from bcs_scheduler.api.routes import deployments, transactions
 from bcs_scheduler.api.streams import streaming
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core

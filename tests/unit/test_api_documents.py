@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.api.documents.agents import read_extended_resource, read_settings, read_taints
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.parts.names import LABEL_KEY
+from bcs_scheduler.api.documents.names import LABEL_KEY
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http import body
 from bcs_scheduler.api.http.errors import ApiError

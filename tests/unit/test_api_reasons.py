@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.api.views.applications import show_application
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.workloads.applications import show_application
-from bcs_scheduler.api.views.workloads.reasons import reason_of
-from bcs_scheduler.api.views.workloads.taskgroups import Presenter
+from bcs_scheduler.api.views.reasons import reason_of
+from bcs_scheduler.api.views.taskgroups import Presenter
 from bcs_scheduler.core.interface import inputs
 from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy
 from store.records.running import LAST_FAILURE

@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.views.applications import show_application
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.workloads.applications import show_application
 from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, managed, requests, unknown
 from bcs_scheduler.core.options import CoreOptions

@@ -11,7 +11,7 @@ import pytest
 
 from bcs_scheduler.api.reading.foreign import diagnosis_for
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.workloads.reasons import reason_of
+from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.views.workloads.reasons import reason_of
+from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
 from bcs_scheduler.core.options import CoreOptions
 from offers.ledger.holds import GATHERED

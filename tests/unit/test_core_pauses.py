@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.workloads.reasons import reason_of
+from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface.requests import AskWhatIf
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import pauses as module

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.workloads.reasons import reason_of
+from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.controllers.cluster.offer_manager import SETTLE_SECONDS
 from bcs_scheduler.core.interface import requests

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, get_args
 import pytest
 
 from bcs_scheduler.api.views.explain import explain_application
-from bcs_scheduler.api.views.workloads.transactions import show_transaction
+from bcs_scheduler.api.views.transactions import show_transaction
 from bcs_scheduler.core.options import CoreOptions
 from store.records import (
     Application,

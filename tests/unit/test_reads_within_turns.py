@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.workloads.daemonsets import show_daemonset
+from bcs_scheduler.api.views.daemonsets import show_daemonset
 from store.base import Change, Followed, Loaded
 from store.records import Record, Strategy
 from store.records.definition import RestartPolicy

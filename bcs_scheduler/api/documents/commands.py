@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 from msgspec import Meta, field
 
-from bcs_scheduler.api.documents.parts.names import check_variable
-from bcs_scheduler.api.documents.parts.references import (
+from bcs_scheduler.api.documents.names import check_variable
+from bcs_scheduler.api.documents.references import (
     check_credentials,
     check_file_path,
     check_url,

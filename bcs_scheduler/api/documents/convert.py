@@ -6,18 +6,12 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.api.documents.addresses import to_reserved
+from bcs_scheduler.api.documents.checks import effective_checks, payload_of
+from bcs_scheduler.api.documents.constraints import to_constraints
 from bcs_scheduler.api.documents.engine import honours
-from bcs_scheduler.api.documents.parts.addresses import to_reserved
-from bcs_scheduler.api.documents.parts.checks import effective_checks, payload_of
-from bcs_scheduler.api.documents.parts.constraints import to_constraints
-from bcs_scheduler.api.documents.parts.ports import (
-    bound_ports,
-    effective_ports,
-    egress_limit,
-    network_mode,
-    network_type,
-)
-from bcs_scheduler.api.documents.parts.references import target_of
+from bcs_scheduler.api.documents.ports import bound_ports, effective_ports, egress_limit, network_mode, network_type
+from bcs_scheduler.api.documents.references import target_of
 from bcs_scheduler.wire import quantities
 from bcs_scheduler.wire.documents.application import ApplicationDocument
 from bcs_scheduler.wire.documents.pod import (

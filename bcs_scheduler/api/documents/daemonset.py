@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
+from bcs_scheduler.api.documents.addresses import refuse_addresses
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.parts.addresses import refuse_addresses
 from bcs_scheduler.api.documents.validate import check_application, check_identity, check_kind, with_namespace
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import decode

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.api.documents import names
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.parts import names
 from bcs_scheduler.api.documents.validate import (
     POD,
     Present,

@@ -6,8 +6,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterator, Sequence
 
-from bcs_scheduler.api.documents.parts.checks import is_remote
-from bcs_scheduler.api.documents.parts.ports import BUILT_IN, is_custom, network_mode, network_type
+from bcs_scheduler.api.documents.checks import is_remote
+from bcs_scheduler.api.documents.ports import BUILT_IN, is_custom, network_mode, network_type
 from bcs_scheduler.wire.documents.pod import ContainerDocument, ParameterDocument, PodSpec, TaskDocument
 from bcs_scheduler.wire.problems import Problems, Taken, element, hint, member
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from bcs_scheduler.api.documents import names
+from bcs_scheduler.api.documents.addresses import check_addresses
+from bcs_scheduler.api.documents.constraints import check_constraint
+from bcs_scheduler.api.documents.containers import check_tasks
 from bcs_scheduler.api.documents.engine import check_executor, run_by_mesos
-from bcs_scheduler.api.documents.parts import names
-from bcs_scheduler.api.documents.parts.addresses import check_addresses
-from bcs_scheduler.api.documents.parts.constraints import check_constraint
-from bcs_scheduler.api.documents.parts.containers import check_tasks
-from bcs_scheduler.api.documents.parts.ports import check_network
+from bcs_scheduler.api.documents.ports import check_network
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, KeptMetadata, Metadata

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bcs_scheduler.api.documents.parts.references import check_credentials, check_url, read_base64
+from bcs_scheduler.api.documents.references import check_credentials, check_url, read_base64
 from bcs_scheduler.api.documents.validate import check_head, check_kind, named_in, with_namespace
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Table, always

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from bcs_scheduler.api.documents.parts import names
+from bcs_scheduler.api.documents import names
 from bcs_scheduler.api.documents.validate import (
     check_identity,
     check_kind,
@@ -15,11 +15,11 @@ from bcs_scheduler.api.documents.validate import (
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.api.http.operation import Answer, Call, Table
 from bcs_scheduler.api.objects.changes import IN_USE, changes
+from bcs_scheduler.api.objects.managed import GroupReservationView, show_group_reservation
 from bcs_scheduler.api.reading.lists import find, lists, namespace_of
 from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.base import KeptMeta, show_meta
-from bcs_scheduler.api.views.workloads.managed import GroupReservationView, show_group_reservation
-from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
+from bcs_scheduler.api.views.reasons import Diagnose, reason_of
 from bcs_scheduler.core.interface.requests import DeletePodGroup, PutPodGroup
 from bcs_scheduler.core.requests.kinds.managed import MOST_MEMBERS
 from bcs_scheduler.wire.decoding import decode

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from bcs_scheduler.api.documents.parts import names
+from bcs_scheduler.api.documents import names
 from bcs_scheduler.api.documents.validate import check_kind
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import invalid, not_found

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bcs_scheduler.api.documents.parts import names
+from bcs_scheduler.api.documents import names
 from bcs_scheduler.api.documents.validate import check_kind
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import invalid, not_found

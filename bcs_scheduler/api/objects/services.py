@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from bcs_scheduler.api.documents.parts.names import check_labels, check_port_name
-from bcs_scheduler.api.documents.parts.ports import PROTOCOLS
+from bcs_scheduler.api.documents.names import check_labels, check_port_name
+from bcs_scheduler.api.documents.ports import PROTOCOLS
 from bcs_scheduler.api.documents.validate import check_head, check_kind, with_namespace
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import invalid, not_found

@@ -10,8 +10,8 @@ from typing import Literal, cast
 
 import msgspec
 
-from bcs_scheduler.api.documents.parts import names
-from bcs_scheduler.api.documents.parts.references import check_url, read_base64
+from bcs_scheduler.api.documents import names
+from bcs_scheduler.api.documents.references import check_url, read_base64
 from bcs_scheduler.api.documents.validate import check_head, check_kind, with_namespace
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Table

@@ -20,13 +20,13 @@ from bcs_scheduler.api.objects.webhooks import WebhookView
 from bcs_scheduler.api.original import forms
 from bcs_scheduler.api.original.forms import Json, text_of, whole
 from bcs_scheduler.api.views.agents import AgentView, ClusterResource, SettingView
+from bcs_scheduler.api.views.applications import ApplicationView
 from bcs_scheduler.api.views.base import KeptMeta, Meta
+from bcs_scheduler.api.views.deployments import DeploymentView, SideView, StrategyView
 from bcs_scheduler.api.views.messages import TYPES, CommandView, MessageView, show_message
-from bcs_scheduler.api.views.workloads.applications import ApplicationView
-from bcs_scheduler.api.views.workloads.deployments import DeploymentView, SideView, StrategyView
-from bcs_scheduler.api.views.workloads.taskgroups import PortMapping, TaskGroupView, TaskView
-from bcs_scheduler.api.views.workloads.transactions import TransactionView
-from bcs_scheduler.api.views.workloads.versions import VersionView
+from bcs_scheduler.api.views.taskgroups import PortMapping, TaskGroupView, TaskView
+from bcs_scheduler.api.views.transactions import TransactionView
+from bcs_scheduler.api.views.versions import VersionView
 from bcs_scheduler.wire.problems import FieldWarning
 from bcs_scheduler.wire.redaction import hide
 from bcs_scheduler.wire.times import rfc3339

@@ -16,7 +16,7 @@ import msgspec
 from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.views.base import KillPolicyView, ResourceView, RestartPolicyView
 from bcs_scheduler.api.views.base import resources as show_resources
-from bcs_scheduler.api.views.workloads.taskgroups import show_kill_policy, show_restart_policy
+from bcs_scheduler.api.views.taskgroups import show_kill_policy, show_restart_policy
 from bcs_scheduler.wire.redaction import hide, hide_headers
 from bcs_scheduler.wire.times import NO_TIME, rfc3339
 from offers.dimensions import THOUSANDTHS, recorded

@@ -12,7 +12,7 @@ from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from bcs_scheduler.api.documents.parts.names import LABEL_KEY
+from bcs_scheduler.api.documents.names import LABEL_KEY
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter
 from bcs_scheduler.api.http.operation import Answer, Listing, Param
 from bcs_scheduler.wire.problems import LONGEST_KEY, Problems, hint

@@ -9,9 +9,9 @@ from bcs_scheduler.api.documents.commands import CommandDocument, Owner, read_co
 from bcs_scheduler.api.http.errors import bad_parameter, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.reading.query import page
+from bcs_scheduler.api.routes.applications import find_application
+from bcs_scheduler.api.routes.deployments import DEPLOYMENT, find_deployment
 from bcs_scheduler.api.routes.messages import CommandMessages
-from bcs_scheduler.api.routes.workloads.applications import find_application
-from bcs_scheduler.api.routes.workloads.deployments import DEPLOYMENT, find_deployment
 from bcs_scheduler.api.views.messages import CommandView, show_command
 from bcs_scheduler.core.interface.requests import CreateCommand, DeleteCommand
 from store.ids import object_key

@@ -16,7 +16,7 @@ from bcs_scheduler.api.documents.commands import CommandContent, DriverMessage, 
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, accepted
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.routes.workloads.applications import find_application
+from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.messages import MessageView, message_order, show_message
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.core.interface.requests import CreateCommand

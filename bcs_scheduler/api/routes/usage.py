@@ -19,6 +19,7 @@ from bcs_scheduler.api.objects.queues import QueueUsage, cluster_total, show_que
 from bcs_scheduler.api.reading.lists import NAMESPACE, namespace_of, placed
 from bcs_scheduler.api.reading.query import page, page_or_all
 from bcs_scheduler.api.views.agents import AgentView, listed_by_id, walk_agents
+from bcs_scheduler.api.views.taskgroups import order
 from bcs_scheduler.api.views.usage import (
     UNKNOWN_AGENT,
     AgentUsage,
@@ -26,7 +27,6 @@ from bcs_scheduler.api.views.usage import (
     show_agent_usage,
     show_taskgroup_usage,
 )
-from bcs_scheduler.api.views.workloads.taskgroups import order
 from bcs_scheduler.net.addresses import HostPort
 from store.records import TaskGroup
 from store.state.ordered import Order

@@ -7,8 +7,7 @@ from bcs_scheduler.api.http.errors import bad_parameter
 from bcs_scheduler.api.http.operation import Call, Param, Table
 from bcs_scheduler.api.objects import queues
 from bcs_scheduler.api.reading.lists import NAMESPACE
-from bcs_scheduler.api.routes import cluster
-from bcs_scheduler.api.routes.workloads import applications, deployments, taskgroups, transactions
+from bcs_scheduler.api.routes import applications, cluster, deployments, taskgroups, transactions
 from bcs_scheduler.api.streams import streaming
 from bcs_scheduler.api.streams.live import Live, follow
 from bcs_scheduler.api.streams.sse import EventStream

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bcs_scheduler.api.views.workloads.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
+from bcs_scheduler.api.views.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
 from offers.agents import ListedAgent
 from offers.dimensions import recorded
 from offers.model import Attribute, Offer

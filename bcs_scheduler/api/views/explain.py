@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from bcs_scheduler.api.views.workloads.managed import gathered, reserved_in
-from bcs_scheduler.api.views.workloads.reasons import causes, not_replaced
+from bcs_scheduler.api.objects.managed import gathered, reserved_in
+from bcs_scheduler.api.views.reasons import causes, not_replaced
 from bcs_scheduler.wire.reasons import cause_of_end, ended
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.routes.workloads.applications import ON_CONFLICT
+from bcs_scheduler.api.routes.applications import ON_CONFLICT
 from bcs_scheduler.cli.main import bcs as program
 from bcs_scheduler.cli.options import ON_CONFLICT as CHOICES
 from tests.component.cli.standin import (

@@ -18,7 +18,7 @@ from bcs_scheduler.api.http.errors import ApiError, invalid
 from bcs_scheduler.api.http.operation import BASE, Answer, Call, Operation, Param, Table
 from bcs_scheduler.api.objects import configuration, custom, groups, namespaces, priorities, queues, services
 from bcs_scheduler.api.objects import webhooks as admission
-from bcs_scheduler.api.routes.workloads import applications, daemonsets, deployments, processes
+from bcs_scheduler.api.routes import applications, daemonsets, deployments, processes
 from bcs_scheduler.api.views.explain import PartitionView
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
 from bcs_scheduler.core.interface.requests import PlanRequests, Request

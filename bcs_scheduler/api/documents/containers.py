@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import posixpath
 
+from bcs_scheduler.api.documents.amounts import check_differences
+from bcs_scheduler.api.documents.checks import check_health_checks
 from bcs_scheduler.api.documents.engine import check_image_needs, check_parameters
-from bcs_scheduler.api.documents.parts.amounts import check_differences
-from bcs_scheduler.api.documents.parts.checks import check_health_checks
-from bcs_scheduler.api.documents.parts.names import check_variable
-from bcs_scheduler.api.documents.parts.ports import PortBook, network_mode
-from bcs_scheduler.api.documents.parts.references import check_credentials, check_references, check_uris, check_user
+from bcs_scheduler.api.documents.names import check_variable
+from bcs_scheduler.api.documents.ports import PortBook, network_mode
+from bcs_scheduler.api.documents.references import check_credentials, check_references, check_uris, check_user
 from bcs_scheduler.wire import quantities
 from bcs_scheduler.wire.documents.pod import (
     ContainerDocument,

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta
-from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
-from bcs_scheduler.api.views.workloads.versions import definition_of
+from bcs_scheduler.api.views.reasons import Diagnose, reason_of
+from bcs_scheduler.api.views.versions import definition_of
 from bcs_scheduler.wire.times import rfc3339
 from offers.agents import ListedAgent
 from store.records import Daemonset, TaskGroup, Version

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta, View
-from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
-from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queue
-from bcs_scheduler.api.views.workloads.versions import definition_of
+from bcs_scheduler.api.views.reasons import Diagnose, reason_of
+from bcs_scheduler.api.views.transactions import QueuedView, show_queue
+from bcs_scheduler.api.views.versions import definition_of
 from bcs_scheduler.wire.times import rfc3339
 from store.records import Application
 from store.state.reader import StateReader

@@ -8,7 +8,7 @@ import msgspec
 
 from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.views.base import KillPolicyView, Meta, ResourceView, RestartPolicyView, View, resources
-from bcs_scheduler.api.views.workloads.taskgroups import show_health_checks, show_kill_policy, show_restart_policy
+from bcs_scheduler.api.views.taskgroups import show_health_checks, show_kill_policy, show_restart_policy
 from bcs_scheduler.wire.redaction import hide
 from bcs_scheduler.wire.times import rfc3339
 from store.records import Application, Version

@@ -11,9 +11,9 @@ from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Listing, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, lists, namespace_of, placed
 from bcs_scheduler.api.reading.query import page_or_all, parse_selector, selected
-from bcs_scheduler.api.routes.workloads.applications import Accepted, find_application
+from bcs_scheduler.api.routes.applications import Accepted, find_application
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
-from bcs_scheduler.api.views.workloads.taskgroups import Presenter, TaskGroupView, TaskView, order
+from bcs_scheduler.api.views.taskgroups import Presenter, TaskGroupView, TaskView, order
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import RescheduleTaskGroup
 from store.ids import object_key

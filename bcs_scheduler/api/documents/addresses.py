@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from bcs_scheduler.api.documents.parts.constraints import to_pattern
-from bcs_scheduler.api.documents.parts.ports import is_custom, network_mode
+from bcs_scheduler.api.documents.constraints import to_pattern
+from bcs_scheduler.api.documents.ports import is_custom, network_mode
 from bcs_scheduler.wire.documents.application import ApplicationDocument
 from bcs_scheduler.wire.problems import Problems, Taken, member
 from offers.rules.constraints import check_pattern

@@ -1,5 +1,6 @@
-"""Managed applications as users see them: applications of application managers, and reservations of applications of
-users while these last. States have the names of docs/policies.md#application-managers."""
+"""Managed applications: applications of application managers, which only these change, and reservations of
+applications of users while these last. States have the names of docs/policies.md#application-managers.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
+from bcs_scheduler.api.reading.lists import find, lists, namespace_of
+from bcs_scheduler.api.reading.query import page_or_all
 from bcs_scheduler.api.views.base import Meta
 from bcs_scheduler.wire.times import rfc3339
 from offers.ledger.holds import PLACEHOLDER_SECONDS
@@ -333,3 +337,36 @@ def _agent(groups: list[TaskGroup], node: str) -> str:
     """The name of the agent that has this id: of a taskgroup there, else the id itself."""
     there = next((group for group in groups if node and group.agent_id == node), None)
     return name_of({}, there.hostname, there.agent_ip, node) if there is not None else node
+
+
+table = Table("managed applications")
+OF_NAMESPACE = "/namespaces/{ns}/managedapplications"
+
+
+@lists(
+    table,
+    OF_NAMESPACE,
+    "/managedapplications",
+    "managed applications",
+    query=(LIMIT, CONTINUE),
+    answer=list[ManagedApplicationView],
+)
+def list_managed_applications(call: Call) -> Answered:
+    state, namespace = call.state(), namespace_of(call)
+    prefix = () if namespace is None else (namespace,)
+    return page_or_all(
+        lambda after: state.in_order(ManagedApplication.kind, prefix, after),
+        call.query,
+        lambda record: show_managed(state, record),
+    )
+
+
+@table.read(
+    f"{OF_NAMESPACE}/{{name}}",
+    "Fetch a managed application with its tasks and placeholders",
+    answer=ManagedApplicationDetail,
+)
+def get_managed_application(call: Call) -> Answer:
+    state = call.state()
+    found = find(state.managed_applications, "managed application", call.path["ns"], call.path["name"])
+    return Answer(show_managed_detail(state, found))

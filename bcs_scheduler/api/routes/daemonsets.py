@@ -13,13 +13,13 @@ from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, 
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.reading.redaction import with_kept_passwords
-from bcs_scheduler.api.routes.workloads.applications import DOCUMENTS, check_remote
-from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
-from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.routes.applications import DOCUMENTS, check_remote
+from bcs_scheduler.api.routes.taskgroups import OF_OWNER
+from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.views.daemonsets import DaemonsetAgent, DaemonsetView, show_agents_of, show_daemonset
 from bcs_scheduler.api.views.explain import Explanation, explain_application
-from bcs_scheduler.api.views.workloads.daemonsets import DaemonsetAgent, DaemonsetView, show_agents_of, show_daemonset
-from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
-from bcs_scheduler.api.views.workloads.versions import definition_of
+from bcs_scheduler.api.views.taskgroups import TaskGroupView
+from bcs_scheduler.api.views.versions import definition_of
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import (
     CreateDaemonset,

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta
-from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
-from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queue
-from bcs_scheduler.api.views.workloads.versions import VersionView, show_definition, show_version
+from bcs_scheduler.api.views.reasons import Diagnose, reason_of
+from bcs_scheduler.api.views.transactions import QueuedView, show_queue
+from bcs_scheduler.api.views.versions import VersionView, show_definition, show_version
 from bcs_scheduler.wire.times import rfc3339
 from store.ids import object_key, part_key
 from store.records import Application, Deployment, Revision, Strategy

@@ -7,8 +7,8 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING
-from bcs_scheduler.api.routes.workloads import applications
-from bcs_scheduler.api.routes.workloads.applications import (
+from bcs_scheduler.api.routes import applications
+from bcs_scheduler.api.routes.applications import (
     ARGS,
     INSTANCES,
     MAX_UNAVAILABLE,
@@ -17,7 +17,7 @@ from bcs_scheduler.api.routes.workloads.applications import (
     VERSION,
     Accepted,
 )
-from bcs_scheduler.api.views.workloads.applications import ApplicationView
+from bcs_scheduler.api.views.applications import ApplicationView
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.wire.documents.application import ApplicationDocument
 

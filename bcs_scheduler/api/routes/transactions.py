@@ -12,10 +12,10 @@ from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import lists, namespace_of
 from bcs_scheduler.api.reading.query import page, page_or_all
-from bcs_scheduler.api.routes.workloads.applications import Accepted
+from bcs_scheduler.api.routes.applications import Accepted
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, known_version, long_poll, shared
-from bcs_scheduler.api.views.workloads.transactions import TransactionView, order, show_transaction
+from bcs_scheduler.api.views.transactions import TransactionView, order, show_transaction
 from bcs_scheduler.core.interface.requests import CancelTransaction
 from bcs_scheduler.leadership.items import EVENTS, Item
 from store.ids import object_key

@@ -17,17 +17,12 @@ from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, 
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.reading.redaction import with_kept_passwords
-from bcs_scheduler.api.routes.workloads.applications import (
-    ON_CONFLICT,
-    check_remote,
-    instances_of,
-    on_conflict,
-)
-from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
-from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.routes.applications import ON_CONFLICT, check_remote, instances_of, on_conflict
+from bcs_scheduler.api.routes.taskgroups import OF_OWNER
+from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, WATCHING, long_poll, shared
-from bcs_scheduler.api.views.workloads.deployments import (
+from bcs_scheduler.api.views.deployments import (
     DeploymentView,
     RevisionDetail,
     RevisionView,
@@ -35,8 +30,8 @@ from bcs_scheduler.api.views.workloads.deployments import (
     show_revision,
     show_revision_in_full,
 )
-from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
-from bcs_scheduler.api.views.workloads.versions import show_definition
+from bcs_scheduler.api.views.taskgroups import TaskGroupView
+from bcs_scheduler.api.views.versions import show_definition
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import (
     ControlDeployment,

@@ -17,9 +17,9 @@ from bcs_scheduler.api.http.operation import Answer, Answered, Call, Param, Tabl
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.reading.redaction import with_kept_passwords
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
+from bcs_scheduler.api.views.applications import ApplicationView, show_application
 from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.api.views.whatif import WhatIf, show_what_if
-from bcs_scheduler.api.views.workloads.applications import ApplicationView, show_application
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.core.interface.requests import (
     AskWhatIf,

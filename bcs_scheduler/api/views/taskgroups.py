@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.base import KillPolicyView, Meta, ResourceView, RestartPolicyView, View, resources
-from bcs_scheduler.api.views.workloads.reasons import NotReplaced, Replacements, not_replaced
+from bcs_scheduler.api.views.reasons import NotReplaced, Replacements, not_replaced
 from bcs_scheduler.wire.redaction import hide_headers
 from bcs_scheduler.wire.times import rfc3339
 from store.records import BoundPort, CheckResult, Task, TaskGroup, Transaction, Version

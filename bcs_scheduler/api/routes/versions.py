@@ -8,9 +8,9 @@ from bcs_scheduler.api.http.errors import ApiError, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
 from bcs_scheduler.api.reading.lists import listed, lists
 from bcs_scheduler.api.reading.query import page
-from bcs_scheduler.api.routes.workloads.applications import find_application
-from bcs_scheduler.api.views.workloads.demands import DemandView, show_demand
-from bcs_scheduler.api.views.workloads.versions import VersionView, definition_of, show_version
+from bcs_scheduler.api.routes.applications import find_application
+from bcs_scheduler.api.views.demands import DemandView, show_demand
+from bcs_scheduler.api.views.versions import VersionView, definition_of, show_version
 from bcs_scheduler.core.interface.effects import Reason
 
 table = Table("versions")

@@ -10,7 +10,7 @@ from bcs_scheduler.api import access
 from bcs_scheduler.api.http.errors import invalid
 from bcs_scheduler.api.http.operation import BASE, Answered, Call, Operation, Table
 from bcs_scheduler.api.original import bodies
-from bcs_scheduler.api.routes.workloads import applications, daemonsets, deployments
+from bcs_scheduler.api.routes import applications, daemonsets, deployments
 from bcs_scheduler.core.interface.effects import Reason
 
 table = Table("applications")

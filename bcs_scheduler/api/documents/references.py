@@ -11,7 +11,7 @@ import re
 from base64 import b64decode
 from urllib.parse import urlsplit
 
-from bcs_scheduler.api.documents.parts.names import check_name, check_variable, is_name
+from bcs_scheduler.api.documents.names import check_name, check_variable, is_name
 from bcs_scheduler.wire.documents.pod import ITEM_TYPES, ContainerDocument, ItemDocument, TaskDocument, UriDocument
 from bcs_scheduler.wire.problems import Problems, Taken, element, hint, member
 from bcs_scheduler.wire.redaction import HIDDEN

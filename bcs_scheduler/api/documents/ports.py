@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from bcs_scheduler.api.documents.parts.names import check_port_name
+from bcs_scheduler.api.documents.names import check_port_name
 from bcs_scheduler.wire.documents.pod import PodSpec, PortDocument
 from bcs_scheduler.wire.problems import Problems, Taken, element, member
 
