@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.core.placement.partitions import Partitions
-from bcs_scheduler.core.placement.sessions.role import Moving, RoleSnapshot, SessionInput
+from bcs_scheduler.core.placement.sessions.role import RoleSnapshot, SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Promises
 from bcs_scheduler.core.scheduler import Core
-from offers.ledger.pool import OfferPool
 from offers.policy.session.snapshot import Snapshot
-from store.state import State
 
 
 def contents(snapshot: Snapshot) -> dict[str, Any]:
@@ -61,14 +59,14 @@ def _outdated(core: Core, placing: SessionPass) -> list[str]:
         planned = list(placing._launcher.placements())
         moving = kept.moving(role, demands, {}, planned, promises)
         taken = kept.take(role, demands, {}, planned, promises, turn.now, plain=placing.plain)
-        found += _differences(core.state, turn.pool, role, moving, taken, plain=placing.plain)
+        fresh = RoleSnapshot(core.state, turn.pool, role, plain=placing.plain)
+        since = kept._roles[role]  # room counts as coming since it was first seen
+        fresh._expected, fresh._coming = dict(since._expected), dict(since._coming)
+        found += _differences(fresh.take(moving, turn.now), taken, plain=placing.plain)
     return found
 
 
-def _differences(
-    state: State, pool: OfferPool, role: str, moving: Moving, found: SessionInput, *, plain: bool
-) -> list[str]:
-    fresh = RoleSnapshot(state, pool, role, plain=plain).take(moving, found.snapshot.now)
+def _differences(fresh: SessionInput, found: SessionInput, *, plain: bool) -> list[str]:
     if fresh.snapshot.dimensions != found.snapshot.dimensions:  # those of former work are kept, with 0
         before = found.snapshot
         found = found._replace(

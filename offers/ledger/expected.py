@@ -32,6 +32,12 @@ class ExpectedRooms:
         self._grow(number + 1)
         self._amounts[:, number] += amounts
 
+    def of(self, number: int) -> tuple[int, ...]:
+        """The amounts that are expected on a row, in the order of SCALARS."""
+        if number >= self._amounts.shape[1]:
+            return (0,) * len(SCALARS)
+        return tuple(self._amounts[:, number].tolist())
+
     def drop(self, number: int) -> None:
         """No room is expected on a row."""
         if number < self._amounts.shape[1]:

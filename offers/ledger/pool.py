@@ -171,6 +171,8 @@ class OfferPool:
         row = self._rows.get(site)
         if row is not None and row.offers:
             self.table.amounts_changed(row)
+        elif row is not None:
+            self._touch(row.agent_id)  # the next offers have other room for others
 
     def lend(self, site: Site, request: ResourceRequest, replaces: str) -> Mapping[Unit, Left]:
         """Makes the room of ended holders on an agent usable for one unit that was promised the room, until

@@ -15,6 +15,7 @@ from offers.ledger.holds import GATHERED
 from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.kept import Standing
 from store.mentions import plain
 from store.records import Namespace, Queue
 from store.records.definition import Amounts
@@ -98,6 +99,52 @@ def test_old_work_is_given_room_by_one_end_after_the_other(engine: str) -> None:
     assert len(found) == 2 and found[0] >= AGING - 1 and found[1] - found[0] >= MINUTE - 2
     assert len(cluster.groups("old", "owed")) == 1 and len(cluster.groups("low", "has")) == 2
     assert "owed/old" not in holders(cluster)
+
+
+def test_work_that_is_ended_for_an_entitled_queue_does_not_take_its_room_back() -> None:
+    """It has a higher priority, and its queue has its share."""
+    cluster = world("session", {"a": 4000}, owed=2)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1, priority=9)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="owed")
+    assert len(evictions(cluster, int(AGING) + 3 * MINUTE)) == 2
+    assert len(cluster.groups("old", "owed")) == 1
+
+
+def test_work_that_is_ended_for_others_of_its_queue_does_not_take_its_room_back() -> None:
+    """Their queue has a guarantee, which is for both of them."""
+    cluster = world("session", {"a": 4000}, owed=2, guarantee=4)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="has", priority=5)
+    assert len(evictions(cluster, int(AGING) + 3 * MINUTE)) == 2
+    assert len(cluster.groups("old", "has")) == 1
+
+
+def test_those_end_that_may_end_now_rather_than_less_important_ones_that_may_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = world("session", {"a": 4000}, owed=2)
+    cluster.create("low", 1000, instances=2, namespace="has", max_unavailable=1)
+    cluster.create("high", 1000, namespace="has", priority=9)
+    cluster.seconds(3)
+    admitted: set[str] = set()
+    monkeypatch.setattr(placing(cluster), "_allowance", lambda key: int(key in admitted))
+    cluster.create("old", 2000, namespace="owed")
+    assert evictions(cluster, int(AGING) + 15) == [] and holders(cluster) == {"owed/old"}
+    admitted.add("has/high")
+    assert len(evictions(cluster, 15)) == 1
+    assert len(cluster.groups("old", "owed")) == 1 and not cluster.groups("high", "has")
+
+
+def test_a_queue_with_a_guarantee_or_a_share_uses_the_room_of_old_work_of_others() -> None:
+    owed, has = Standing("owed", 0, is_owed=True, is_entitled=True), Standing("has", 9, is_owed=False, is_entitled=True)
+    over = has._replace(is_entitled=False)
+    assert owed.outranks(has) and owed.outranks(over)
+    assert has.outranks(owed) and not over.outranks(owed)
+    assert over.outranks(Standing("more", 5, is_owed=False, is_entitled=False))
+    assert not has.outranks(Standing("more", 9, is_owed=False, is_entitled=False))
+    assert owed._replace(priority=1).outranks(owed) and not owed.outranks(owed)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -13,7 +13,11 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.sessions.snapshots import Promises
 from offers.agents import ListedAgent
+from offers.ledger.holds import RETURN_SECONDS, Cause
+from offers.model import ResourceRequest
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records import Limits, Namespace, Queue
 from tests.snapshots import outdated
@@ -122,6 +126,33 @@ def test_the_kept_snapshot_equals_one_that_is_made_from_nothing(seed: int) -> No
         if chance.random() < 0.4:
             assert outdated(step.lab.core) == []
     assert outdated(step.lab.core) == []
+
+
+def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> None:
+    """It counts as room that is being released, as far as nothing else is known to have it: no more is ended than
+    beside the offer."""
+    lab = Lab(OPTIONS)
+    turn, placing = lab.core.turn_context, lab.core._offer_manager.placing
+    assert isinstance(placing, SessionPass)
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=1000),)))
+
+    snapshots, promises = placing._snapshots, Promises({}, placing._leaving)
+
+    def room(after: float = 0.0) -> tuple[int, int, bool]:
+        found = snapshots.take("*", (), {}, (), promises, lab.now + after)
+        columns = found.snapshot.columns
+        return columns.idle[0][0], columns.future[0][0], found.later is not None
+
+    assert room() == (1000, 1000, False)
+    turn.pool.take("a")
+    assert room() == (0, 1000, True)
+    turn.pool.holds.add("old", Cause.OLD, ("a", "*"), ResourceRequest(cpus=600))
+    assert room(1.0) == (0, 400, True)
+    turn.pool.holds.drop("old")
+    assert room(1.0) == (0, 1000, True)
+    assert room(RETURN_SECONDS) == (0, 0, False)
+    turn.pool.add(lab.make_offer("a", cpus=700))
+    assert room(RETURN_SECONDS) == (700, 700, False)
 
 
 def test_what_is_gone_is_not_kept() -> None:

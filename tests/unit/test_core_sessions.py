@@ -592,7 +592,7 @@ def test_a_session_follows_when_a_budget_grows_and_none_before(monkeypatch: pyte
     (victim,) = [group for group in groups(lab, "low") if group.ended]
     lab.wait(3.0)
     run(lab)
-    lab.wait(2.0)
+    lab.wait(RETURN_SECONDS)  # the rest of the offer does not come again
     assert len([group for name in ("first", "second") for group in groups(lab, name)]) == 1
     held = sessions(monkeypatch)
     assert lab.core._offer_manager.placing.next_timer() == victim.ended_at + WAITED

@@ -19,7 +19,7 @@ from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from offers.policy.obstacles import Attempt, Obstacle, label
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED, Decisions
-from offers.policy.session.kept import is_owed
+from offers.policy.session.kept import Standing, is_owed
 from offers.resources import requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
@@ -150,17 +150,17 @@ class QueueAccounts:
         used = self._used_with(demand, planned)
         return all(used[resource] <= most for resource, most in limits.items())
 
-    def is_owed(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
-        """True if the queue of a demand has a guarantee, and stays within it with one more taskgroup of the demand.
-        Arguments as for `has_capability`."""
-        queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
-        wanted = _requested(demand)
+    def standing(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]], priority: int) -> Standing:
+        """The standing of one more taskgroup of a demand. A queue to which the latest session gave no deserved share is
+        entitled. Arguments as for `has_capability`."""
+        name, wanted = queue_of(self._state, namespace_of(demand.application)), _requested(demand)
+        queue, outcome = self._state.queues.get(name), self._outcomes.get(demand.role)
         least = queue.guaranteed if queue is not None else {}
-        if not any(least.values()):
-            return False
+        deserved = outcome.deserved.get(name, {}) if outcome is not None else {}
         used = self._used_with(demand, planned)
+        is_entitled = all(used[one] <= deserved.get(one, used[one]) for one, amount in wanted.items() if amount)
         used.subtract(wanted)
-        return is_owed(wanted, least, used)
+        return Standing(name, priority, is_owed(wanted, least, used), is_entitled)
 
     def _used_with(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> Counter[str]:
         """The amounts of the queue of a demand in its role, with one more taskgroup of the demand."""

@@ -173,6 +173,8 @@ class Columns:
                 self.future[d][rank] -= change
                 self.score_cpus[rank] += change if d == CPU else 0
                 self.score_mem[rank] += change if d == MEMORY else 0
+        for name, amount in agent.coming:
+            self.future[index[name]][rank] += sign * amount
         if agent.max_tasks is not None:
             self._limited += sign
             self.max_tasks[rank] = agent.max_tasks if sign > 0 else NO_LIMIT

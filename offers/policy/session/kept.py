@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.agents import AgentTable
 from offers.policy.session.state.jobs import JobState
+from offers.policy.session.state.templates import Need
+
+if TYPE_CHECKING:
+    from offers.policy.session.composition import Composition
 
 Rows = Mapping[int, list[int]]
 """Amounts by dimension, by rank of the agent."""
 NO_ROWS: Rows = {}
+
+
+class Standing(NamedTuple):
+    """The standing of work that wants more room; it decides about the use of room that is kept for other work."""
+
+    queue: str
+    priority: int
+    is_owed: bool
+    """The queue stays within its guarantee (`is_owed`)."""
+    is_entitled: bool
+    """The queue stays within its deserved share, so it may take the room from others."""
+
+    def outranks(self, other: Standing) -> bool:
+        """True if this work may use room that is kept for the other one. Within a queue the priority decides. Between
+        queues a guarantee comes first; a priority does not make up for a share that the queue has already: otherwise
+        work that was ended for an entitled queue would take its room back."""
+        if self.queue == other.queue:
+            return self.priority > other.priority
+        return self.is_owed or (self.priority > other.priority and (self.is_entitled or not other.is_entitled))
 
 
 class Kept(NamedTuple):
@@ -21,8 +44,8 @@ class Kept(NamedTuple):
     """Amounts that are kept, by agent and dimension."""
     lacks: Mapping[str, Mapping[str, int]]
     """Amounts that are still missing there, and are set apart of the room that is leaving and not promised."""
-    priority: int
-    """The priority of the work."""
+    standing: Standing
+    """The standing of the work."""
     jobs: frozenset[str] = frozenset()
     """The work."""
     is_own: bool = False
@@ -48,18 +71,16 @@ class Kept(NamedTuple):
                 for d, amount in enumerate(agents.withhold(rank, wanted)):
                     rows[rank][d] += amount
 
-    def is_for(self, job: JobState, dimensions: Sequence[str]) -> bool:
-        """True if a job may use the room. `dimensions`: the names of those of its queue."""
+    def is_for(self, job: JobState, need: Need, rules: Composition, dimensions: Sequence[str]) -> bool:
+        """True if a job may use the room for a task with such a need. `dimensions`: the names of those of its queue."""
         if self.is_own or job.name in self.jobs:
             return self.is_own and job.name in self.jobs
         if job.name in self.outranking:
             return True
-        position = next((one for one in job.job.pending if one not in job.placed), None)
-        if position is None:
-            return False
-        wanted, least = dict(job.job.tasks[position].template.request), dict(job.queue.queue.guarantee)
-        used = dict(zip(dimensions, job.queue.allocated, strict=True))
-        return job.priority > self.priority or is_owed(wanted, least, used)
+        queue, used = job.queue, dict(zip(dimensions, job.queue.allocated, strict=True))
+        owed = is_owed(dict(need.template.request), dict(queue.queue.guarantee), used)
+        standing = Standing(queue.name, job.priority, owed, rules.allocatable(queue, need))
+        return standing.outranks(self.standing)
 
 
 def is_owed(wanted: Mapping[str, int], guarantee: Mapping[str, int], used: Mapping[str, int]) -> bool:
@@ -69,4 +90,4 @@ def is_owed(wanted: Mapping[str, int], guarantee: Mapping[str, int], used: Mappi
     return bool(least) and all(used.get(name, 0) + wanted[name] <= amount for name, amount in least.items())
 
 
-NOTHING_KEPT = Kept({}, {}, 0)
+NOTHING_KEPT = Kept({}, {}, Standing("", 0, is_owed=False, is_entitled=False))

@@ -117,7 +117,8 @@ class Queue(NamedTuple):
 
 
 class Agent(NamedTuple):
-    """An agent. `foreign`: the amounts of `total` that other users have; no session can change these."""
+    """An agent. `foreign`: the amounts of `total` that other users have; no session can change these. `coming`: those
+    of these that are on their way back from the cluster manager: they count as room that is being released."""
 
     name: str
     total: Amounts
@@ -134,6 +135,7 @@ class Agent(NamedTuple):
     """The resources among memory, disk and pid that run short."""
     ports: tuple[int, ...] = ()
     """Ports of the host that others use."""
+    coming: Amounts = NOTHING
 
 
 class Job:

@@ -7,6 +7,7 @@ session decides nothing else, and nothing of it is carried out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from offers.policy.session.actions import preempt, reclaim
@@ -56,10 +57,10 @@ def places(session: Session, wanted: Sequence[Wanted]) -> Places | None:
     with session.changes.promises_count(queue):
         if reclaim.name in names and not session.rules.overused(queue):
             searches, scope = reclaim.searches_of(session, queue), reclaim.scope_of(session, queue)
-            found = _all(session, wanted, tasks, searches, lambda _: scope, session.rules.allocatable)
+            found = _all(session, wanted, tasks, searches, lambda _: scope, partial(reclaim.may_take, session, queue))
         if found is None and preempt.name in names and all(job.starving for job, _ in tasks):
             searches = preempt.searches_of(session, queue)
-            found = _all(session, wanted, tasks, searches, lambda job: preempt.scope_of(session, job), lambda *_: True)
+            found = _all(session, wanted, tasks, searches, lambda job: preempt.scope_of(session, job), lambda _: True)
     return found
 
 
@@ -69,7 +70,7 @@ def _all(
     tasks: Sequence[tuple[JobState, int]],
     searches: Searches,
     scope: Callable[[JobState], Scope],
-    admits: Callable[..., bool],
+    admits: Callable[[Claim], bool],
 ) -> Places | None:
     statement = session.statement(tasks[0][0])
     agents: list[str] = []
@@ -77,12 +78,8 @@ def _all(
         need = session.needs.of(job.job.tasks[position].template)
         rank = session.snapshot.rank.get(one.agent) if one.agent else None
         claim = Claim(job, position, need)
-        may_have = (rank is not None or not one.agent) and session.rules.room(job.queue, need) > 0
-        if may_have and admits(job.queue, need):
-            may_have = make_room(session, statement, claim, scope(job), searches.of(job, need), rank)
-        else:
-            may_have = False
-        if not may_have:
+        may_have = (rank is not None or not one.agent) and admits(claim)
+        if not may_have or not make_room(session, statement, claim, scope(job), searches.of(job, need), rank):
             statement.undo()
             return None
         agents.append(session.agents.agents[job.placed[position]].name)

@@ -298,7 +298,13 @@ class Session:
     def beside(self, job: JobState) -> Rows:
         """The kept room that a job may use beside the future amounts, by rank and dimension; the same object for all
         jobs that may use it."""
-        return self._kept_rows if self._kept_rows and self._kept.is_for(job, self.snapshot.dimensions) else NO_ROWS
+        if not self._kept_rows:
+            return NO_ROWS
+        position = next((one for one in job.job.pending if one not in job.placed), None)
+        if position is None:
+            return NO_ROWS
+        need = self.needs.of(job.job.tasks[position].template)
+        return self._kept_rows if self._kept.is_for(job, need, self.rules, self.snapshot.dimensions) else NO_ROWS
 
     def fits_later(self, job: JobState, rank: int, need: Need) -> bool:
         """True if a request of a job fits once everything has left that is leaving, with the kept room that the job may

@@ -193,7 +193,7 @@ class Snapshot:
             if agent is not None and self.agents[rank] is not agent:
                 self.changes += 1
                 self.room_changes += 1
-                self.agent_changes += self.agents[rank]._replace(foreign=agent.foreign) != agent
+                self.agent_changes += self.agents[rank]._replace(foreign=agent.foreign, coming=agent.coming) != agent
                 self.columns.replace_agent(rank, self.agents[rank], agent)
                 self.agents[rank] = agent
 

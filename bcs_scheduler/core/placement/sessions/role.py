@@ -7,9 +7,10 @@ amounts and those of our taskgroups; the rest is in the hands of others.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
+from operator import gt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,15 @@ from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, by_dimen
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
 from offers.dimensions import amounts
+from offers.ledger.holds import RETURN_SECONDS
 from offers.ledger.pool import OfferPool
 from offers.ledger.row import LeasedRow
 from offers.model import Demand
 from offers.policy.session.columns import Array
+from offers.policy.session.decisions import Later, Passing
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Task, Template
 from offers.policy.session.snapshot import Snapshot
+from offers.resources import SCALARS, amounts_of
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE
 from store.records import Queue as QueueRecord
@@ -82,6 +86,8 @@ class SessionInput(NamedTuple):
     """Agents that may be different from those of the decisions before, or gone; the reader empties the set."""
     jobs: set[str]
     """Jobs that are different from those of the decisions before, or gone; the reader empties the set."""
+    later: Later | None
+    """The moment from which the first room that is coming back counts as that of others; None: no room is coming."""
 
 
 class _Parts(NamedTuple):
@@ -124,6 +130,10 @@ class RoleSnapshot:
         self._missing: dict[str, int] = {}
         self._extra_before: dict[str, dict[str, int]] = {}
         """Amounts of planned and leaving tasks in the latest session."""
+        self._expected: dict[str, tuple[int, ...]] = {}
+        """The amounts that offers were expected to have when agents were read, by agent."""
+        self._coming: dict[str, float] = {}
+        """The agents of which such amounts count as coming, with the end of this in Unix seconds, the soonest first."""
         self._rows: dict[str, LeasedRow] = {}
         self._numbers: Array = np.zeros(0, dtype=np.int64)
         self._names: dict[str, set[str]] = {}
@@ -171,7 +181,7 @@ class RoleSnapshot:
             touched -= names
             used -= names
             self._pool.table.flush()
-            self._read_agents(names, self._extra_before)
+            self._read_agents(names, self._extra_before, now)
             return True
         if self._read and (jobs or len(self._read) > STEP):
             moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in self._read.items())
@@ -196,13 +206,15 @@ class RoleSnapshot:
         """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""
         jobs = self._jobs(moving)
         extra = self._extra()
-        agents = self._agents(extra)
+        agents = self._agents(extra, now)
         self._advance(now, agents, jobs)
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
         waiting = dict.fromkeys(demand.application for demand in moving.demands)
         sets = (self._looked_at, self._remade)
-        return SessionInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets)
+        ends = next(iter(self._coming.values()), None)
+        later = Later(Passing.ROOM, ends) if ends is not None else None
+        return SessionInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets, later)
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""
@@ -328,28 +340,31 @@ class RoleSnapshot:
                     sums[name] = sums.get(name, 0) + amount
         return found
 
-    def _agents(self, extra: dict[str, dict[str, int]]) -> dict[str, Agent | None]:
+    def _agents(self, extra: dict[str, dict[str, int]], now: float) -> dict[str, Agent | None]:
         """The agents that have changed, and that the snapshot does not have yet."""
         self._pool.table.flush()
         before, self._extra_before = self._extra_before, extra
         names = {*self._touched, *self.held.touched, *(name for name in before if name not in extra)}
         names.update(name for name, sums in extra.items() if before.get(name) != sums)
+        names.update(takewhile(lambda name: self._coming[name] <= now, self._coming))
         self._touched.clear()
         self.held.touched.clear()
         self._looked_at |= names
-        self._read_agents(names, extra)
+        self._read_agents(names, extra, now)
         found, self._read = self._read, {}
         return found
 
-    def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]]) -> None:
-        """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension."""
+    def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]], now: float) -> None:
+        """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension. `now`:
+        Unix seconds."""
         found, snapshot, sizes = self._read, self._snapshot, self._pool.sizes
         rows, everything, rank_of, agents = self._rows, self.held.used, snapshot.rank, snapshot.agents
         for name in names:
             found.pop(name, None)
             row = self._pool.row(name, self._role)
             if row is None:
-                rows.pop(name, None)
+                for known in (rows, self._expected, self._coming):
+                    known.pop(name, None)
             else:
                 rows[name] = row
             rank = rank_of.get(name)
@@ -360,8 +375,31 @@ class RoleSnapshot:
                 if rank is not None:
                     found[name] = None
                 continue
-            agent = agent_of(name, row, used, sizes.get(name))
+            expected = self._expected_on(name, row, more or NONE, now) if row is not None and not self.plain else NONE
+            agent = agent_of(name, row, used, sizes.get(name), expected)
             found[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
+
+    def _expected_on(self, agent: str, row: LeasedRow, extra: Mapping[str, int], now: float) -> Mapping[str, int]:
+        """The amounts that the next offers of an agent are expected to have, for `RETURN_SECONDS` from the moment from
+        which more is expected: those of offers that were given back, and the rest of those that were used. Held room
+        and `extra`, the amounts of planned and leaving tasks, are not among them."""
+        amounts, before = self._pool.expected.of(row.number), self._expected.get(agent, ())
+        if not any(amounts):
+            self._expected.pop(agent, None)
+            self._coming.pop(agent, None)
+            return NONE
+        if not before or any(map(gt, amounts, before)):
+            self._coming.pop(agent, None)  # the soonest stay first
+            self._coming[agent] = now + RETURN_SECONDS
+        self._expected[agent] = amounts
+        if self._coming.get(agent, now) <= now:
+            self._coming.pop(agent, None)
+            return NONE
+        found = Counter(dict(zip(SCALARS, amounts, strict=True)))
+        found.subtract(extra)
+        for request in self._pool.holds.on((agent, self._role)).values():
+            found.subtract(dict(zip(SCALARS, amounts_of(request), strict=True)))
+        return found
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:
         rows, rank = self._rows, self._snapshot.rank

@@ -26,14 +26,22 @@ from offers.resources import SCALARS
 from store.state import State
 
 IN_ORDER = tuple(sorted(SCALARS))
+NOTHING: Mapping[str, int] = {}
 Used = Mapping[str, Mapping[str, int]]
 """Amounts of our taskgroups by agent and dimension."""
 
 
-def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, ...] | None) -> Agent:
+def agent_of(
+    name: str,
+    row: LeasedRow | None,
+    used: Mapping[str, int],
+    size: tuple[int, ...] | None,
+    expected: Mapping[str, int] = NOTHING,
+) -> Agent:
     """The agent with `used` of our taskgroups, by dimension: the rest that is not free now is in the hands of others.
     `row`: the offered amounts; None = nothing is offered. `size`: amounts of the whole agent in the order of
-    `SCALARS`, the first two or more; None = they are not known, and the greatest offered amounts stand in.
+    `SCALARS`, the first two or more; None = they are not known, and the greatest offered amounts stand in. `expected`:
+    amounts that the next offers are expected to have beside the present ones.
 
     The room of a taskgroup may be offered before the report of its end is read. The agent is not larger meanwhile."""
     total = _offered(row)
@@ -53,7 +61,8 @@ def agent_of(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tu
         total[extended_dimension(extended)] = max(capacity, used.get(extended_dimension(extended), 0))
     names = IN_ORDER if len(total) == len(SCALARS) else sorted(total)
     whole = tuple([(line, total[line]) for line in names if total[line]])
-    return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {})
+    coming = amounts((line, max(0, min(amount, expected.get(line, 0)))) for line, amount in foreign)
+    return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {}, coming=coming)
 
 
 def _offered(row: LeasedRow | None) -> dict[str, int]:
@@ -133,7 +142,8 @@ class LeavingRooms:
             self._first = min(self._first, until)
 
     def _note_whole(self, role: str, agent: Agent) -> None:
-        foreign, site = dict(agent.foreign), (agent.name, role)
+        foreign, site = Counter(dict(agent.foreign)), (agent.name, role)
+        foreign.subtract(dict(agent.coming))
         self._whole[site] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
         kept = self._kept(self._pool.row(*site))
         # Held room seems to be in the hands of others. More may be held now than the session has seen.

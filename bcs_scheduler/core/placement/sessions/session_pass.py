@@ -46,7 +46,7 @@ from offers.policy.session.decisions import (
     earliest,
 )
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginFailed
-from offers.policy.session.kept import NOTHING_KEPT, Kept
+from offers.policy.session.kept import NOTHING_KEPT, Kept, Standing
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Nomination
 from offers.policy.session.places import EVICTING, Places, Wanted, places
@@ -284,9 +284,12 @@ class SessionPass(PlacementPass):
         """See `PlacementPass._outranks`. A demand for which others are ended gets the room that they leave, too."""
         if demand.id in self._awaiting:
             return True
+        return self._standing(demand).outranks(self._standing(other))
+
+    def _standing(self, demand: Demand[Slot]) -> Standing:
+        """The standing of a demand with all places that it needs at the same time."""
         planned = (one for one, _ in self._launcher.placements())
-        owed = partial(self._turn.queues.is_owed, demand)
-        return self._priority(demand) > self._priority(other) or owed((*planned, *self._wants(demand)[1:]))
+        return self._turn.queues.standing(demand, (*planned, *self._wants(demand)[1:]), self._priority(demand))
 
     def _use_kept_room(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
@@ -365,6 +368,8 @@ class SessionPass(PlacementPass):
             later.append(decisions.later)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
+        if not self.plain:
+            self._use_kept_room()  # by the deserved shares of this session
         if self._cut:
             return  # demands that still wait are explained with the last portion
         unshown = (demand for demand in demands if turn.is_unshown(demand.id)) if turn.awaits_offers else ()
@@ -537,7 +542,8 @@ class SessionPass(PlacementPass):
                 kept=kept,
             )
 
-        return self._watched(found, work, self._allowance)
+        decisions = self._watched(found, work, self._allowance)
+        return decisions._replace(later=earliest((decisions.later, found.later)))
 
     def _watched(
         self,
@@ -570,13 +576,14 @@ class SessionPass(PlacementPass):
         if held is None:
             return NOTHING_KEPT
         nominated = frozenset(job for (job, _), one in self._nominations.items() if one.agent in held.rooms)
-        return Kept(held.rooms, held.lacks, self._priority(held.demand), held.applications, outranking=nominated)
+        return Kept(held.rooms, held.lacks, self._standing(held.demand), held.applications, outranking=nominated)
 
     def _priority(self, demand: Demand[Slot]) -> int:
         return self._turn.engine.priority(self._turn.state, demand.id)
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
-        """See `aging.Evictor`. Costs as much as the begin of a session."""
+        """See `aging.Evictor`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end
+        rather than less important ones whose budgets may never admit it."""
         role = wants[0].role
         demands = [demand for demand in self._deciding() if demand.role == role]
         names = self._waiting_tasks(wants)
@@ -588,7 +595,7 @@ class SessionPass(PlacementPass):
         wanted = [Wanted(one.application, name, agent) for one, name, agent in zip(wants, names, agents, strict=True)]
         kept = NOTHING_KEPT
         if held is not None:
-            kept = Kept(held.rooms, held.lacks, 0, held.applications, is_own=True)
+            kept = Kept(held.rooms, held.lacks, self._standing(held.demand), held.applications, is_own=True)
         found, paused = self._input(role, demands, {}), self._pauses.present()
         clock = self._turn.options.session_clock
 
@@ -599,7 +606,7 @@ class SessionPass(PlacementPass):
                 return None  # the next session reports it
 
         try:
-            made = self._watched(found, work, self._may_ever_end)
+            made = self._watched(found, work, self._allowance) or self._watched(found, work, self._may_ever_end)
         except NeverReturned as hangs:
             self._set_aside.add(hangs.fault.plugin, self._turn.now)
             self._snapshots.forget()  # the abandoned session may still use the snapshot

@@ -67,7 +67,7 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
         if failed.get(need.number) == session.changes.version:
             continue
         claim = Claim(job, position, need)
-        if not _may_take(session, queue, claim):
+        if not may_take(session, queue, claim):
             job.over_limit = True
             failed[need.number] = session.changes.version
             continue
@@ -88,7 +88,7 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
     return True
 
 
-def _may_take(session: Session, queue: QueueState, claim: Claim) -> bool:
+def may_take(session: Session, queue: QueueState, claim: Claim) -> bool:
     """True if the limits and the deserved share of the queue hold the task beside the promises to others."""
     rules, own = session.rules, (claim.job.number, claim.position) in session.changes.promised
     for d, amount in claim.need.row if own else ():
