@@ -24,7 +24,7 @@ from store.base import RecordTooLarge, RecordUnencodable
 from store.reasons import REASONS, EventReason, Level
 from store.records import Record
 from store.state import State, Watcher
-from store.state.unit_of_work import Unit, UnitOfWork
+from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
 from transactions import occupancy, transitions
 from transactions.base import Context, Failure, Ids, Refused, Slot
 from transactions.engine.engine import Engine
@@ -45,6 +45,12 @@ EVENT_BYTES = 7_000
 UNIT_EFFECTS = 50
 """A unit that is consistent in itself is closed when it has this many effects: each may be an event of the event
 log."""
+SHARED_EFFECTS = 24
+"""A unit of several reports is closed when it has this many effects: eight status updates. Larger ones save little
+more, and the commit pipeline cannot divide them when the store is slow."""
+SHARED_EFFECTS = 24
+"""A unit that reports share is closed when it has this many effects: those of eight status updates. Larger units save
+little more, and the commit pipeline cannot divide them for a slow store."""
 
 ANSWER_SECONDS = 1.0
 """Seconds within which a cluster manager offers the free room after a REVIVE: at once, or after its allocation
@@ -245,6 +251,30 @@ class TurnContext:
         finally:
             self._attempts -= 1
         return result
+
+    def share(self, kind: str, key: str, work: Callable[[], object]) -> None:
+        """Runs work like `attempt`, but in the open unit, so that small inputs share units and their writes of the
+        event log. The unit is left open. An unexpected error undoes the changes of this work and is reported. Work with
+        very large changes is undone and run again as a unit of its own. It must bear that: a report may come twice in
+        any case."""
+        uow, units = self.uow, len(self.units)
+        if len(uow.effects) >= SHARED_EFFECTS:
+            self.cut()
+            units = len(self.units)
+        point = uow.savepoint()
+        try:
+            work()
+            size = uow.size()
+        except Exception as error:
+            self._raise_if_strict(error)
+            uow.undo(point if len(self.units) == units else Savepoint(0, 0))  # a cut ends savepoints
+            self._report(kind, key, error)
+            return
+        if len(self.units) == units and size > uow.sizer.limit // 2:
+            uow.undo(point)
+            self.attempt(kind, key, work)
+        elif size >= self.options.unit_bytes:
+            self.cut()
 
     def each(self, kind: str, keys: Iterable[str], work: Callable[[str], object]) -> list[str]:
         """Does work for each object of one kind; see `each_change`. Returns the keys of those whose work has failed."""

@@ -236,7 +236,10 @@ class Core:
         if self.turn_context.unsound:
             for part in self.parts:
                 part.mend()
-        self._attempt(event, partial(self._handle, event))
+        if type(event) is cluster_manager.StatusUpdate:
+            self.turn_context.share("event", event.cause, partial(self._handle, event))
+        else:
+            self._attempt(event, partial(self._handle, event))
 
     def _attempt(self, event: inputs.Input, work: Callable[[], None]) -> None:
         """Does work for an input. A request whose work fails unexpectedly is answered so."""

@@ -1,8 +1,8 @@
 """Changes made in one turn: visible in the state at once (read-your-writes), committed later as atomic units.
 
-The core works through one UnitOfWork per turn. Each handled event is closed with `cut()`, which yields a Unit: changes
-that belong together and the effects that may leave once they are durable. A handler that fails is undone with
-`rollback()`; nothing of it remains in the state.
+The core works through one UnitOfWork per turn. Each handled input, or each few of them, is closed with `cut()`, which
+yields a Unit: changes that belong together and the effects that may leave once they are durable. A handler that fails
+is undone; nothing of it remains in the state.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ def _kill_without_delay(patch: pytest.MonkeyPatch) -> None:
 MUTANTS = (
     Mutant("kill without delay", _kill_without_delay, ("I78",), range(5, 47, 7)),
     Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(3, 23)),
-    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(33, 73)),
+    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(49, 89)),
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(26, 109, 2)),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",), range(4, 44)),
     Mutant("wait for the young", _wait_for_the_young, ("I31",), range(14, 53, 4)),

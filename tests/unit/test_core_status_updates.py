@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.cluster.status_updates import STARTING_UNRECORDED
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import QUIET
 from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.options import CoreOptions
+from store.encoding.sizes import Sizer
+from store.ids import taskgroup_of
+from store.records import EventLog, Task
 from store.records.definition import KillPolicy, RestartPolicy
+from store.state.unit_of_work import Unit
 from tests.counting import lines
 from tests.unit.lab import Lab, running
 from transactions import base
 from transactions.kinds import scale
+from transactions.rules import lifecycle
 from transactions.rules.task_states import TaskState
 
 
@@ -29,6 +37,65 @@ def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:
     assert [change.kind for change in unit.changes] == ["taskgroup", "journal"]
     assert unit.changes[0].key == group.id
     assert all(effect.cause == "it" for effect in unit.effects)  # type: ignore[attr-defined]
+
+
+def launched(number: int) -> Lab:
+    lab = Lab(CoreOptions(strict=False))
+    lab.create(number)
+    lab.offer(cpus=100_000)
+    return lab
+
+
+def reporting(units: list[Unit]) -> list[list[str]]:
+    """Taskgroups of each unit, in their order, if it acknowledges an update of each of them."""
+    found = []
+    for unit in units:
+        answered = [taskgroup_of(e.task_id) for e in unit.effects if isinstance(e, cluster_manager.Acknowledge)]
+        if answered:
+            assert [change.key for change in unit.changes if change.kind == "taskgroup"] == answered
+            told = [h for e in unit.effects if isinstance(e, effects.EventsRecorded) for h in e.events]
+            assert [h.key for h in told if h.reason == "TaskGroupRunning"] == answered
+            (run,) = [change.record for change in unit.changes if isinstance(change.record, EventLog)]
+            assert {h.number for h in told} <= {h.number for h in run.events}
+            found.append(answered)
+    return found
+
+
+def test_updates_of_one_turn_share_units_with_an_event_for_each() -> None:
+    lab = launched(20)
+    updates = [one for group in lab.groups for one in lab.reports(group, "RUNNING")]
+    shared = reporting(lab.core.turn(updates, lab.now))
+    assert [key for unit in shared for key in unit] == [group.id for group in lab.groups]
+    assert len(shared) == 3
+
+
+def test_an_update_that_cannot_be_handled_leaves_the_others_of_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = launched(3)
+    wrong, reduce_task = lab.groups[1].tasks[0].id, lifecycle.reduce_task
+
+    def reduced(task: Task, *others: Any) -> Task:
+        if task.id == wrong:
+            raise ValueError(task.id)
+        return reduce_task(task, *others)
+
+    monkeypatch.setattr(lifecycle, "reduce_task", reduced)
+    updates = [one for group in lab.groups for one in lab.reports(group, "RUNNING")]
+    units = lab.core.turn(updates, lab.now)
+    assert reporting(units) == [[lab.groups[0].id, lab.groups[2].id]]
+    assert [group.status for group in lab.groups] == ["Running", "Staging", "Running"]
+    logged = [e for unit in units for e in unit.effects if isinstance(e, effects.LogLine)]
+    assert [e.message for e in logged if e.reason == "InternalError"] == [f"ValueError: {wrong}"]
+
+
+@pytest.mark.parametrize("large", [0, 1])
+def test_an_update_that_is_too_large_to_share_a_unit_has_one_of_its_own(large: int) -> None:
+    lab = launched(3)
+    lab.core.turn_context.uow.sizer = Sizer(limit=100_000)
+    updates = [one for group in lab.groups for one in lab.reports(group, "RUNNING")]
+    updates[large] = msgspec.structs.replace(updates[large], message="m" * 60_000)
+    apart = [[group.id] for group in lab.groups]
+    assert reporting(lab.core.turn(updates, lab.now)) == ([apart[0], [*apart[1], *apart[2]]] if large == 0 else apart)
+    assert {group.status for group in lab.groups} == {"Running"}
 
 
 def test_every_update_with_a_uuid_is_acknowledged_even_if_it_says_nothing_new() -> None:
