@@ -62,7 +62,7 @@ class Reference:
                 valid = promise and promise.until > now and promise.agent in self.agents
                 if promise and valid and task.status is Status.PENDING and self.fits(task, self.future(promise.agent)):
                     self.promised[job.name, task.name] = promise.agent
-        full, usable = self._deserved(lambda _: True), self._deserved(self._could_run)
+        full, usable = self._deserved(lambda *_: True), self._deserved(self._could_run)
         self.deserved = {name: {d: max(row[d], usable[name][d]) for d in row} for name, row in full.items()}
         self.binds: list[tuple[str, str, str]] = []
         self.evicted: list[tuple[str, str]] = []
@@ -146,7 +146,7 @@ class Reference:
     def dominant(self, amounts: dict[str, int]) -> Fraction:
         return max(self.share(amounts[d], self.total[d]) for d in self.dims)
 
-    def _deserved(self, counts: Callable[[Job], bool]) -> dict[str, dict[str, Fraction]]:
+    def _deserved(self, counts: Callable[[Job, Task], bool]) -> dict[str, dict[str, Fraction]]:
         """By rounds: everybody's level rises until the next one has enough."""
         names = [name for name in self.queues if any(job.queue == name for job in self.jobs.values())]
         found: dict[str, dict[str, Fraction]] = {name: {} for name in names}
@@ -159,7 +159,8 @@ class Reference:
                     key
                     for job in self.jobs.values()
                     if job.queue == name
-                    for key in self.keys(job, *((Status.PENDING,) if counts(job) else ()), *HOLDING)
+                    for key in self.keys(job, Status.PENDING, *HOLDING)
+                    if self.status[key] is not Status.PENDING or counts(job, self.tasks[key])
                 ]
                 highs[name] = max(lows[name], Fraction(min(self._sum(keys)[d], self.limit(name)[d])))
             if sum(highs.values()) <= total:
@@ -181,15 +182,17 @@ class Reference:
                 found[name][d] = rows[name]
         return found
 
-    def _could_run(self, job: Job) -> bool:
-        """Empty agents, and the limit of the queue, could hold the minimum of tasks like those that wait."""
-        if job.template is None or not (request := dict(job.template.request)):
+    def _could_run(self, job: Job, task: Task) -> bool:
+        """Empty agents, and the limit of the queue, could hold the minimum of tasks like this one, or it was promised
+        room."""
+        template = task.template
+        if task.nomination is not None or not (request := dict(template.request)):
             return True
         room = 0
         for agent in self.agents.values():
             suits = agent.ready and agent.schedulable
-            suits = suits and hold(job.template.selector, {NAME: agent.name, **agent.attributes})
-            if suits and untolerated(agent.taints, job.template.tolerations) is None:
+            suits = suits and hold(template.selector, {NAME: agent.name, **agent.attributes})
+            if suits and untolerated(agent.taints, template.tolerations) is None:
                 room += min(dict(agent.total).get(d, 0) // amount for d, amount in request.items() if amount)
         limit = self.limit(job.queue)
         return room >= job.min_available and all(

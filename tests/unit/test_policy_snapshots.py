@@ -90,6 +90,29 @@ def test_a_snapshot_that_advances_equals_one_that_is_made_anew(seed: int, other:
         assert one._replace(deserved={}, allocated={}) == two._replace(deserved={}, allocated={})
 
 
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_decisions_depend_on_values_and_not_on_which_of_them_are_one_object(seed: int) -> None:
+    cluster = random_cluster(seed)
+    apart = [
+        Job(
+            job.name,
+            job.queue,
+            tuple(task._replace(template=Template(*task.template)) for task in job.tasks),
+            min_available=job.min_available,
+            priority=job.priority,
+            created=job.created,
+        )
+        for job in cluster.jobs
+    ]
+    actions = random.Random(seed).sample(ACTIONS, 4)
+    one, two = (
+        decide(cluster.snapshot(), policy(*actions)),
+        decide(cluster._replace(jobs=apart).snapshot(), policy(*actions)),
+    )
+    assert one == two
+
+
 def test_a_refused_change_changes_nothing() -> None:
     cluster = random_cluster(7)
     snapshot = cluster.snapshot()

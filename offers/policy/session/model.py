@@ -171,7 +171,10 @@ class Job:
         self.pending = tuple(i for i, task in enumerate(tasks) if task.status is Status.PENDING)
         """Positions of the pending tasks."""
         first = tasks[self.pending[0]].template if self.pending else None
-        alike = all(tasks[i].template is first and tasks[i].nomination is None for i in self.pending)
+        alike = all(
+            (tasks[i].template is first or tasks[i].template == first) and tasks[i].nomination is None
+            for i in self.pending
+        )
         self.template = first if alike else None
         """The template of all pending tasks; None if there are several, or if room is promised to one of the tasks."""
         self._positions: dict[str, int] | None = None

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from offers.policy.amounts import ExactRatios
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED
+from offers.policy.session.model import Template
 from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Victim
 from offers.policy.session.plugins.support.waterfilling import Share, fill
-from offers.policy.session.state.jobs import QueueState
+from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.templates import Need
 
 if TYPE_CHECKING:
@@ -124,20 +125,19 @@ class Shares:
         return found
 
     def usable(self, session: Session) -> dict[str, list[int]] | None:
-        """The requests of the queues, without those of jobs whose minimum neither the agents nor the limit of the queue
-        could hold if nothing else ran; None if there are no such jobs."""
+        """The requests of the queues, without those of tasks of which neither the agents nor the limit of the queue
+        could hold as many as the minimum of the job if nothing else ran; None if there are no such tasks."""
         found = {name: queue.requested.copy() for name, queue in session.queues.items()}
         figures, changed = session.snapshot.figures, False
-        waiting = [
-            (job.queue.name, job.job.template, job.min_available, figures[job.name].requested)
-            for job in session.jobs.values()
-            if job.pending
-        ]
-        waiting += [(group.queue, group.template, group.min_available, group.requested) for group in session.aside]
+        waiting = [(group.queue, group.template, group.min_available, group.requested) for group in session.aside]
+        for job in session.jobs.values():
+            if job.job.template is not None:
+                waiting.append((job.queue.name, job.job.template, job.min_available, figures[job.name].requested))
+            elif job.pending:
+                parts = self._requests(job).items()
+                waiting += [(job.queue.name, template, job.min_available, amounts) for template, amounts in parts]
         capacities = session.memory.capacities(session.snapshot.agent_changes)
         for queue, template, least, amounts in waiting:
-            if template is None:
-                continue
             need, limit = self._needs.of(template), self.limits[queue]
             capacity = capacities.get(need.number)
             if capacity is None:
@@ -149,6 +149,23 @@ class Shares:
                 for d, amount in enumerate(amounts):
                     found[queue][d] -= amount
         return found if changed else None
+
+    def _requests(self, job: JobState) -> dict[Template, list[int]]:
+        """The amounts of the pending tasks of a job by template. Those to which room is promised are not among them:
+        there is such room."""
+        numbers: dict[int, int] = {}
+        known: dict[int, Template] = {}
+        for position in job.job.pending:
+            task = job.job.tasks[position]
+            if task.nomination is None:
+                known[id(task.template)] = task.template
+                numbers[id(task.template)] = numbers.get(id(task.template), 0) + 1
+        found: dict[Template, list[int]] = {}
+        for key, template in known.items():
+            amounts = found.setdefault(template, [0] * len(self._totals))
+            for d, amount in self._needs.of(template).row:
+                amounts[d] += numbers[key] * amount
+        return found
 
     def share(self, queue: QueueState) -> int:
         """The greatest ratio of allocated to deserved amount in any dimension, exact."""
