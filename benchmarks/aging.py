@@ -34,7 +34,7 @@ def aging(case: str, demands: int, agents: int) -> Result:
     times: list[float] = []
     options = CoreOptions(strict=True, offer_hold=1e6, aging=START + WAITS - BEGAN)
     world = World(PER_AGENT * agents, options=options, queued=demands)
-    part = world.core._offer_manager.placing.aging
+    part = world.core._offer_manager.placing.loops[0].aging
     step = part.step
 
     def timed() -> None:

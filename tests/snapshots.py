@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.core.placement.partitions import Partitions
 from bcs_scheduler.core.placement.sessions.role import RoleSnapshot, SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Promises
@@ -46,8 +45,7 @@ def contents(snapshot: Snapshot) -> dict[str, Any]:
 def outdated(core: Core) -> list[str]:
     """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing."""
     placing = core._offer_manager.placing
-    passes = placing.passes if isinstance(placing, Partitions) else (placing,)
-    return [line for one in passes if isinstance(one, SessionPass) for line in _outdated(core, one)]
+    return [line for one in placing.loops if isinstance(one, SessionPass) for line in _outdated(core, one)]
 
 
 def _outdated(core: Core, placing: SessionPass) -> list[str]:

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
-from bcs_scheduler.core.placement.partitions import Partitions
+from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
@@ -18,25 +17,26 @@ from bcs_scheduler.core.requests.kinds import trees
 
 def place_without_the_tree(patch: pytest.MonkeyPatch) -> None:
     """The policy `simple` decides about the roles of a tree of queues."""
-    honest = Partitions.__init__
+    honest = Placing._consider
 
-    def hasty(self: Partitions, *arguments: Any) -> None:
-        honest(self, *arguments)
-        number_of, passes = self._number_of, self.passes
-        simple = next((number for number, one in enumerate(passes) if not isinstance(one, SessionPass)), None)
-        if simple is not None:
-            self._number_of = lambda role: (
-                simple if isinstance(passes[number_of(role)], HierarchyPass) else number_of(role)
-            )
+    def hasty(self: Placing, identities: list[str]) -> None:
+        demands, kinds = self._turn.engine.demands, [part.kind for part in self._parts]
+        taken = [
+            one for one in identities if one in demands and kinds[self._number_of(demands[one].role)] == "hierarchical"
+        ]
+        if "simple" in kinds:
+            self.loops[kinds.index("simple")].consider(taken)
+            identities = [one for one in identities if one not in set(taken)]
+        honest(self, identities)
 
-    patch.setattr(Partitions, "__init__", hasty)
+    patch.setattr(Placing, "_consider", hasty)
 
 
 def decide_about_every_role(patch: pytest.MonkeyPatch) -> None:
     """Sessions and trees decide about the roles of all partitions."""
     honest = PlacementPass.__init__
 
-    def hasty(self: PlacementPass, turn: Any, launcher: Any = None, covers: Any = None) -> None:
+    def hasty(self: PlacementPass, turn: Any, launcher: Any, covers: Any) -> None:
         honest(self, turn, launcher, (lambda role: True) if isinstance(self, SessionPass) else covers)
 
     patch.setattr(PlacementPass, "__init__", hasty)

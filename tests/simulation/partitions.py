@@ -17,7 +17,6 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
-from bcs_scheduler.core.placement.partitions import Partitions
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from offers.model import Demand
 from store.ids import namespace_of
@@ -111,8 +110,7 @@ class PartitionRules:
         if not self._asked:
             return
         placing, options = term.core._offer_manager.placing, self._options
-        assert isinstance(placing, Partitions)
-        for part, one in zip(options.parts(), placing.passes, strict=True):
+        for part, one in zip(options.parts(), placing.loops, strict=True):
             known: list[str] = []
             if isinstance(one, HierarchyPass):
                 known += one.trees.roles

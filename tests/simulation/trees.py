@@ -29,7 +29,6 @@ from bcs_scheduler.core.placement.hierarchy.asks import task_name
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, Trees, read_tree
-from bcs_scheduler.core.placement.partitions import tree_passes
 from offers.model import Demand, Placement
 from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.document import canonical
@@ -481,7 +480,7 @@ class TreeRules:
 
 
 def _passes(term: Term) -> list[HierarchyPass]:
-    return list(tree_passes(term.core._offer_manager.placing).values())
+    return list(term.core._offer_manager.placing.trees().values())
 
 
 def _placements(term: Term) -> Iterable[tuple[Demand[Slot], Placement[Slot]]]:

@@ -139,7 +139,7 @@ def test_a_turn_without_old_work_costs_nothing_for_aging() -> None:
     counts = []
     for queued in (0, SMALL):
         world = World(PER_AGENT, options=CoreOptions(strict=True, offer_hold=1e6, aging=1e10), queued=queued)
-        counts.append(lines(world.core._offer_manager.placing.aging.step))
+        counts.append(lines(world.core._offer_manager.placing.loops[0].aging.step))
     assert counts[0] <= 5 and counts[1] <= 20
 
 
@@ -148,7 +148,7 @@ def test_work_that_becomes_old_at_once_does_so_in_bounded_steps() -> None:
     for queued in (SMALL, 5 * SMALL):
         options = CoreOptions(strict=True, offer_hold=1e6, aging=START + 100 - AGED)
         world = World(PER_AGENT, options=options, queued=queued)
-        placing = world.core._offer_manager.placing
+        (placing,) = world.core._offer_manager.placing.loops
         world.core.turn_context.now = world.now + 200.0
         counts.append(lines(placing.aging.step))
     assert counts[1] <= MOST_LINES * counts[0]

@@ -297,7 +297,7 @@ def replaced(lab: Lab, victims: Iterable[Any]) -> None:
 
 def the_tree(lab: Lab) -> RoleTree:
     """The tree of the one role."""
-    placing = lab.core._offer_manager.placing
+    (placing,) = lab.core._offer_manager.placing.loops
     assert isinstance(placing, HierarchyPass)
     (tree_of,) = placing.trees.roles.values()
     return tree_of
@@ -704,7 +704,7 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
             for _ in range(steps.chance.randint(0, 4)):
                 steps.chance.choice(steps.steps)()
         steps()
-        placing = steps.lab.core._offer_manager.placing
+        (placing,) = steps.lab.core._offer_manager.placing.loops
         assert isinstance(placing, HierarchyPass)
         for role, kept in placing.trees.roles.items():
             snapshot = placing._snapshots._roles[role]._snapshot

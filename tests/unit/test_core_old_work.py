@@ -78,7 +78,8 @@ def evictions(cluster: BusyCluster, seconds: int) -> list[int]:
 
 
 def placing(cluster: BusyCluster) -> Any:
-    return cluster.lab.core._offer_manager.placing
+    (found,) = cluster.lab.core._offer_manager.placing.loops
+    return found
 
 
 def holders(cluster: BusyCluster) -> set[str]:

@@ -15,7 +15,6 @@ from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, read_tree
-from bcs_scheduler.core.placement.partitions import tree_passes
 from bcs_scheduler.observability.metrics import Metrics
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.maintenance import Maintenance
@@ -132,9 +131,7 @@ def test_halted_queues_belong_to_one_tree() -> None:
     lab.wait(2.0)
     assert (count(lab, "a"), count(lab, "b")) == (0, 1)
     lab = SeeingLab(OPTIONS, lab.records(), lab.now)
-    assert {
-        name: one.trees.halts for name, one in tree_passes(lab.core._offer_manager.placing).items() if one.trees.halts
-    }
+    assert {name: one.trees.halts for name, one in lab.core._offer_manager.placing.trees().items() if one.trees.halts}
     assert queues(lab, "default")["root.default"].state == "Active"
 
 
@@ -229,7 +226,7 @@ def test_a_store_of_an_earlier_version_has_the_tree_of_the_default_partition() -
     assert len(earlier) == 2 and not any(b"partition" in text for text in earlier), "the record is the same as before"
     later = SeeingLab(OPTIONS, lab.records(), lab.now)
     assert revisions(later) == {"1": LARGE, "2": document(1.0), "night/1": SMALL}
-    trees = {name: one.trees.document for name, one in tree_passes(later.core._offer_manager.placing).items()}
+    trees = {name: one.trees.document for name, one in later.core._offer_manager.placing.trees().items()}
     assert trees == {"night": SMALL, "default": document(1.0)}
 
 
@@ -248,7 +245,7 @@ def test_a_partition_that_leaves_the_settings_leaves_its_tree_in_the_store() -> 
     assert revisions(lab) == {"1": LARGE, "2": document(7.0), "night/1": SMALL, "night/2": document(1.0)}
     assert put(lab, SMALL, "night").error == "not_found"
     lab = SeeingLab(OPTIONS, lab.records(), lab.now)
-    assert tree_passes(lab.core._offer_manager.placing)["night"].trees.document == document(1.0)
+    assert lab.core._offer_manager.placing.trees()["night"].trees.document == document(1.0)
 
 
 def test_an_unreadable_revision_concerns_its_own_partition() -> None:
@@ -256,7 +253,7 @@ def test_an_unreadable_revision_concerns_its_own_partition() -> None:
     records = [one for one in lab.records() if not isinstance(one, QueueTree)]
     bad = QueueTree(number=1, partition="night", document=json.dumps({"queues": [{"name": "a.b"}]}))
     lab = SeeingLab(OPTIONS, [*records, bad], lab.now)
-    trees = {name: one.trees.document for name, one in tree_passes(lab.core._offer_manager.placing).items()}
+    trees = {name: one.trees.document for name, one in lab.core._offer_manager.placing.trees().items()}
     assert trees == {"night": SMALL, "default": LARGE}
     assert [one.key for one in lab.lines("QueueTreeUnreadable")] == ["night/1"]
 
@@ -309,7 +306,7 @@ def test_the_next_maintenance_is_the_soonest_that_a_role_of_the_partition_wants(
         create(lab, namespace, 9, role)
         arrive(lab, 1, role)
     maintained.clear()
-    placing = lab.core._offer_manager.placing
+    (placing,) = lab.core._offer_manager.placing.loops
     assert isinstance(placing, hierarchy_pass.HierarchyPass)
     placing._waiting = True
     lab.wait(1.0)

@@ -11,7 +11,6 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
-from bcs_scheduler.core.placement.partitions import Partitions
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.session.configuration.document import default_policy
 from store.records import Namespace, PodGroup, Queue
@@ -201,7 +200,6 @@ def test_a_group_that_is_in_two_partitions_already_says_so() -> None:
 def test_offers_that_are_gone_void_the_plans_of_all_partitions() -> None:
     lab = Lab(OPTIONS)
     placing = lab.core._offer_manager.placing
-    assert isinstance(placing, Partitions)
     create(lab, "low", 2, "web")
     lab.wait(2.0)
     placing.void()

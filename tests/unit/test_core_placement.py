@@ -103,7 +103,7 @@ def test_under_pressure_one_agent_is_launched_on_in_a_turn() -> None:
 def test_a_plan_whose_offers_are_gone_is_made_again(loss: str) -> None:
     lab = with_agents(2)
     hurried(lab, application("big", "crowd", 10))
-    while lab.core._offer_manager.placing._untried or not lab.core._offer_manager.placing._launcher._planned:
+    while lab.core._offer_manager.placing.loops[0]._untried or not lab.core._offer_manager.placing._launcher._planned:
         hurried(lab)
     planned = {agent for agent, _ in lab.core._offer_manager.placing._launcher._planned}
     assert planned, "something is planned and not launched"

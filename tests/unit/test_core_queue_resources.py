@@ -100,7 +100,7 @@ def start(lab: Lab) -> None:
 
 
 def figures(lab: Lab, name: str) -> TreeQueueFigures:
-    placing = lab.core._offer_manager.placing
+    (placing,) = lab.core._offer_manager.placing.loops
     placing.follow()  # type: ignore[attr-defined]
     found = lab.core.turn_context.queues.tree("default")
     assert found is not None

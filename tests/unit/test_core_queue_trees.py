@@ -81,7 +81,7 @@ def trees(lab: Lab) -> Trees:
 
 
 def placing(lab: Lab) -> HierarchyPass:
-    found = lab.core._offer_manager.placing
+    (found,) = lab.core._offer_manager.placing.loops
     assert isinstance(found, HierarchyPass)
     return found
 
@@ -409,7 +409,7 @@ def test_a_revision_that_cannot_be_read_gives_way_to_the_one_before() -> None:
     lab = Lab(options())
     records = [*lab.core.state.records(), QueueTree(number=2, document='{"queues":[{"name":"a.b"}]}')]
     core = Core(records, options(), lab.now)
-    found = core._offer_manager.placing
+    (found,) = core._offer_manager.placing.loops
     assert isinstance(found, HierarchyPass) and "root.one" in found.trees.of("*").tree.queues
     core.turn([], lab.now)
     reasons = [event.reason for log in core.state.event_logs.values() for event in log.events]

@@ -161,7 +161,7 @@ def test_what_is_gone_is_not_kept() -> None:
     lab.create(1)
     lab.offer()
     lab.wait(2.0)
-    kept = lab.core._offer_manager.placing._snapshots._roles["*"]  # type: ignore[attr-defined]
+    kept = lab.core._offer_manager.placing.loops[0]._snapshots._roles["*"]  # type: ignore[attr-defined]
     lab.delete(enforce=True)
     for group in lab.groups:
         lab.report(group, "KILLED")

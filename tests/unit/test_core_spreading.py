@@ -340,7 +340,7 @@ def test_explanations_say_what_is_waited_for(policy: str) -> None:
 def test_a_demand_with_promised_room_does_not_lose_it_to_wait() -> None:
     """Offers are requested anew within the first second of a demand for which others have just been ended."""
     lab = partly("session")
-    placing = lab.core._offer_manager.placing
+    (placing,) = lab.core._offer_manager.placing.loops
     assert isinstance(placing, SessionPass)
     lab.core.turn((requests.CreateApplication(version=version(3, containers=CONTAINERS)),), lab.now)
     (transaction,) = lab.core.state.active_of(KEY)

@@ -77,14 +77,7 @@ TASKGROUPS = 500
 
 NONE = (0,) * len(SCALARS)
 
-Serve = Callable[[Demand[Slot], frozenset[str]], bool]
-"""Places the first slot of a demand, or all that its gang lacks, on agents, given by id; empty: on any agents. True if
-they have places."""
 ANYWHERE: frozenset[str] = frozenset()
-Wants = Callable[[Demand[Slot]], Sequence[Demand[Slot]]]
-"""The demands of the places that a demand needs at the same time, one for each place; empty: it is not looked at."""
-Admits = Callable[[Sequence[Demand[Slot]]], bool]
-"""True if queues admit these places together."""
 
 
 class Opening(NamedTuple):
@@ -138,8 +131,33 @@ class Held(NamedTuple):
     applications: frozenset[str]
 
 
-class Evictor(Protocol):
-    """Ends other work for an old demand, by the rules of a policy."""
+class Rules(Protocol):
+    """The rules of a policy about old work."""
+
+    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """True if the limits of the queues admit these places together; room is no limit."""
+
+    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """True if the queues take these places into room that is there: the present room of the cluster is a limit,
+        too."""
+
+    def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
+        """True if the first demand may use room that is kept for the second, which has waited for long."""
+
+
+class Hands(Protocol):
+    """Carries out what old work needs."""
+
+    def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
+        """The demands of the places that a demand needs at the same time, one for each place; empty: it is not looked
+        at."""
+
+    def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
+        """Places the first slot of a demand, or all that its gang lacks, on agents, given by id; empty: on any agents.
+        True if they have places."""
+
+    def use_first(self) -> None:
+        """Lets demands that outrank those with reservations use the room now (`Aging.use`)."""
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
         """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
@@ -197,24 +215,9 @@ class _Kept:
 class Aging:
     """The reservations of the roles of one placement pass; belongs to the thread that owns the state."""
 
-    def __init__(
-        self,
-        turn: TurnContext,
-        covers: Callable[[str], bool],
-        wants: Wants,
-        admits: Admits,
-        takes: Admits,
-        outranks: Callable[[Demand[Slot], Demand[Slot]], bool],
-        serve: Serve,
-        evictor: Evictor,
-        use_first: Callable[[], None] = lambda: None,
-    ) -> None:
-        """`covers`: the roles. `admits`: by the limits of the queues; `takes`: the same, where the present room of the
-        cluster is a limit, too. `outranks`: True if the first demand may use room that is kept for the second.
-        `use_first`: lets such demands use the room now (`use`)."""
-        self._turn, self._covers, self._wants = turn, covers, wants
-        self._admits, self._takes, self._outranks, self._serve = admits, takes, outranks, serve
-        self._evictor, self._use_first = evictor, use_first
+    def __init__(self, turn: TurnContext, covers: Callable[[str], bool], rules: Rules, hands: Hands) -> None:
+        """`covers`: the roles."""
+        self._turn, self._covers, self._rules, self._hands = turn, covers, rules, hands
         self._openings: dict[str, Opening] = {}
         """The openings of demands that were seen; also of some that are closed."""
         self._coming: dict[str, list[tuple[float, Opening]]] = {}
@@ -351,7 +354,7 @@ class Aging:
                 size = (demand.role, demand.request)
                 if not (seen[size] if size in seen else seen.setdefault(size, bool(self._fitting(kept, demand)))):
                     continue
-            if not self._wants(demand) or not self._outranks(demand, holder):
+            if not self._hands.wants(demand) or not self._rules.outranks(demand, holder):
                 continue
             found.append(demand)
             if len(found) >= USED:
@@ -369,7 +372,7 @@ class Aging:
         placed = False
         for demand in self.betters(demands, awaiting):
             self._turn.pool.table.flush()
-            kept, wants = self._kept[demand.role], self._wants(demand)
+            kept, wants = self._kept[demand.role], self._hands.wants(demand)
             if demand.group or demand.min_members > 1:
                 if len(self._gangs) > len(self._turn.engine.demands) + LOOKED_AT:
                     self._gangs.clear()
@@ -399,8 +402,8 @@ class Aging:
             self._end(role)
             self._looked_at = 0.0
             return
-        wants = self._wants(demand)
-        if not wants or not self._admits(wants):
+        wants = self._hands.wants(demand)
+        if not wants or not self._rules.admits_more(wants):
             self._end(role, now + REST)
         elif [one.request for one in wants] != [place.request for place in kept.places]:
             self._end(role)  # the gang has changed
@@ -420,7 +423,7 @@ class Aging:
             if now < kept.given_at + AGAIN:
                 return
             kept.given_at = now
-            self._use_first()  # the last part of the room may have been made for a demand that outranks this one
+            self._hands.use_first()  # the last part of the room may have been made for a demand that outranks this one
             self._turn.pool.table.flush()
             if any(place.unit in short for place in kept.places):
                 return
@@ -447,19 +450,19 @@ class Aging:
         if now < due or not _may_be_made(wants) or self._is_away(kept):
             return True
         kept.asked_at = now
-        room = self._evictor.room_for(wants, self.held(role))
+        room = self._hands.room_for(wants, self.held(role))
         kept.left = room.evictions if room is not None else ()
         if room is None and kept.ended:
             self._end(role, now + GATHERED)
             return False
         if kept.left:
-            ended = self._evictor.end_some(role, kept.left)
+            ended = self._hands.end_some(role, kept.left)
             names = {group.id for group in ended}
             kept.left = tuple(one for one in kept.left if one.task not in names)
             kept.ended += ended
             kept.moved_at = now if ended else kept.moved_at
             if not kept.left:
-                self._evictor.all_ended(kept.application, kept.ended)
+                self._hands.all_ended(kept.application, kept.ended)
         if now >= kept.moved_at + GATHERED and (kept.ended or kept.left):
             self._give_up(role, kept)
             return False
@@ -490,11 +493,11 @@ class Aging:
         """Places a demand on some agents, with the held room of some places. `wants`: its own places. `again`: the rest
         of the room is held again."""
         holds = self._turn.pool.holds
-        if not self._takes(wants):
+        if not self._rules.takes(wants):
             return False
         for place in places:
             holds.drop(place.unit)
-        placed = self._serve(demand, agents)
+        placed = self._hands.serve(demand, agents)
         if again or not placed:
             for place in places:
                 holds.add(place.unit, Cause.OLD, place.site, place.request)
@@ -550,9 +553,9 @@ class Aging:
             demand = self._turn.engine.demands.get(opening.demand)
             if demand is None or not self._is_open(opening):
                 continue
-            wants = self._wants(demand)
+            wants = self._hands.wants(demand)
             agents, room = None, None
-            if wants and self._admits(wants):
+            if wants and self._rules.admits_more(wants):
                 searches += 1
                 if not is_asked and _may_be_made(wants):
                     is_asked, room = True, self._made(role, wants)
@@ -585,7 +588,7 @@ class Aging:
 
     def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> Room | None:
         """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
-        room, tried = self._evictor.room_for(wants, None), self._tried.get(role, {})
+        room, tried = self._hands.room_for(wants, None), self._tried.get(role, {})
         if room is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in room.agents):
             return None
         return room

@@ -1,191 +1,220 @@
-"""The placement passes of all partitions of roles: each partition has a policy of its own.
+"""The placement of all roles: each partition of roles has a policy of its own, and a loop that asks it.
 
-A pass sees the demands and the offers of its roles only. The passes decide one after the other. They share one
-launcher, so that namespaces take turns at launches across partitions, and the snapshots, one for each role.
+A loop sees the demands and the offers of its roles only. The loops decide one after the other. They share one launcher,
+so that namespaces take turns at launches across partitions, and the snapshots, one for each role.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable
 from itertools import islice
+from operator import le
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
 from bcs_scheduler.core.placement.aging import KeptRoom
-from bcs_scheduler.core.placement.foreseen import Policy
 from bcs_scheduler.core.placement.groups import apart
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role
+from bcs_scheduler.core.placement.placer import Policy
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
-from bcs_scheduler.core.time_budget import TimeBudget
-from offers.model import Demand
+from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
+from offers.model import DecidedBy, Demand
 from offers.policy.obstacles import Attempt, Obstacle, Tally
+from store import ids
 from transactions.base import Slot
 
 MOST_HOLDS = 256
 """Holds of taskgroups that an explanation looks at, the oldest."""
 
 
-def placing_of(turn: TurnContext) -> PlacementPass:
-    """The pass of the options: that of the one partition, or `Partitions`. The placer asks it from now on."""
-    placing = _placing(turn)
-    turn.placer.reserved = partial(_reserved, turn, placing)
-    return placing
+class Placing:
+    """Takes the demands that may have a chance, hands each to the loop of its role, and launches."""
 
+    def __init__(self, turn: TurnContext) -> None:
+        parts = turn.options.parts()
+        self._turn = turn
+        self._launcher = Launcher(turn)
+        self._parts = parts
+        self._numbers = {role: number for number, part in enumerate(parts) for role in part.roles}
+        snapshots = Snapshots(turn) if any(part.kind != "simple" for part in parts) else None
+        self.loops = tuple(self._loop(number, part, snapshots) for number, part in enumerate(parts))
+        """The loops in the order of the partitions, at least one."""
+        self.has_policy = any(isinstance(one, SessionPass) for one in self.loops)
+        """See `placer.Policies`."""
+        turn.placer.ask(self)
 
-def _reserved(turn: TurnContext, placing: PlacementPass, demand: Demand[Slot]) -> Attempt | None:
-    """The agents of the role of a demand whose room is kept for other applications, by reservations and by holds of
-    taskgroups; None if there are none."""
-    kept: dict[tuple[str, str], float] = {}
-    """The latest end in Unix seconds by application and agent; 0 if no moment is known."""
-    for room in placing.kept_rooms():
-        if room.role == demand.role:
-            kept[room.application, room.agent] = room.until
-    for unit, (_, site, _) in islice(turn.pool.holds, MOST_HOLDS):
-        group = turn.state.taskgroups.get(unit) if isinstance(unit, str) else None
-        if group is not None and site[1] == demand.role:
-            kept.setdefault((group.application_key, site[0]), turn.pool.holds.until(unit) or 0.0)
-    tally = Tally()
-    for (application, _), until in kept.items():
-        if application != demand.application:
-            tally.count(Obstacle.RESERVED, 1, application, until)
-    return tally.attempt(turn.now) if tally else None
+    def _loop(self, number: int, part: RolePartition, snapshots: Snapshots | None) -> PlacementPass:
+        turn, launcher = self._turn, self._launcher
+        decides = part.decides if len(self._parts) > 1 else None
+        labels: tuple[str, ...] = ()
+        if sum(one.kind == "hierarchical" for one in self._parts) > 1:
+            labels = (part.title if part.kind == "hierarchical" else "",)
+        covers = self._covers(number) if len(self._parts) > 1 else every_role
+        if part.hierarchy is not None:
+            return HierarchyPass(turn, launcher, covers, part, part.hierarchy, snapshots, decides, labels)
+        if part.policy is not None:
+            return SessionPass(turn, launcher, covers, part.policy, snapshots, labels)
+        return PlacementPass(turn, launcher, covers)
 
+    def _number_of(self, role: str) -> int:
+        number = self._numbers.get(role)
+        return self._numbers[OTHERS] if number is None else number
 
-def _placing(turn: TurnContext) -> PlacementPass:
-    parts, launcher = turn.options.parts(), Launcher(turn)
-    if len(parts) == 1:
-        placing = _pass(turn, parts[0], launcher, every_role)
-        only = placing if isinstance(placing, SessionPass) else None
-        turn.placer.policy_of, turn.placer.has_policy = (lambda role: only), only is not None
-        return placing
-    numbers = {role: number for number, part in enumerate(parts) for role in part.roles}
-    rest = numbers[OTHERS]
-
-    def number_of(role: str) -> int:
-        return numbers.get(role, rest)
-
-    def covers(number: int) -> Covers:
-        return lambda role: number_of(role) == number
-
-    snapshots = Snapshots(turn) if any(part.kind != "simple" for part in parts) else None
-    passes = [_pass(turn, part, launcher, covers(number), snapshots) for number, part in enumerate(parts)]
-    policies: list[Policy | None] = [one if isinstance(one, SessionPass) else None for one in passes]
-    turn.placer.policy_of, turn.placer.has_policy = (lambda role: policies[number_of(role)]), any(policies)
-    named = [part.decides for part in parts]
-    trees = sum(isinstance(one, HierarchyPass) for one in passes)
-    for one, decides in zip(passes, named, strict=True):
-        one.decides = decides
-        if trees > 1:
-            one.labels = (decides.name if isinstance(one, HierarchyPass) else "",)
-    turn.placer.decided_by = lambda role: named[number_of(role)]
-    turn.placer.apart = lambda group: apart(turn, group)
-    return Partitions(turn, launcher, passes, number_of)
-
-
-def tree_passes(placing: PlacementPass) -> dict[str, HierarchyPass]:
-    """The passes with a tree of queues, by the name of the partition."""
-    found = placing.passes if isinstance(placing, Partitions) else (placing,)
-    return {one.trees.name: one for one in found if isinstance(one, HierarchyPass)}
-
-
-def _pass(
-    turn: TurnContext, part: RolePartition, launcher: Launcher, covers: Covers, snapshots: Snapshots | None = None
-) -> PlacementPass:
-    if part.hierarchy is not None:
-        return HierarchyPass(turn, part, part.hierarchy, launcher, covers, snapshots)
-    if part.policy is not None:
-        return SessionPass(turn, part.policy, launcher, covers, snapshots)
-    return PlacementPass(turn, launcher, covers)
-
-
-class Partitions(PlacementPass):
-    """Hands each demand to the pass of its role."""
-
-    def __init__(
-        self,
-        turn: TurnContext,
-        launcher: Launcher,
-        passes: Sequence[PlacementPass],
-        number_of: Callable[[str], int],
-    ) -> None:
-        """`number_of`: index in `passes` of the pass of a role."""
-        super().__init__(turn, launcher)
-        self.passes = tuple(passes)
-        self._number_of = number_of
+    def _covers(self, number: int) -> Covers:
+        return lambda role: self._number_of(role) == number
 
     @property
     def busy(self) -> bool:
         """Something can be decided, matched or launched right now."""
-        return any(one.busy for one in self.passes)
+        return self._launcher.ready or any(one.busy for one in self.loops)
+
+    @property
+    def planning(self) -> bool:
+        """Something is planned and not launched."""
+        return self._launcher.planning
 
     def next_timer(self) -> float | None:
-        """Unix seconds at which a pass decides again; None: nothing waits for a moment."""
-        timers = [timer for one in self.passes if (timer := one.next_timer()) is not None]
+        """Unix seconds at which a loop decides again; None: nothing waits for a moment."""
+        timers = [timer for one in self.loops if (timer := one.next_timer()) is not None]
         return min(timers, default=None)
 
     def waits_to_be_spread(self, demand: str) -> bool:
-        """See `PlacementPass.waits_to_be_spread`."""
-        return any(one.waits_to_be_spread(demand) for one in self.passes)
+        """True if the demand of this id waits for requested offers of emptier agents (any thread)."""
+        return any(one.waits_to_be_spread(demand) for one in self.loops)
 
     def promised(self) -> Collection[str]:
-        """See `PlacementPass.promised`."""
-        return {agent for one in self.passes for agent in one.promised()}
+        """The ids of agents with room that is promised to demands which wait for more room."""
+        return {agent for one in self.loops for agent in one.promised()}
 
     def kept_rooms(self) -> list[KeptRoom]:
-        """See `PlacementPass.kept_rooms`."""
-        return [room for one in self.passes for room in one.kept_rooms()]
+        """The room of agents that is kept for work that waits (any thread)."""
+        return [room for one in self.loops for room in one.kept_rooms()]
 
-    def offered(self, sites: Iterable[Site]) -> None:
-        """See `PlacementPass.offered`."""
+    def trees(self) -> dict[str, HierarchyPass]:
+        """The loops with a tree of queues, by the name of the partition."""
+        return {one.trees.name: one for one in self.loops if isinstance(one, HierarchyPass)}
+
+    # --- policies, as the placer asks about them --------------------------------------------------------------
+
+    def policy_of(self, role: str) -> Policy | None:
+        """See `placer.Policies`."""
+        found = self.loops[self._number_of(role)]
+        return found if isinstance(found, SessionPass) else None
+
+    def decided_by(self, role: str) -> DecidedBy | None:
+        """See `placer.Policies`."""
+        return self._parts[self._number_of(role)].decides if len(self._parts) > 1 else None
+
+    def apart(self, group: str) -> tuple[DecidedBy, ...]:
+        """See `placer.Policies`."""
+        return apart(self._turn, group)
+
+    def reserved(self, demand: Demand[Slot]) -> Attempt | None:
+        """See `placer.Policies`; by reservations, and by holds of taskgroups."""
+        turn, kept = self._turn, dict[tuple[str, str], float]()
+        # The latest end in Unix seconds by application and agent; 0 if no moment is known.
+        for room in self.kept_rooms():
+            if room.role == demand.role:
+                kept[room.application, room.agent] = room.until
+        for unit, (_, site, _) in islice(turn.pool.holds, MOST_HOLDS):
+            group = turn.state.taskgroups.get(unit) if isinstance(unit, str) else None
+            if group is not None and site[1] == demand.role:
+                kept.setdefault((group.application_key, site[0]), turn.pool.holds.until(unit) or 0.0)
+        tally = Tally()
+        for (application, _), until in kept.items():
+            if application != demand.application:
+                tally.count(Obstacle.RESERVED, 1, application, until)
+        return tally.attempt(turn.now) if tally else None
+
+    # --- demands that may have a chance -----------------------------------------------------------------------
+
+    def try_all(self) -> None:
+        """Facts about agents have changed: every open demand is matched again, the oldest first."""
+        engine = self._turn.engine
+        engine.changed_demands.clear()
+        self._consider(sorted(engine.demands, key=ids.nanoseconds_of))
+
+    def try_again(self, sites: Iterable[Site]) -> None:
+        """Offers for these sites have come: matches the open demands for which they may be large enough, and those that
+        are new or have changed, the oldest first. Very many demands that fit nowhere must not cost anything whenever an
+        agent offers a little."""
         sites = list(sites)
-        for one in self.passes:
+        for one in self.loops:
             one.offered(sites)
+        engine = self._turn.engine
+        greatest: dict[str, list[int]] = {}
+        for agent, role in sites:
+            room = self._turn.pool.room(agent, role)
+            known = greatest.setdefault(role, room)
+            greatest[role] = list(map(max, known, room))
+        found = dict.fromkeys(engine.changed_demands)
+        engine.changed_demands.clear()
+        found.update(dict.fromkeys(islice(engine.demands, self._turn.options.explained)))
+        for size, members in engine.by_size.items():
+            room = greatest.get(size.role, [])
+            if size.counting or (room and all(map(le, size.amounts, room))):
+                found.update(members)
+        self._consider(sorted(found, key=ids.nanoseconds_of))
 
-    def consider(self, identities: list[str]) -> None:
-        """See `PlacementPass.consider`."""
-        demands = self._turn.engine.demands
-        found: dict[int, list[str]] = defaultdict(list)
+    def try_changed(self) -> None:
+        """Matches demands that are new or have changed."""
+        changed = self._turn.engine.changed_demands
+        if changed:
+            self._consider(sorted(changed, key=ids.nanoseconds_of))
+            changed.clear()
+
+    def _consider(self, identities: list[str]) -> None:
+        """Has these demands decided about; others are left as they are. Demands that are not open are ignored."""
+        if len(self.loops) == 1:
+            self.loops[0].consider(identities)
+            return
+        demands, found = self._turn.engine.demands, defaultdict[int, list[str]](list)
         for identity in identities:
             demand = demands.get(identity)
             if demand is not None:
                 found[self._number_of(demand.role)].append(identity)
         for number, known in found.items():
-            self.passes[number].consider(known)
+            self.loops[number].consider(known)
 
-    def decide(self, pace: TimeBudget) -> None:
-        """See `PlacementPass.decide`."""
-        for one in self.passes:
+    # --- a turn -----------------------------------------------------------------------------------------------
+
+    def place(self, pace: TimeBudget) -> bool:
+        """Decides and launches for as long as the turn lasts. True if anything was launched."""
+        for one in self.loops:
             one.decide(pace)
-
-    def conclude(self, pace: TimeBudget) -> None:
-        """See `PlacementPass.conclude`."""
-        for one in self.passes:
+        launched = False
+        while self._launcher.ready and not (launched and (pace.spent() >= LAUNCHES or pace.is_congested())):
+            launched = self._launcher.launch_next() or launched
+        for one in self.loops:
             one.conclude(pace)
+        return launched
+
+    # --- following --------------------------------------------------------------------------------------------
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
-        """See `PlacementPass.notice`."""
+        """Follows records that have changed, each named by kind and key."""
         changed = list(changed)
-        for one in self.passes:
+        for one in self.loops:
             one.notice(changed)
 
     def recover(self) -> None:
-        """See `PlacementPass.recover`."""
-        for one in self.passes:
+        """A term begins: takes over the records of the policies."""
+        for one in self.loops:
             one.recover()
 
-    def forget(self) -> None:
-        """See `PlacementPass.forget`."""
-        super().forget()
-        for one in self.passes:
-            one.forget()
-
     def void(self) -> None:
-        """See `PlacementPass.void`."""
-        super().void()
-        for one in self.passes:
+        """All offers are gone, and with them everything that is planned."""
+        self._launcher.void()
+        for one in self.loops:
             one.void()
+
+    def forget(self) -> None:
+        """After an error: drops everything that is planned, promised or derived from the records. The engine is made
+        anew, too."""
+        self._launcher.forget()
+        for one in self.loops:
+            one.forget()

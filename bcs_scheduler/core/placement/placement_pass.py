@@ -11,18 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
-from itertools import islice
-from operator import le
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.aging import MOST_PLACES, Aging, Held, KeptRoom, Room
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
-from bcs_scheduler.core.placement.placer import SLICE, Mode
-from bcs_scheduler.core.placement.portions import first_slots
+from bcs_scheduler.core.placement.placer import SLICE, Mode, first_slots
 from bcs_scheduler.core.placement.spreading import Spreading
-from bcs_scheduler.core.time_budget import LAUNCHES, MATCHING, TimeBudget
-from offers.model import DecidedBy, Demand, MatchResult
+from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
+from offers.model import Demand, MatchResult
 from offers.policy.session.decisions import Eviction
 from store import ids
 from store.records import PodGroup, TaskGroup
@@ -44,38 +41,21 @@ def every_role(role: str) -> bool:  # noqa: ARG001
 class PlacementPass:
     """Matches open demands with offers in slices, namespaces in turn, and hands placements to the launcher."""
 
-    def __init__(self, turn: TurnContext, launcher: Launcher | None = None, covers: Covers = every_role) -> None:
-        """`launcher`: shared with the passes of other partitions; None = an own one. `covers`: the roles of the
-        partition."""
+    def __init__(self, turn: TurnContext, launcher: Launcher, covers: Covers = every_role) -> None:
+        """`launcher`: shared with the passes of other partitions. `covers`: the roles of the partition."""
         self._turn = turn
         self._covers = covers
-        self.decides: DecidedBy | None = None
-        """The name of the policy with its roles, for users; None: all roles have one policy."""
-        self.labels: tuple[str, ...] = ()
-        """The label of the partition in counts by queue; empty unless several partitions have a tree of queues."""
-        self.takes_back: Callable[[Demand[Slot], str], bool] = lambda demand, replaced: True
-        """True if a demand may have the room that was held for a taskgroup whose launch did not happen, given by id."""
-        self._launcher = launcher or Launcher(turn)
+        self._launcher = launcher
         self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
         self.spreading = Spreading(turn, self._spreads)
-        self.aging = Aging(
-            turn,
-            covers,
-            self._wants,
-            self._admits_more,
-            self._takes,
-            self._outranks,
-            self._serve,
-            self,
-            self._use_kept_room,
-        )
+        self.aging = Aging(turn, covers, self, self)
 
     @property
     def busy(self) -> bool:
-        """Something can be matched or launched right now."""
-        return bool(self._untried) or self._launcher.ready or self.spreading.is_over
+        """Something can be matched right now."""
+        return bool(self._untried) or self.spreading.is_over
 
     def next_timer(self) -> float | None:
         """Unix seconds at which something can be matched that must wait until then; None: nothing waits for a
@@ -86,11 +66,6 @@ class PlacementPass:
     def _spreads(self) -> bool:
         """True if the emptiest agents are preferred."""
         return self._turn.options.scoring == "spread"
-
-    @property
-    def planning(self) -> bool:
-        """Something is planned and not launched."""
-        return self._launcher.planning
 
     def waits_to_be_spread(self, demand: str) -> bool:
         """True if the demand of this id waits for requested offers of emptier agents (any thread)."""
@@ -104,33 +79,6 @@ class PlacementPass:
         """The room of agents that is kept for work that waits (any thread)."""
         return self.aging.rooms()
 
-    def try_all(self) -> None:
-        """Facts about agents have changed: every open demand is matched again, the oldest first."""
-        engine = self._turn.engine
-        engine.changed_demands.clear()
-        self.consider(sorted(engine.demands, key=ids.nanoseconds_of))
-
-    def try_again(self, sites: Iterable[Site]) -> None:
-        """Offers for these sites have come: matches the open demands for which they may be large enough, and those that
-        are new or have changed, the oldest first. Very many demands that fit nowhere must not cost anything whenever an
-        agent offers a little."""
-        sites = list(sites)
-        self.offered(sites)
-        engine = self._turn.engine
-        greatest: dict[str, list[int]] = {}
-        for agent, role in sites:
-            room = self._turn.pool.room(agent, role)
-            known = greatest.setdefault(role, room)
-            greatest[role] = list(map(max, known, room))
-        found = dict.fromkeys(engine.changed_demands)
-        engine.changed_demands.clear()
-        found.update(dict.fromkeys(islice(engine.demands, self._turn.options.explained)))
-        for size, members in engine.by_size.items():
-            room = greatest.get(size.role, [])
-            if size.counting or (room and all(map(le, size.amounts, room))):
-                found.update(members)
-        self.consider(sorted(found, key=ids.nanoseconds_of))
-
     def offered(self, sites: Iterable[Site]) -> None:  # noqa: ARG002 (other policies use them)
         """Offers for these sites have come."""
         self._judge_again()
@@ -139,13 +87,6 @@ class PlacementPass:
         """Demands that have waited to be spread are decided about again."""
         if self.spreading.waiting:
             self.consider(self.spreading.release())
-
-    def try_changed(self) -> None:
-        """Matches demands that are new or have changed."""
-        changed = self._turn.engine.changed_demands
-        if changed:
-            self.consider(sorted(changed, key=ids.nanoseconds_of))
-            changed.clear()
 
     def consider(self, identities: list[str]) -> None:
         """Has these demands decided about; others are left as they are. Demands that are not open are ignored."""
@@ -160,13 +101,6 @@ class PlacementPass:
         engine = self._turn.engine
         self.consider([identity for identity in engine.promised if self._covers(engine.demands[identity].role)])
 
-    def place(self, pace: TimeBudget) -> bool:
-        """Matches and launches for as long as the turn lasts. True if anything was launched."""
-        self.decide(pace)
-        launched = self.launch(pace)
-        self.conclude(pace)
-        return launched
-
     def decide(self, pace: TimeBudget) -> None:
         """Finds places, and plans the launches."""
         if self.spreading.is_over:
@@ -179,13 +113,6 @@ class PlacementPass:
             self._match_slice()
             if pace.spent() >= MATCHING:
                 break
-
-    def launch(self, pace: TimeBudget) -> bool:
-        """Launches on agents. True if anything was launched."""
-        launched = False
-        while self._launcher.ready and not (launched and (pace.spent() >= LAUNCHES or pace.is_congested())):
-            launched = self._launcher.launch_next() or launched
-        return launched
 
     def conclude(self, pace: TimeBudget) -> None:
         """Follows up the launches of the turn, for as long as the turn lasts."""
@@ -202,23 +129,21 @@ class PlacementPass:
 
     def void(self) -> None:
         """All offers are gone, and with them everything that is planned."""
-        self._launcher.void()
         self._untried = FairQueue()
         self.spreading.waiting.clear()
 
     def forget(self) -> None:
         """After an error: drops everything that is planned, promised or derived from the records. The engine is made
         anew, too."""
-        self._launcher.forget()
         self._untried = FairQueue()
         self.spreading.waiting.clear()
         self.aging.forget()
 
     # --- old demands ------------------------------------------------------------------------------------------
 
-    def _wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
-        """The demands of the places that a demand needs at the same time, one for each place: those that its gang
-        lacks. Empty if room was freed for the demand, or the gang cannot reach its minimum in one role."""
+    def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
+        """See `aging.Hands`: the places that its gang lacks; none if room was freed for the demand, or the gang cannot
+        reach its minimum in one role."""
         if demand.promised:
             return ()
         lacks = self._groups.lacks(demand.group) if demand.group else None
@@ -226,35 +151,38 @@ class PlacementPass:
         of_role = all(one.role == demand.role and not one.per_agent for one in dict.fromkeys(wants))
         return wants if of_role and len(wants) <= MOST_PLACES else ()
 
-    def _admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:  # noqa: ARG002
-        """True if the limits of the queues admit these places together; room is no limit."""
+    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:  # noqa: ARG002
+        """True if a demand may have the room that was held for a taskgroup whose launch did not happen, given by id."""
         return True
 
-    def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """True if the queues take these places into room that is there."""
-        return self.takes_back(wants[0], "")
+    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:  # noqa: ARG002
+        """See `aging.Rules`."""
+        return True
+
+    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:  # noqa: ARG002
+        """See `aging.Rules`."""
+        return True
+
+    def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:  # noqa: ARG002
+        """See `aging.Rules`."""
+        return False
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:  # noqa: ARG002
-        """See `aging.Evictor`; None: the policy ends no work."""
+        """See `aging.Hands`; None: the policy ends no work."""
         return None
 
     def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:  # noqa: ARG002
-        """See `aging.Evictor`."""
+        """See `aging.Hands`."""
         return []
 
     def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
-        """See `aging.Evictor`."""
+        """See `aging.Hands`."""
 
-    def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:  # noqa: ARG002
-        """True if a demand may use room that is kept for another one which has waited for long."""
-        return False
+    def use_first(self) -> None:
+        """See `aging.Hands`."""
 
-    def _use_kept_room(self) -> None:
-        """Places demands that may use the room of old ones."""
-
-    def _serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
-        """Places the first slot of a demand, or all that its gang lacks, on agents; without `agents`, on any. True if
-        they have places."""
+    def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
+        """See `aging.Hands`."""
         engine, placer = self._turn.engine, self._turn.placer
         lacks = self._groups.lacks(demand.group) if demand.group else None
         if lacks is not None:

@@ -15,14 +15,12 @@ A plan of any mode is made within one turn. A plan for very many slots is made i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
-from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
-from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.ledger.pool import OfferPool
 from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.feasibility import kind_of
@@ -44,6 +42,69 @@ SLICE = 512
 """Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
 COPIED = 256
 """Offers copied at once."""
+
+
+class Foreseen(NamedTuple):
+    """The decisions of a policy about demands that are not open yet."""
+
+    result: MatchResult[Slot]
+    evicted: tuple[str, ...] = ()
+    """Ids of the taskgroups that the policy would end for these demands."""
+
+
+class Policy(Protocol):
+    """A placement policy with decisions of its own."""
+
+    @property
+    def by_queues(self) -> bool:
+        """True if the policy decides by queues and limits alone, and takes every agent that the matcher accepts."""
+
+    def paused(self, application: str) -> Mapping[str, float]:
+        """The applications of which nothing is ended for another one, given by its key, with the Unix seconds at which
+        that ends (`pauses`)."""
+
+    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
+        """The decisions about these demands beside the other open ones, with nothing changed. The demands have one
+        role. `without`: ids of agents that take nothing."""
+
+
+class Policies(Protocol):
+    """The policies of all roles."""
+
+    @property
+    def has_policy(self) -> bool:
+        """True if `policy_of` names a policy for some roles."""
+
+    def policy_of(self, role: str) -> Policy | None:
+        """The policy that decides about the demands of a role; None: they are matched in their order."""
+
+    def decided_by(self, role: str) -> DecidedBy | None:
+        """The name of the policy of a role, for users; None: all roles have one policy."""
+
+    def apart(self, group: str) -> tuple[DecidedBy, ...]:
+        """The policies that decide about the members of a group, if there are several; else empty."""
+
+    def reserved(self, demand: Demand[Slot]) -> Attempt | None:
+        """The reservations of other applications in the role of a demand; None if there are none."""
+
+
+class NoPolicies:
+    """All demands are matched in their order."""
+
+    has_policy = False
+
+    def policy_of(self, role: str) -> None:
+        """See `Policies`; always None."""
+
+    def decided_by(self, role: str) -> None:
+        """See `Policies`; always None."""
+
+    def apart(self, group: str) -> tuple[DecidedBy, ...]:  # noqa: ARG002
+        """See `Policies`; always empty."""
+        return ()
+
+    def reserved(self, demand: Demand[Slot]) -> None:
+        """See `Policies`; always None."""
 
 
 class Assignment(NamedTuple):
@@ -96,16 +157,24 @@ class Placer:
         self._census = census
         self._engine = engine
         self._scoring: Scoring = scoring
-        self.policy_of: Callable[[str], Policy | None] = lambda role: None
-        """The policy that decides about the demands of a role; None: they are matched in their order."""
-        self.decided_by: Callable[[str], DecidedBy | None] = lambda role: None
-        """The name of the policy of a role, for users; None: all roles have one policy."""
-        self.apart: Callable[[str], tuple[DecidedBy, ...]] = lambda group: ()
-        """The policies that decide about the members of a group, if there are several."""
-        self.reserved: Callable[[Demand[Slot]], Attempt | None] = lambda demand: None
-        """The reservations of other applications in the role of a demand; None if there are none."""
-        self.has_policy = False
-        """True if `policy_of` names a policy for some roles."""
+        self._policies: Policies = NoPolicies()
+
+    def ask(self, policies: Policies) -> None:
+        """Has these policies asked from now on."""
+        self._policies = policies
+
+    @property
+    def has_policy(self) -> bool:
+        """See `Policies`."""
+        return self._policies.has_policy
+
+    def policy_of(self, role: str) -> Policy | None:
+        """See `Policies`."""
+        return self._policies.policy_of(role)
+
+    def decided_by(self, role: str) -> DecidedBy | None:
+        """See `Policies`."""
+        return self._policies.decided_by(role)
 
     def plan(self, demands: Sequence[Demand[Slot]], mode: Mode | TrialPlan | WhatIf) -> MatchResult[Slot]:
         """Finds places for the demands, in their order. Demands that are not fully placed are diagnosed. After an error
@@ -342,13 +411,28 @@ class Placer:
             if demand.id in short:
                 why = _fuller(known.get(demand.id), short[demand.id])
                 if why.gap is not None:
-                    apart = groups.setdefault(why.gap.group, self.apart(why.gap.group))
+                    apart = groups.setdefault(why.gap.group, self._policies.apart(why.gap.group))
                     why = why._replace(gap=why.gap._replace(apart=apart))
                 if PROMISED in why.reasons and not _names_reservations(why.attempt):
-                    why = why._replace(attempt=_with(why.attempt, self.reserved(demand)))
-                known[demand.id] = why._replace(decided_by=self.decided_by(demand.role))
+                    why = why._replace(attempt=_with(why.attempt, self._policies.reserved(demand)))
+                known[demand.id] = why._replace(decided_by=self._policies.decided_by(demand.role))
             else:
                 known.pop(demand.id, None)
+
+
+def first_slots(demand: Demand[Slot], most: int) -> Demand[Slot]:
+    """The demand for its first slots; for more than `most` if its gang needs them."""
+    return demand._replace(slots=demand.slots[: max(most, demand.min_members)])
+
+
+def avoiding(demand: Demand[Slot], agents: frozenset[str]) -> Demand[Slot]:
+    """Returns the demand without these agents (ids)."""
+    return demand._replace(except_agents=demand.except_agents | agents) if agents else demand
+
+
+def without_first(demand: Demand[Slot], count: int) -> Demand[Slot]:
+    """Returns the rest of a demand whose first slots have a place."""
+    return demand._replace(slots=demand.slots[count:], min_members=max(demand.min_members - count, 0))
 
 
 def _names_reservations(attempt: Attempt | None) -> bool:

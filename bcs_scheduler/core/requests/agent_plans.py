@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import stand_ins
 from bcs_scheduler.core.interface.requests import PlanAgents
-from bcs_scheduler.core.placement.placer import Mode, WhatIf
-from bcs_scheduler.core.placement.portions import avoiding
+from bcs_scheduler.core.placement.placer import Mode, WhatIf, avoiding
 from bcs_scheduler.core.placement.rebalancing import take_out
 from offers.matching.explain import TAKEN
 from offers.model import Demand, Diagnosis, MatchResult, Occupant

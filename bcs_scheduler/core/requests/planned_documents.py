@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import UNFIT, TurnContext
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import PlanRequests, Request
-from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
-from bcs_scheduler.core.placement.portions import first_slots, without_first
+from bcs_scheduler.core.placement.placer import SLICE, TrialPlan, first_slots, without_first
 from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand, MatchResult
 from store.base import RecordUnreadable

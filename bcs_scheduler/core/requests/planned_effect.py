@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.foreseen import Foreseen
+from bcs_scheduler.core.placement.placer import Foreseen
 from offers.model import DecidedBy, Demand, MatchResult, Placement
 from store.ids import part_key
 from store.records import Application, Deployment, Transaction

@@ -11,7 +11,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.partitions import Partitions, tree_passes
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.model import Demand
 from offers.policy.hierarchy import Queue as TreeQueue
@@ -132,8 +131,7 @@ class SessionQueues(Queues):
         return found
 
     def _passes(self) -> list[SessionPass]:
-        placing = self.world.core._offer_manager.placing
-        every = placing.passes if isinstance(placing, Partitions) else (placing,)
+        every = self.world.core._offer_manager.placing.loops
         return [one for one in every if isinstance(one, SessionPass) and not isinstance(one, HierarchyPass)]
 
     def name(self, application: str) -> str:
@@ -268,7 +266,7 @@ class TreeQueues(Queues):
         return []
 
     def _passes(self) -> Iterable[HierarchyPass]:
-        return tree_passes(self.world.core._offer_manager.placing).values()
+        return self.world.core._offer_manager.placing.trees().values()
 
     def name(self, application: str) -> str:
         path = self._path(application)

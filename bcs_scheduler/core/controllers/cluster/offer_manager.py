@@ -28,7 +28,7 @@ from bcs_scheduler.core.interface.leased import (
     Suppress,
 )
 from bcs_scheduler.core.placement.launcher import Site
-from bcs_scheduler.core.placement.partitions import placing_of
+from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer
 from offers.resources import SCALARS
@@ -53,7 +53,7 @@ class OfferManager:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self.placing = placing_of(turn)
+        self.placing = Placing(turn)
         self._followers: list[Callable[[Collection[Site] | None], None]] = []
         self._sites: dict[Site, None] = {}
         """Agents and roles whose offers have come since the last pass."""

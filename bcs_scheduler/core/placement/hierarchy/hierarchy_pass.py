@@ -21,7 +21,7 @@ from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, co
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
-from bcs_scheduler.core.placement.placement_pass import Covers, every_role
+from bcs_scheduler.core.placement.placement_pass import Covers
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
@@ -30,7 +30,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
 from offers.ledger.holds import LONGEST
-from offers.model import Demand, HeldBack, Placement
+from offers.model import DecidedBy, Demand, HeldBack, Placement
 from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.obstacles import attempt_of
@@ -75,17 +75,20 @@ class HierarchyPass(SessionPass):
     def __init__(
         self,
         turn: TurnContext,
+        launcher: Launcher,
+        covers: Covers,
         part: RolePartition,
         partition: Partition,
-        launcher: Launcher | None = None,
-        covers: Covers = every_role,
-        snapshots: Snapshots | None = None,
+        snapshots: Snapshots | None,
+        decides: DecidedBy | None,
+        labels: tuple[str, ...],
     ) -> None:
-        """`part`: the partition of roles, with the tree `partition`."""
-        super().__init__(turn, default_policy(), launcher, covers, snapshots)
-        self._part = part
+        """`part`: the partition of roles, with the tree `partition`. `decides`: its name for users; None: all roles
+        have one policy."""
+        super().__init__(turn, launcher, covers, default_policy(), snapshots, labels)
+        self._part, self.decides = part, decides
         self.trees = Trees(turn, partition, part.hierarchy_document, covers, part.title)
-        turn.queues.trees[self.trees.name], self.takes_back = self.trees, self._takes_back
+        turn.queues.trees[self.trees.name] = self.trees
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
         self._followed_at = 0.0
@@ -170,7 +173,7 @@ class HierarchyPass(SessionPass):
         """See `PlacementPass.promised`."""
         return self.trees.promised()
 
-    def _takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
+    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
         """Like `Trees.takes_back`. A tree that does not know the application follows in this turn, and the demand is
         considered again: the promise lasts only a few seconds."""
         if not self.trees.knows(demand):
@@ -181,24 +184,26 @@ class HierarchyPass(SessionPass):
             return False
         return self.trees.takes_back(demand, replaced)
 
-    def _admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `aging.Rules`."""
         return self.trees.takes_together(wants, root=False)
 
     def kept_rooms(self) -> list[KeptRoom]:
         """See `PlacementPass.kept_rooms`; with the nodes that asks have reserved, as of the latest decision."""
         return [*super().kept_rooms(), *self._reserved]
 
-    def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `PlacementPass._takes`. The tree may count taskgroups that have ended."""
+    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `aging.Rules`. The tree may count taskgroups that have ended."""
         self.follow()
         return self.trees.takes_together(wants, root=True)
 
-    def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
-        """See `PlacementPass._outranks`. The tree follows before it is asked about an application that it does not
+    def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
+        """See `aging.Rules`. The tree follows before it is asked about an application that it does not
         know."""
-        return not self.trees.knows(demand) or self.trees.outranks(demand, other, len(self._wants(demand)))
+        return not self.trees.knows(demand) or self.trees.outranks(demand, other, len(self.wants(demand)))
 
-    def _use_kept_room(self) -> None:
+    def use_first(self) -> None:
+        """See `aging.Hands`."""
         for _ in range(MOST_USES):
             if not self.aging.betters(self._deciding()):
                 break
@@ -525,7 +530,7 @@ class HierarchyPass(SessionPass):
         return ended
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
-        """See `aging.Evictor`. Costs as much as a decision that places nothing, and one search for each place."""
+        """See `aging.Hands`. Costs as much as a decision that places nothing, and one search for each place."""
         self.follow()
         role, names = wants[0].role, self._waiting_tasks(wants)
         tree_of = self.trees.roles.get(role)

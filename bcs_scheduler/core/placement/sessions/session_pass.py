@@ -15,12 +15,10 @@ from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.aging import Held, Room
-from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role, prompt
-from bcs_scheduler.core.placement.placer import SLICE, Mode
-from bcs_scheduler.core.placement.portions import avoiding, without_first
+from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, prompt
+from bcs_scheduler.core.placement.placer import SLICE, Foreseen, Mode, avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
 from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
 from bcs_scheduler.core.placement.sessions.held import resource_of
@@ -91,17 +89,18 @@ class SessionPass(PlacementPass):
     def __init__(
         self,
         turn: TurnContext,
+        launcher: Launcher,
+        covers: Covers,
         policy: Policy,
-        launcher: Launcher | None = None,
-        covers: Covers = every_role,
-        snapshots: Snapshots | None = None,
+        snapshots: Snapshots | None,
+        labels: tuple[str, ...] = (),
     ) -> None:
-        """`snapshots`: shared with the passes of other partitions, since offers have one reader; None = own ones."""
+        """`snapshots`: shared with the passes of other partitions, since offers have one reader; None = own ones.
+        `labels`: the label of the partition in counts by queue; empty unless several partitions have a tree of
+        queues."""
         super().__init__(turn, launcher, covers)
-        self.takes_back = lambda demand, replaced: turn.queues.has_capability(
-            demand, (planned for planned, _ in self._launcher.placements())
-        )
         self._policy = policy
+        self.labels = labels
         self._snapshots = snapshots or Snapshots(turn)
         self._set_aside = SetAside()
         self._hung: list[PluginFault] = []
@@ -268,20 +267,24 @@ class SessionPass(PlacementPass):
         super().consider(apart)
         self._waiting = self._waiting or len(apart) < len(known)
 
-    def _admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `PlacementPass._admits_more`: the latest session has not found the queue at a limit or at its share."""
-        return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self._takes(wants)
+    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:  # noqa: ARG002
+        """See `PlacementPass.takes_back`: the capability of the queue suffices."""
+        return self._turn.queues.has_capability(demand, (planned for planned, _ in self._launcher.placements()))
 
-    def _takes(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `PlacementPass._takes`: the capability of the queues suffices."""
+    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `aging.Rules`: the latest session has not found the queue at a limit or at its share."""
+        return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self.takes(wants)
+
+    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `aging.Rules`: the capability of the queues suffices."""
         planned = [one for one, _ in self._launcher.placements()]
         return all(
             self._turn.queues.has_capability(wants[number], (*planned, *wants[:number], *wants[number + 1 :]))
             for number in {namespace_of(one.application): at for at, one in enumerate(wants)}.values()
         )
 
-    def _outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
-        """See `PlacementPass._outranks`. A demand for which others are ended gets the room that they leave, too."""
+    def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
+        """See `aging.Rules`. A demand for which others are ended gets the room that they leave, too."""
         if demand.id in self._awaiting:
             return True
         return self._standing(demand).outranks(self._standing(other))
@@ -289,9 +292,9 @@ class SessionPass(PlacementPass):
     def _standing(self, demand: Demand[Slot]) -> Standing:
         """The standing of a demand with all places that it needs at the same time."""
         planned = (one for one, _ in self._launcher.placements())
-        return self._turn.queues.standing(demand, (*planned, *self._wants(demand)[1:]), self._priority(demand))
+        return self._turn.queues.standing(demand, (*planned, *self.wants(demand)[1:]), self._priority(demand))
 
-    def _use_kept_room(self) -> None:
+    def use_first(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
         kept = {(room.role, room.agent) for room in self.aging.rooms()}
         demands = self._turn.engine.demands
@@ -354,7 +357,7 @@ class SessionPass(PlacementPass):
     # --- one session ------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        self._use_kept_room()
+        self.use_first()
         turn, demands = self._turn, self._deciding()
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}
@@ -369,7 +372,7 @@ class SessionPass(PlacementPass):
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
         if not self.plain:
-            self._use_kept_room()  # by the deserved shares of this session
+            self.use_first()  # by the deserved shares of this session
         if self._cut:
             return  # demands that still wait are explained with the last portion
         unshown = (demand for demand in demands if turn.is_unshown(demand.id)) if turn.awaits_offers else ()
@@ -582,7 +585,7 @@ class SessionPass(PlacementPass):
         return self._turn.engine.priority(self._turn.state, demand.id)
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
-        """See `aging.Evictor`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end
+        """See `aging.Hands`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end
         rather than less important ones whose budgets may never admit it."""
         role = wants[0].role
         demands = [demand for demand in self._deciding() if demand.role == role]
@@ -647,7 +650,7 @@ class SessionPass(PlacementPass):
         return Room(agents, evictions)
 
     def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:
-        """See `aging.Evictor`."""
+        """See `aging.Hands`."""
         snapshot = self._snapshots.changes(role, is_new=False).snapshot
         ended = [group for groups in self._end(self._within_budgets(evictions)).values() for group in groups]
         places, victims = {group.agent_id for group in ended}, {group.id for group in ended}
@@ -677,7 +680,7 @@ class SessionPass(PlacementPass):
         return found
 
     def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
-        """See `aging.Evictor`."""
+        """See `aging.Hands`."""
         self._pauses.evicted(application, groups)
 
     def _count_promises(self, decisions: Decisions) -> None:

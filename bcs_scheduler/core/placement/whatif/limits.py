@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.placer import Foreseen
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.dimensions import THOUSANDTHS
 from offers.model import Demand, ResourceRequest

@@ -17,8 +17,7 @@ from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
-from bcs_scheduler.core.placement.partitions import tree_passes
-from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.requests.planned_effect import shown_partition
 from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
@@ -48,7 +47,7 @@ def has_queue(turn: TurnContext, name: str) -> bool:
 class TreeRequests:
     """Handles requests about the trees of queues."""
 
-    def __init__(self, turn: TurnContext, placing: PlacementPass) -> None:
+    def __init__(self, turn: TurnContext, placing: Placing) -> None:
         self._turn, self._placing = turn, placing
         self.handlers: Mapping[type[requests.Request], Callable[[Any], Data]] = {
             requests.PutQueueTree: self._put,
@@ -109,7 +108,7 @@ class TreeRequests:
     def _expect(self, command: requests.ChangeTree) -> HierarchyPass:
         """The pass with the tree. Raises Refused (conflict with another policy, or if another revision counts; as
         `chosen_tree`)."""
-        found = tree_passes(self._placing)
+        found = self._placing.trees()
         if not found:
             raise Refused("conflict", "the scheduler has no tree of queues: scheduler.policy is not hierarchical")
         placing = found[chosen_tree(found, command.partition)]
