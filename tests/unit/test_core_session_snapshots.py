@@ -132,7 +132,7 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
     """It counts as room that is being released, as far as nothing else is known to have it: no more is ended than
     beside the offer."""
     lab = Lab(OPTIONS)
-    turn, placing = lab.core.turn_context, lab.core._offer_manager.placing
+    turn, placing = lab.core.turn_context, lab.core._offer_manager.placing.loops[0]
     assert isinstance(placing, SessionPass)
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=1000),)))
 

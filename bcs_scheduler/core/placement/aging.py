@@ -146,7 +146,7 @@ class Rules(Protocol):
 
 
 class Hands(Protocol):
-    """Carries out what old work needs."""
+    """Carries out the decisions about old work."""
 
     def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
         """The demands of the places that a demand needs at the same time, one for each place; empty: it is not looked
