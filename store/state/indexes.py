@@ -10,29 +10,43 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar, get_args
 
 from store.ids import namespace_of, object_key
-from store.records import Application, CustomObject, FailedOutput, ReschedulePayload, TaskGroup, Transaction
+from store.records import (
+    Application,
+    ConfigMap,
+    CustomKind,
+    CustomObject,
+    Daemonset,
+    Deployment,
+    FailedOutput,
+    ManagedApplication,
+    ManagedTask,
+    Namespace,
+    Placeholder,
+    PodGroup,
+    PriorityClass,
+    Record,
+    ReschedulePayload,
+    Secret,
+    Service,
+    TaskGroup,
+    Transaction,
+    Webhook,
+)
 
 Key = str
-R = TypeVar("R")
-NAMESPACED = frozenset(
-    {
-        "application",
-        "deployment",
-        "daemonset",
-        "service",
-        "configmap",
-        "secret",
-        "webhook",
-        "customobject",
-        "podgroup",
-        "managedapplication",
-    }
-)
+K = TypeVar("K")
+V = TypeVar("V")
+R = TypeVar("R", bound=Record)
+_Namespaced = (
+    Application | Deployment | Daemonset | Service | ConfigMap | Secret | Webhook | CustomObject | PodGroup
+    | ManagedApplication
+)  # fmt: skip
+NAMESPACED = frozenset(record.kind for record in get_args(_Namespaced))
 """Kinds whose records are indexed by their namespace."""
-_NOTHING: Mapping[Any, None] = {}
+_NOTHING: Mapping[Key, None] = {}
 
 
 class Indexes:
@@ -116,40 +130,37 @@ class Indexes:
 
     # --- changing ---------------------------------------------------------------------------------------------
 
-    def changed(self, kind: str, key: Key, before: Any, after: Any) -> None:
+    def changed(self, kind: str, key: Key, before: Record | None, after: Record | None) -> None:
         """Follows one changed record; `before` None: the record is new, `after` None: it was removed."""
-        if kind in NAMESPACED and (before is None) != (after is None):
-            _toggle(self._members, (kind, (after or before).namespace), key, there=after is not None)
-        if kind == "application":
-            self._relabel(key, before, after)
-            self._own(key, before, after)
-            self._group(key, before.group if before is not None else "", after.group if after is not None else "")
-        elif kind == FailedOutput.kind:
-            output = after or before
-            application = "application", object_key(output.namespace, output.application)
-            for place in dict.fromkeys((application, output.owner)):
-                _toggle(self._outputs, place, key, there=after is not None)
-        elif kind == "customkind" and (before is None) != (after is None):
-            _toggle(self._kinds, key.lower(), key, there=after is not None)
-        elif kind == "namespace":
-            self._enqueue(key, before.queue if before is not None else "", after.queue if after is not None else "")
-        elif kind in ("managedtask", "placeholder"):
-            if (before is None) != (after is None):
-                place = (kind, (after or before).application_key)
-                _toggle(self._managed, place, key, there=after is not None)
-        elif kind == "priorityclass":
-            if after is not None and after.global_default:
+        known, there = after if after is not None else before, after is not None
+        if (before is None) != (after is None):
+            if isinstance(known, _Namespaced):
+                _toggle(self._members, (kind, known.namespace), key, there=there)
+            if isinstance(known, CustomKind):
+                _toggle(self._kinds, key.lower(), key, there=there)
+            elif isinstance(known, ManagedTask | Placeholder):
+                _toggle(self._managed, (kind, known.application_key), key, there=there)
+            elif isinstance(known, CustomObject):
+                self._count_object(known, 1 if there else -1)
+        if isinstance(known, Application):
+            self._application_changed(key, _as(Application, before), _as(Application, after))
+        elif isinstance(known, FailedOutput):
+            application = "application", object_key(known.namespace, known.application)
+            for place in dict.fromkeys((application, known.owner)):
+                _toggle(self._outputs, place, key, there=there)
+        elif isinstance(known, Namespace):
+            old, new = _as(Namespace, before), _as(Namespace, after)
+            _move(self._queued, key, old.queue if old is not None else "", new.queue if new is not None else "")
+        elif isinstance(known, PriorityClass):
+            if there and known.global_default:
                 self._default_classes[key] = None
             else:
                 self._default_classes.pop(key, None)
-        elif kind == "customobject" and (before is None) != (after is None):
-            self._count_object(after or before, 1 if after is not None else -1)
 
-    def _enqueue(self, key: Key, before: str, after: str) -> None:
-        _move(self._queued, key, before, after)
-
-    def _group(self, key: Key, before: str, after: str) -> None:
-        _move(self._grouped, key, before, after)
+    def _application_changed(self, key: Key, before: Application | None, after: Application | None) -> None:
+        self._relabel(key, before, after)
+        self._own(key, before, after)
+        _move(self._grouped, key, before.group if before is not None else "", after.group if after is not None else "")
 
     def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
         """Follows a taskgroup that was added (`before` None), was removed (`after` None), or is on another agent
@@ -207,6 +218,10 @@ class Indexes:
             del self._objects[custom.type]
 
 
+def _as(kind: type[R], record: Record | None) -> R | None:
+    return record if isinstance(record, kind) else None
+
+
 def _drained_by(transaction: Transaction | None) -> str:
     payload = transaction.payload if transaction is not None else None
     return payload.drained if isinstance(payload, ReschedulePayload) else ""
@@ -221,7 +236,7 @@ def _move(index: dict[str, dict[Key, None]], key: Key, before: str, after: str) 
             _toggle(index, after, key, there=True)
 
 
-def _toggle(index: dict[Any, dict[Key, None]], place: Any, key: Key, *, there: bool) -> None:
+def _toggle(index: dict[K, dict[Key, None]], place: K, key: Key, *, there: bool) -> None:
     """Enters a key under a place of the index, or takes it out."""
     if there:
         index.setdefault(place, {})[key] = None
@@ -233,15 +248,15 @@ def _toggle(index: dict[Any, dict[Key, None]], place: Any, key: Key, *, there: b
             del index[place]
 
 
-def put(table: dict[Key, R], key: Key, record: object) -> None:
+def put(table: dict[Key, R], key: Key, record: R | None) -> None:
     """Puts a record into a table; None removes the record of the key."""
     if record is None:
         table.pop(key, None)
     else:
-        table[key] = record  # type: ignore[assignment]
+        table[key] = record
 
 
-def discard(index: dict[str, dict[str, R]], outer: str, inner: str) -> None:
+def discard(index: dict[str, dict[str, V]], outer: str, inner: str) -> None:
     """Removes the entry `inner` of `outer` from a nested index, and `outer` with its last entry. Missing ones are
     ignored."""
     members = index.get(outer)

@@ -8,7 +8,7 @@ core copy them first. Questions for the thread of the core alone and changes are
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
 from store.records import (
     AgentSetting,
@@ -45,7 +45,7 @@ from store.state.moment import Moment
 from store.state.ordered import Order
 
 Key = str
-
+R = TypeVar("R", bound=Record)
 TABLES = {
     "taskgroup": "taskgroups",
     "remnant": "orphaned_tasks",
@@ -286,7 +286,7 @@ class StateReader(Protocol):
     def agent_ids(self) -> list[str]:
         """Agents that hold taskgroups."""
 
-    def in_order(self, kind: str, prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, Any]]:
+    def in_order(self, kind: type[R], prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, R]]:
         """Records of a kind of store.state.ordered.ORDERINGS with their orders, smallest first: those whose order
         begins with `prefix`, and is greater than `after` (None = all). Raises TypeError if `after` does not fit the
         order of this kind."""

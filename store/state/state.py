@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TypeVar, cast
 
 from store.encoding.times import newest
 from store.ids import nanoseconds_of, split_part
@@ -57,6 +57,7 @@ from store.state.reader import TABLES as TABLES
 from store.state.readiness import Readiness, is_plain, is_unhealthy
 
 Key = str
+R = TypeVar("R", bound=Record)
 Watcher = Callable[[Key, Record | None, Record | None], None]
 """Takes the key of a changed record, the record before and after; None: there was none, or is none any more."""
 Watch = Callable[[Iterable[str], Watcher], None]
@@ -66,7 +67,8 @@ _NO_MESSAGES: dict[str, Message] = {}
 _NO_TRANSACTIONS: dict[str, Transaction] = {}
 _NO_VERSIONS: dict[str, Version] = {}
 _NO_REVISIONS: dict[int, Revision] = {}
-_NO_COUNTS: Mapping[Any, int] = Counter()
+_NO_STATUSES: Mapping[str, int] = {}
+_NO_INDEXES: Mapping[int, int] = {}
 
 
 class State:
@@ -108,7 +110,8 @@ class State:
         self.custom_kinds: dict[Key, CustomKind] = {}
         self.custom_objects: dict[Key, CustomObject] = {}
         self.event_logs: dict[Key, EventLog] = {}
-        self._tables: dict[str, dict[Key, Any]] = {kind: getattr(self, name) for kind, name in TABLES.items()}
+        self._tables: dict[str, dict[Key, Record]] = {kind: getattr(self, name) for kind, name in TABLES.items()}
+        """The tables above by kind; each has records of its kind only."""
         self._revisions_of: dict[Key, dict[int, Revision]] = {}
         self._messages_of: dict[Key, dict[str, Message]] = {}
         self._open_messages: dict[str, dict[str, Message]] = {}
@@ -137,8 +140,7 @@ class State:
         """Returns the record of this kind and key; None if it does not exist. Raises KeyError for an unknown kind."""
         table = self._tables.get(kind)
         if table is not None:
-            found: Record | None = table.get(key)
-            return found
+            return table.get(key)
         if kind == "version":
             application, name = split_part(key)
             return self._versions.get(application, _NO_VERSIONS).get(name)
@@ -164,7 +166,7 @@ class State:
 
     def status_counts(self, application: Key) -> Mapping[str, int]:
         """Number of taskgroups of the application by status."""
-        return self._status_of.get(application, _NO_COUNTS)
+        return self._status_of.get(application, _NO_STATUSES)
 
     def evicted(self, application: Key) -> Mapping[str, int]:
         """Number of evicted taskgroups of the application by status (`Census.evicted`)."""
@@ -188,7 +190,7 @@ class State:
 
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         """Indexes that taskgroups of the application hold, with how many hold each."""
-        return self._indexes_of.get(application, _NO_COUNTS)
+        return self._indexes_of.get(application, _NO_INDEXES)
 
     def active_of(self, application: Key) -> Mapping[str, Transaction]:
         """Transactions of an application that have not ended, by id."""
@@ -226,28 +228,31 @@ class State:
         """Agents that hold taskgroups."""
         return list(self._groups_on)
 
-    def in_order(self, kind: str, prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, Any]]:
+    def in_order(self, kind: type[R], prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, R]]:
         """Yields the records of a kind with their orders (store.state.ordered.ORDERINGS), smallest first: those whose
         order begins with `prefix` and is greater than `after` (None = all). The cost depends only on the records that
         are read. Raises TypeError if `after` does not fit the order of this kind."""
-        table, key_of, length = self._tables[kind], ORDERINGS[kind].key, len(prefix)
+        table, key_of, length = self._table(kind), ORDERINGS[kind.kind].key, len(prefix)
         begin = prefix if after is None or prefix > after else after
-        for order in self._orders.of(kind).after(begin or None):
+        for order in self._orders.of(kind.kind).after(begin or None):
             if order[:length] != prefix:
                 return
             record = table.get(key_of(order))
             if record is not None:  # removed meanwhile
                 yield order, record
 
-    def in_reverse(self, kind: str, prefix: Order) -> Iterator[Any]:
+    def in_reverse(self, kind: type[R], prefix: Order) -> Iterator[R]:
         """Yields the records of a kind (store.state.ordered.ORDERINGS) whose order begins with `prefix` and continues
         with a number, greatest first. The cost depends only on the records that are read."""
-        table, key_of, length = self._tables[kind], ORDERINGS[kind].key, len(prefix)
-        for order in self._orders.of(kind).before((*prefix, math.inf)):
+        table, key_of, length = self._table(kind), ORDERINGS[kind.kind].key, len(prefix)
+        for order in self._orders.of(kind.kind).before((*prefix, math.inf)):
             if order[:length] != prefix:
                 return
             if (record := table.get(key_of(order))) is not None:  # removed meanwhile
                 yield record
+
+    def _table(self, kind: type[R]) -> Mapping[Key, R]:
+        return cast(Mapping[Key, R], self._tables[kind.kind])
 
     def records(self) -> list[Record]:
         """Returns all records; a state made from them is equal to this one."""

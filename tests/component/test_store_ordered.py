@@ -127,25 +127,25 @@ def group(index: int, application: str = "web", namespace: str = "ns", updated_a
 def test_taskgroups_are_in_order_of_their_index_within_namespace_and_application() -> None:
     groups = [group(10), group(9), group(1, "api"), group(0, "web", "a-b"), group(0, "web", "a")]
     state = State(groups)
-    assert [g for _, g in state.in_order("taskgroup")] == [groups[4], groups[3], groups[2], groups[1], groups[0]]
-    assert [g for _, g in state.in_order("taskgroup", ("ns", "web"))] == [groups[1], groups[0]]
+    assert [g for _, g in state.in_order(TaskGroup)] == [groups[4], groups[3], groups[2], groups[1], groups[0]]
+    assert [g for _, g in state.in_order(TaskGroup, ("ns", "web"))] == [groups[1], groups[0]]
     after = ("ns", "web", 9, groups[1].id)
-    assert [g for _, g in state.in_order("taskgroup", ("ns",), after)] == [groups[0]]
-    assert list(state.in_order("taskgroup", ("a",), after)) == []
+    assert [g for _, g in state.in_order(TaskGroup, ("ns",), after)] == [groups[0]]
+    assert list(state.in_order(TaskGroup, ("a",), after)) == []
     state.apply("taskgroup", groups[0].id, None)
-    assert [g for _, g in state.in_order("taskgroup", (), after)] == []
+    assert [g for _, g in state.in_order(TaskGroup, (), after)] == []
 
 
 def test_namespaces_are_ordered_as_names_and_not_as_parts_of_keys() -> None:
     """`-` sorts before `/`, so sorting by the key would put a-b/x before a/x."""
     state = State([Application(namespace=namespace, name="x") for namespace in ("a-b", "a", "a.b")])
-    assert [record.namespace for _, record in state.in_order("application")] == ["a", "a-b", "a.b"]
+    assert [record.namespace for _, record in state.in_order(Application)] == ["a", "a-b", "a.b"]
 
 
 def test_an_order_of_another_kind_is_refused() -> None:
     state = State([group(1)])
     with pytest.raises(TypeError):
-        list(state.in_order("taskgroup", (), ("ns", "web", "one", "x")))
+        list(state.in_order(TaskGroup, (), ("ns", "web", "one", "x")))
 
 
 def test_the_latest_change_of_an_applications_taskgroups_is_known_without_looking_at_them() -> None:

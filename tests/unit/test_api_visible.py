@@ -142,5 +142,5 @@ def test_members_of_commands_agents_and_deployments_are_cut_down(whole: State, s
         application = next(iter(key for key in whole._versions if key.startswith(namespace)))
         (name,) = whole.versions_of(application)
         assert bool(seen.version(application, name)) == bool(seen.versions_of(application)) == (namespace == "mine")
-    assert [record.namespace for _, record in seen.in_order(Command.kind)] == ["mine"]
-    assert not [*seen.in_order(Command.kind, ("other",))]
+    assert [record.namespace for _, record in seen.in_order(Command)] == ["mine"]
+    assert not [*seen.in_order(Command, ("other",))]

@@ -369,7 +369,7 @@ def _in_order_of_loss(state: State, found: RolloutState, side: Side) -> Iterator
 def _serving(state: State, side: Side) -> Iterator[TaskGroup]:
     """Wanted taskgroups that serve: application by application, from the highest index."""
     for application in side.applications:
-        for group in state.in_reverse("taskgroup", (application.namespace, application.name)):
+        for group in state.in_reverse(TaskGroup, (application.namespace, application.name)):
             if group.id not in side.unready and group.id not in side.leaving:
                 yield group
 

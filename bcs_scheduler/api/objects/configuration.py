@@ -201,7 +201,7 @@ changes(
 
 @lists(table, "/namespaces/{ns}/configmaps", "/configmaps", "configmaps", answer=list[ConfigMapView])
 def list_config_maps(call: Call) -> Answered:
-    return listed(call, "configmap", show_config_map)
+    return listed(call, ConfigMap, show_config_map)
 
 
 @table.read("/namespaces/{ns}/configmaps/{name}", "Fetch a configmap", answer=ConfigMapView)
@@ -238,7 +238,7 @@ changes(
     table, "/namespaces/{ns}/secrets", "/secrets", "secrets, with digests instead of contents,", answer=list[SecretView]
 )
 def list_secrets(call: Call) -> Answered:
-    return listed(call, "secret", show_secret)
+    return listed(call, Secret, show_secret)
 
 
 @table.read(

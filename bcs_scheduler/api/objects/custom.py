@@ -251,7 +251,7 @@ async def delete_object(call: Call) -> Answer:
 def list_objects(call: Call) -> Answered:
     kind = call.path["kind"]
     _check_registered(call.state(), kind)
-    return listed(call, "customobject", show_custom_object, lambda custom: custom.type == kind)
+    return listed(call, CustomObject, show_custom_object, lambda custom: custom.type == kind)
 
 
 @table.read(OBJECT, "Fetch a custom resource", answer=CustomObjectView)

@@ -134,7 +134,7 @@ def list_custom_resources(call: Call) -> Plain:
     state = call.state()
     kind = _kind(state, call)
     prefix = (call.path["ns"],) if "ns" in call.path else ()
-    found = [_show(call, record) for _, record in state.in_order("customobject", prefix) if record.type == kind.name]
+    found = [_show(call, record) for _, record in state.in_order(CustomObject, prefix) if record.type == kind.name]
     return _plain({"apiVersion": _version(call), "kind": f"{kind.name}List", "metadata": {}, "items": found})
 
 

@@ -355,7 +355,7 @@ def list_managed_applications(call: Call) -> Answered:
     state, namespace = call.state(), namespace_of(call)
     prefix = () if namespace is None else (namespace,)
     return page_or_all(
-        lambda after: state.in_order(ManagedApplication.kind, prefix, after),
+        lambda after: state.in_order(ManagedApplication, prefix, after),
         call.query,
         lambda record: show_managed(state, record),
     )

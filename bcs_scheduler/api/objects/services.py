@@ -301,7 +301,7 @@ changes(
 
 @lists(table, SERVICES, "/services", "services", answer=list[ServiceView])
 def list_services(call: Call) -> Answered:
-    return listed(call, "service", show_service)
+    return listed(call, Service, show_service)
 
 
 @table.read(f"{SERVICES}/{{name}}", "Fetch a service", answer=ServiceView)
@@ -315,7 +315,7 @@ def get_service(call: Call) -> Answer:
 
 @lists(table, ENDPOINTS, "/endpoints", "endpoints", answer=list[EndpointView])
 def list_endpoints(call: Call) -> Answered:
-    return listed(call, "endpoint", show_endpoint)
+    return listed(call, Endpoint, show_endpoint)
 
 
 @table.read(

@@ -192,7 +192,7 @@ changes(
 
 @lists(table, OF_NAMESPACE, "/admissionwebhooks", "admission webhooks", answer=list[WebhookView])
 def list_webhooks(call: Call) -> Answered:
-    return listed(call, "webhook", show_webhook)
+    return listed(call, Webhook, show_webhook)
 
 
 @table.read(f"{OF_NAMESPACE}/{{name}}", "Fetch an admission webhook", answer=WebhookView)

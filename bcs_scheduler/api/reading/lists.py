@@ -10,7 +10,7 @@ from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answered, Call, HandlerT, Param, Table
 from bcs_scheduler.api.reading.query import page_or_all, parse_selector, selected
 from store.ids import object_key
-from store.records import TaskGroup
+from store.records import Record, TaskGroup
 from store.state.reader import StateReader
 
 LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
@@ -26,6 +26,7 @@ class Named(Protocol):
 
 
 NamedT = TypeVar("NamedT", bound=Named)
+RecordT = TypeVar("RecordT", bound=Record)
 
 
 def lists(
@@ -57,7 +58,9 @@ def namespace_of(call: Call) -> str | None:
     return namespace
 
 
-def listed(call: Call, kind: str, show: Callable[[Any], Any], fits: Callable[[Any], bool] | None = None) -> Answered:
+def listed(
+    call: Call, kind: type[RecordT], show: Callable[[RecordT], Any], fits: Callable[[RecordT], bool] | None = None
+) -> Answered:
     """Records of a kind, by namespace and name: those of the namespace, with the labels, and in the status (for kinds
     that have one) that are asked for, and for which `fits` holds."""
     state, namespace, status = call.state(), namespace_of(call), call.query.get("status")

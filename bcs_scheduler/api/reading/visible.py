@@ -30,6 +30,7 @@ class _Namespaced(Protocol):
 
 
 R = TypeVar("R")
+RecordT = TypeVar("RecordT", bound=Record)
 N = TypeVar("N", bound=_Namespaced)
 
 
@@ -167,7 +168,9 @@ class VisibleState:
         table: Mapping[Key, Record] = getattr(self, TABLES[kind], {})  # no operation shows orphaned tasks
         return table.get(key)
 
-    def in_order(self, kind: str, prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, Any]]:
+    def in_order(
+        self, kind: type[RecordT], prefix: Order = (), after: Order | None = None
+    ) -> Iterator[tuple[Order, RecordT]]:
         """Looks only at the caller's namespaces, however many others there are."""
         if prefix:
             return self._whole.in_order(kind, prefix, after) if self._caller.sees(str(prefix[0])) else iter(())

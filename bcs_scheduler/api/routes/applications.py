@@ -107,7 +107,7 @@ LIVE = Live(
     "application",
     lambda gateway, state, key: state.applications.get(key),
     lambda gateway, state, record: show_application(state, record, gateway.diagnosis, pods=False),
-    in_order("application"),
+    in_order(Application),
     _fits,
 )
 
@@ -145,7 +145,7 @@ def list_of_kind(call: Call, kind: str | None) -> Answered:
     def show(application: Application) -> ApplicationView:
         return show_application(state, application, call.diagnosis, pods=pods, document=documents)
 
-    return listed(call, "application", show, None if kind is None else lambda application: application.type == kind)
+    return listed(call, Application, show, None if kind is None else lambda application: application.type == kind)
 
 
 @table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", query=(DOCUMENTS,), answer=ApplicationView)

@@ -101,7 +101,7 @@ def list_commands_of_deployment(call: Call) -> Answer:
 
 def _list(call: Call, state: StateReader, meant: set[tuple[str, str, str]]) -> Answer:
     owners = {(namespace, name) for _, namespace, name in meant}
-    found = [c for owner in owners for _, c in state.in_order("command", owner) if _target(c) in meant]
+    found = [c for owner in owners for _, c in state.in_order(Command, owner) if _target(c) in meant]
     return page(found, order, call.query, lambda command: show_command(state, command))
 
 

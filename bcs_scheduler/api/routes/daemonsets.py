@@ -69,7 +69,7 @@ def _found(call: Call) -> tuple[StateReader, Daemonset]:
 def list_daemonsets(call: Call) -> Answered:
     state = call.state()
     documents = call.query.get("documents", False)
-    return listed(call, "daemonset", lambda one: show_daemonset(state, one, call.diagnosis, document=documents))
+    return listed(call, Daemonset, lambda one: show_daemonset(state, one, call.diagnosis, document=documents))
 
 
 @table.read(DAEMONSET, "Fetch a daemonset", query=(DOCUMENTS,), answer=DaemonsetView)

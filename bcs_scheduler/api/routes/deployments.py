@@ -87,7 +87,7 @@ LIVE = Live(
     "deployment",
     lambda gateway, state, key: state.deployments.get(key),
     lambda gateway, state, record: show_deployment(state, record, gateway.diagnosis, gateway.now()),
-    in_order("deployment"),
+    in_order(Deployment),
     lambda state, record, filters: fits_filters(record, record.labels, filters),
 )
 
@@ -103,7 +103,7 @@ LIVE = Live(
 )
 def list_deployments(call: Call) -> Answered:
     state, at = call.state(), call.gateway.now()
-    return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, call.diagnosis, at))
+    return listed(call, Deployment, lambda deployment: show_deployment(state, deployment, call.diagnosis, at))
 
 
 @table.read(

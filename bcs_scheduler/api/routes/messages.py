@@ -20,7 +20,7 @@ from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.messages import MessageView, message_order, show_message
 from bcs_scheduler.core.interface.effects import Problem, Reason
 from bcs_scheduler.core.interface.requests import CreateCommand
-from store.records import TaskGroup, Version
+from store.records import Command, TaskGroup, Version
 from transactions.injection import Credentials, Missing, inject, resolve
 from transactions.text import counted
 
@@ -170,7 +170,7 @@ def get_message(call: Call) -> Answer:
 def list_messages(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    told = state.in_order("command", (application.namespace, application.name))
+    told = state.in_order(Command, (application.namespace, application.name))
     commands = {command.id: command for _, command in told}
     found = [message for identity in commands for message in list(state.messages_of(identity).values())]
     return page(found, message_order, call.query, lambda message: show_message(message, commands[message.command]))

@@ -41,7 +41,7 @@ LIVE = Live(
     "taskgroup",
     lambda gateway, state, id: state.taskgroups.get(id),
     lambda gateway, state, group: Presenter(state).encoded(group),
-    in_order("taskgroup"),
+    in_order(TaskGroup),
     _fits,
 )
 APPLICATION = "/namespaces/{ns}/applications/{name}"
@@ -92,7 +92,7 @@ Walk = Callable[[Order | None], Iterator[tuple[Order, TaskGroup]]]
 
 
 def _of_owners(state: StateReader, *owners: Order) -> Walk:
-    return lambda after: chain.from_iterable(state.in_order("taskgroup", owner, after) for owner in sorted(owners))
+    return lambda after: chain.from_iterable(state.in_order(TaskGroup, owner, after) for owner in sorted(owners))
 
 
 def _walk(call: Call, state: StateReader) -> Walk:
@@ -138,7 +138,7 @@ def get_taskgroup(call: Call) -> Answer:
 def list_tasks(call: Call) -> Answered:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    found = state.in_order("taskgroup", (application.namespace, application.name))
+    found = state.in_order(TaskGroup, (application.namespace, application.name))
     return Listing(Presenter(state).tasks(group for _, group in found))
 
 

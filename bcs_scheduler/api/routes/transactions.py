@@ -52,7 +52,7 @@ LIVE = Live(
     "transaction",
     lambda gateway, state, id: state.transactions.get(id),
     lambda gateway, state, transaction: show_transaction(state, transaction),
-    in_order("transaction"),
+    in_order(Transaction),
     _fits,
 )
 
@@ -81,7 +81,7 @@ def list_transactions(call: Call) -> Answered:
         own = list(state.transactions_of(object_key(namespace, name)).values())
         return page(filter(fits, own), order, query, show)
     prefix = () if namespace is None else (namespace,)
-    return page_or_all(lambda after: state.in_order("transaction", prefix, after), query, show, fits)
+    return page_or_all(lambda after: state.in_order(Transaction, prefix, after), query, show, fits)
 
 
 def _of_application(state: StateReader, transaction: Transaction, name: str | None) -> bool:

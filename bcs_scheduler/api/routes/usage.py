@@ -146,7 +146,7 @@ def _walk(call: Call, state: StateReader) -> Callable[[Order | None], Iterator[t
     if application is not None:
         spaces = {space for _, space in state.indexes.sizes()} if namespace is None else {namespace}
         owners = [(space, application) for space in sorted(spaces)]
-    return lambda after: chain.from_iterable(state.in_order("taskgroup", owner, after) for owner in owners)
+    return lambda after: chain.from_iterable(state.in_order(TaskGroup, owner, after) for owner in owners)
 
 
 async def _measure(call: Call, agents: Iterable[str]) -> dict[str, Measured]:

@@ -12,6 +12,7 @@ from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.demands import DemandView, show_demand
 from bcs_scheduler.api.views.versions import VersionView, definition_of, show_version
 from bcs_scheduler.core.interface.effects import Reason
+from store.records import Application
 
 table = Table("versions")
 VERSIONS = "/namespaces/{ns}/applications/{name}/versions"
@@ -59,4 +60,4 @@ def get_definition(call: Call) -> Answer:
 @lists(table, "/namespaces/{ns}/demands", "/demands", "demands of applications", answer=list[DemandView])
 def list_demands(call: Call) -> Answered:
     state = call.state()
-    return listed(call, "application", lambda one: show_demand(one, state.version(one.key, one.version)))
+    return listed(call, Application, lambda one: show_demand(one, state.version(one.key, one.version)))

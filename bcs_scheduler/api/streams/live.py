@@ -27,6 +27,7 @@ from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.leadership.items import TOUCHED, Item
 from bcs_scheduler.leadership.touches import Touch
 from store.ids import TaskGroupId, without_namespace
+from store.records import Record
 from store.state.ordered import Order
 from store.state.reader import StateReader
 
@@ -245,7 +246,7 @@ def fits_filters(record: Any, labels: Mapping[str, str], filters: Mapping[str, A
     return (status is None or record.status == status) and (not selector or selected(labels, parse_selector(selector)))
 
 
-def in_order(kind: str) -> Callable[[Gateway, StateReader, Order], Iterable[Any]]:
+def in_order(kind: type[Record]) -> Callable[[Gateway, StateReader, Order], Iterable[Any]]:
     """The `walk` of records that lists show in order."""
     return lambda gateway, state, prefix: (record for _, record in state.in_order(kind, prefix))
 

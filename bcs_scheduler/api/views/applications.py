@@ -11,7 +11,7 @@ from bcs_scheduler.api.views.reasons import Diagnose, reason_of
 from bcs_scheduler.api.views.transactions import QueuedView, show_queue
 from bcs_scheduler.api.views.versions import definition_of
 from bcs_scheduler.wire.times import rfc3339
-from store.records import Application
+from store.records import Application, TaskGroup
 from store.state.reader import StateReader
 
 RUNNING = ("Running", "Restarting")
@@ -95,5 +95,5 @@ def show_application(
 
 
 def _pods(state: StateReader, application: Application) -> list[PodName]:
-    found = state.in_order("taskgroup", (application.namespace, application.name))
+    found = state.in_order(TaskGroup, (application.namespace, application.name))
     return [PodName(group.id) for _, group in found]

@@ -109,7 +109,7 @@ def _operation(state: StateReader, application: Application) -> str:
 
 def _example(state: StateReader, application: Application, words: Callable[[TaskGroup], str]) -> str:
     """The first taskgroup for which there are words, with them; empty if none is found among the first ones."""
-    groups = state.in_order("taskgroup", (application.namespace, application.name))
+    groups = state.in_order(TaskGroup, (application.namespace, application.name))
     for _, group in islice(groups, LOOKED_AT):
         found = words(group)
         if found:
