@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.comparison import summary
-from bcs_scheduler.simulator.scenario.model import Scenario
-from bcs_scheduler.simulator.scenario.policies import with_policy
-from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
+from bcs_scheduler.simulator.inputs import with_policy
+from bcs_scheduler.simulator.model import Scenario
 from bcs_scheduler.simulator.simulation import Simulation
+from bcs_scheduler.simulator.specs import creations_of, namespaces_of, read_agents, read_load
 from benchmarks.load import Result
 from benchmarks.processes import Failure
 

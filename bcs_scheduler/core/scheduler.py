@@ -29,7 +29,6 @@ from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
 from bcs_scheduler.core.controllers.holds.interrupted_launches import InterruptedLaunches
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
-from bcs_scheduler.core.controllers.retention.ended_runs import EndedRuns
 from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
 from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
 from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
@@ -45,6 +44,7 @@ from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.kinds.deployments import take_up
 from bcs_scheduler.core.requests.queue import QueuedRequests
 from bcs_scheduler.core.requests.sliced import SlicedRequests, failed
+from bcs_scheduler.core.run_times import EndedRuns
 from bcs_scheduler.core.term_start import MARK_EVERY, mark_of, start_of_term, with_gap
 from bcs_scheduler.core.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
 from offers.agents import ListedAgent

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from bcs_scheduler.core.interface import cluster_manager, effects, leased
+from bcs_scheduler.simulator.model import Machine
 from bcs_scheduler.simulator.room import SCALARS, Room
-from bcs_scheduler.simulator.scenario.model import Machine
 from bcs_scheduler.simulator.world import World
 from offers.agents import ListedAgent
 from offers.model import Allocation, Offer, Ranges, ResourceKey

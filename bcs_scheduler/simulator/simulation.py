@@ -14,17 +14,9 @@ from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.simulator.cluster import Cluster
+from bcs_scheduler.simulator.model import Action, AddAgent, Create, EndTaskGroup, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.recorder import Group, Recorder, Sample
 from bcs_scheduler.simulator.room import Room
-from bcs_scheduler.simulator.scenario.model import (
-    Action,
-    AddAgent,
-    Create,
-    EndTaskGroup,
-    LoseAgent,
-    Scenario,
-    Submit,
-)
 from bcs_scheduler.simulator.world import World
 from store.records import Application, Framework, Namespace, TaskGroup, Version
 from store.state.unit_of_work import Unit

@@ -13,10 +13,10 @@ from bcs_scheduler.decisions.log import DecisionLog, file_name
 from bcs_scheduler.decisions.recorded import RecordedCore
 from bcs_scheduler.simulator import simulation
 from bcs_scheduler.simulator.comparison import summary
-from bcs_scheduler.simulator.scenario.event_files import with_events
-from bcs_scheduler.simulator.scenario.model import AddAgent, Create, LoseAgent, Scenario, Submit
-from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
+from bcs_scheduler.simulator.inputs import with_events
+from bcs_scheduler.simulator.model import AddAgent, Create, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.simulation import Simulation
+from bcs_scheduler.simulator.specs import creations_of, namespaces_of, read_agents, read_load
 from store.state import State
 
 OPTIONS = CoreOptions(loss_share=0.0)

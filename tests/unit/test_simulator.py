@@ -13,14 +13,14 @@ import pytest
 
 from bcs_scheduler.core.interface.requests import ScaleApplication
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.simulator.amounts import BadInput, read_duration, read_memory
 from bcs_scheduler.simulator.comparison import fairness, percentile, summary
+from bcs_scheduler.simulator.dump import read_dump
+from bcs_scheduler.simulator.inputs import with_policy
+from bcs_scheduler.simulator.model import AddAgent, EndTaskGroup, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.recorder import Group
-from bcs_scheduler.simulator.scenario.amounts import BadInput, read_duration, read_memory
-from bcs_scheduler.simulator.scenario.dump import read_dump
-from bcs_scheduler.simulator.scenario.model import AddAgent, EndTaskGroup, LoseAgent, Scenario, Submit
-from bcs_scheduler.simulator.scenario.policies import with_policy
-from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
 from bcs_scheduler.simulator.simulation import Simulation
+from bcs_scheduler.simulator.specs import creations_of, namespaces_of, read_agents, read_load
 
 OPTIONS = CoreOptions(strict=True, validate=True)
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,10 +10,10 @@ import pytest
 
 from bcs_scheduler.core.interface.requests import CreateApplication, ScaleApplication, ScaleDeployment
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.dump import read_dump
-from bcs_scheduler.simulator.scenario.model import Scenario, Submit
-from bcs_scheduler.simulator.scenario.policies import with_policy
+from bcs_scheduler.simulator.amounts import BadInput
+from bcs_scheduler.simulator.dump import read_dump
+from bcs_scheduler.simulator.inputs import with_policy
+from bcs_scheduler.simulator.model import Scenario, Submit
 from bcs_scheduler.simulator.simulation import Outcome, Simulation
 from store.records import Application, Daemonset, Deployment, PodGroup, PriorityClass, TaskGroup, Version
 

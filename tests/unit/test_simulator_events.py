@@ -11,12 +11,12 @@ import pytest
 
 from bcs_scheduler.core.interface.requests import DeleteApplication, ScaleApplication, SetAgent
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.dump import read_dump
-from bcs_scheduler.simulator.scenario.event_files import with_events
-from bcs_scheduler.simulator.scenario.model import AddAgent, EndTaskGroup, LoseAgent, Scenario, Submit
-from bcs_scheduler.simulator.scenario.specs import read_agents
+from bcs_scheduler.simulator.amounts import BadInput
+from bcs_scheduler.simulator.dump import read_dump
+from bcs_scheduler.simulator.inputs import with_events
+from bcs_scheduler.simulator.model import AddAgent, EndTaskGroup, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.simulation import Outcome, Simulation
+from bcs_scheduler.simulator.specs import read_agents
 
 OPTIONS = CoreOptions(strict=True, validate=True, loss_share=0.0)
 TWO = Scenario(tuple(read_agents("2x4cpu,8gb")), (), ())

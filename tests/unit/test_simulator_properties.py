@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.comparison import summary
-from bcs_scheduler.simulator.scenario.model import Action, AddAgent, EndTaskGroup, LoseAgent, Scenario
-from bcs_scheduler.simulator.scenario.policies import with_policy
-from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
+from bcs_scheduler.simulator.inputs import with_policy
+from bcs_scheduler.simulator.model import Action, AddAgent, EndTaskGroup, LoseAgent, Scenario
 from bcs_scheduler.simulator.simulation import SAMPLES, Outcome, Simulation
+from bcs_scheduler.simulator.specs import creations_of, namespaces_of, read_agents, read_load
 from store.records import TaskGroup
 
 CONF = Path(__file__).resolve().parents[2] / "conf"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.comparison import differences, summary
+from bcs_scheduler.simulator.model import Scenario
 from bcs_scheduler.simulator.report import Axis, Line, clock, line_chart, percent, report, ticks
-from bcs_scheduler.simulator.scenario.model import Scenario
-from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
 from bcs_scheduler.simulator.simulation import Simulation
+from bcs_scheduler.simulator.specs import creations_of, namespaces_of, read_agents, read_load
 
 
 @given(st.floats(min_value=1e-3, max_value=1e9), st.sampled_from([None, clock]))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from bcs_scheduler.core.options import CoreOptions
-    from bcs_scheduler.simulator.scenario.model import Scenario
+    from bcs_scheduler.simulator.model import Scenario
 
 
 DAY = 86400.0
@@ -113,9 +113,9 @@ def simulate(
     The first run has the policy `simple`, and one more run follows for each --policy. No cluster is changed. Ctrl-C
     ends the simulation with the figures up to then.
     """
+    from bcs_scheduler.simulator.amounts import BadInput
     from bcs_scheduler.simulator.comparison import differences
-    from bcs_scheduler.simulator.scenario.amounts import BadInput
-    from bcs_scheduler.simulator.scenario.inputs import Inputs, runs_of, scenario_of
+    from bcs_scheduler.simulator.inputs import Inputs, runs_of, scenario_of
 
     if seconds <= 0:
         raise UsageError("--for: must be more than 0")

@@ -13,8 +13,8 @@ from bcs_scheduler.core.interface.cluster_manager import Traits
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.simulator.cluster import Cluster
+from bcs_scheduler.simulator.model import START, Machine
 from bcs_scheduler.simulator.room import Room
-from bcs_scheduler.simulator.scenario.model import START, Machine
 from bcs_scheduler.simulator.world import World
 from store.records import Framework, PriorityClass, Record, TaskGroup
 from store.state import State

@@ -11,17 +11,8 @@ from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.decisions import content
 from bcs_scheduler.decisions.format import Begin, DamagedLog, Full, Lost, Records, Turn
 from bcs_scheduler.decisions.reading import term_frames
-from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.model import (
-    PORTS,
-    Action,
-    AddAgent,
-    EndTaskGroup,
-    LoseAgent,
-    Machine,
-    Scenario,
-    Submit,
-)
+from bcs_scheduler.simulator.amounts import BadInput
+from bcs_scheduler.simulator.model import PORTS, Action, AddAgent, EndTaskGroup, LoseAgent, Machine, Scenario, Submit
 from offers.agents import ListedAgent
 from store.encoding.codec import Stored, decode_all
 from store.ids import TaskId

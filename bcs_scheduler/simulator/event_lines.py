@@ -8,18 +8,20 @@ from typing import Annotated
 import msgspec
 
 from bcs_scheduler.core.interface.requests import DeleteApplication, ScaleApplication
-from bcs_scheduler.simulator.scenario.amounts import BadInput, read_duration
-from bcs_scheduler.simulator.scenario.event_model import Replay, Start, seconds_of
-from bcs_scheduler.simulator.scenario.model import (
+from bcs_scheduler.simulator.amounts import BadInput, read_duration
+from bcs_scheduler.simulator.model import (
     Action,
     AddAgent,
     Create,
     EndTaskGroup,
     LoseAgent,
     Machine,
+    Replay,
+    Start,
     Submit,
+    seconds_of,
 )
-from bcs_scheduler.simulator.scenario.specs import DISK
+from bcs_scheduler.simulator.specs import DISK
 from offers.model import Attribute
 from offers.names import name_of
 from store.ids import object_key

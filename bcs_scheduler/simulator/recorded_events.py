@@ -12,9 +12,18 @@ from collections.abc import Iterable
 import msgspec
 
 from bcs_scheduler.core.interface.requests import DeleteApplication, Request, ScaleApplication, SetAgent
-from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.event_model import Replay, Start, seconds_of
-from bcs_scheduler.simulator.scenario.model import Action, AddAgent, Create, EndTaskGroup, LoseAgent, Submit
+from bcs_scheduler.simulator.amounts import BadInput
+from bcs_scheduler.simulator.model import (
+    Action,
+    AddAgent,
+    Create,
+    EndTaskGroup,
+    LoseAgent,
+    Replay,
+    Start,
+    Submit,
+    seconds_of,
+)
 from offers.names import name_of
 from store.ids import TaskGroupId, namespace_of, object_key, without_namespace
 

@@ -12,15 +12,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from bcs_scheduler.simulator.scenario.amounts import (
-    BadInput,
-    read_cores,
-    read_duration,
-    read_memory,
-    read_number,
-    read_range,
-)
-from bcs_scheduler.simulator.scenario.model import Create, Machine
+from bcs_scheduler.simulator.amounts import BadInput, read_cores, read_duration, read_memory, read_number, read_range
+from bcs_scheduler.simulator.model import Create, Machine
 from store.records import DEFAULT_QUEUE, Namespace, Queue, Record, Version
 from store.records.definition import Amounts, Container
 

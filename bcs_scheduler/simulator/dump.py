@@ -1,4 +1,5 @@
-"""The workloads of a dump: records of those that run, and requests for those that wait.
+"""A file of `bcs dump`, or the same document of a running scheduler, as the start of a scenario: agents, namespaces,
+queues, priority classes and groups; records of the workloads that run, and requests for those that wait.
 
 An application whose demand the dump does not have gets the size that its taskgroups hold, without constraints. The
 taskgroups that an application lacks are requested at the start, the oldest application first.
@@ -6,7 +7,12 @@ taskgroups that an application lacks are requested at the start, the oldest appl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import gzip
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -17,7 +23,10 @@ from bcs_scheduler.core.interface.requests import (
     ScaleApplication,
     ScaleDeployment,
 )
-from bcs_scheduler.simulator.scenario.dump_format import (
+from bcs_scheduler.simulator.amounts import BadInput
+from bcs_scheduler.simulator.dump_format import (
+    FORMAT,
+    FORMAT_VERSION,
     Dump,
     DumpedAgent,
     DumpedConstraint,
@@ -26,15 +35,27 @@ from bcs_scheduler.simulator.scenario.dump_format import (
     DumpedDeployment,
     DumpedTaskGroup,
     Resources,
+    extended,
     thousandths,
 )
-from bcs_scheduler.simulator.scenario.model import START
+from bcs_scheduler.simulator.model import PORTS, START, Machine, Scenario, Submit
+from offers.model import Attribute, Ranges
+from offers.names import name_of
+from offers.resources import normalise
 from store.ids import TaskGroupId
 from store.records import (
+    DEFAULT_PARTITION,
+    DEFAULT_QUEUE,
     GROUP_ANNOTATION,
+    AgentSetting,
     Application,
     Daemonset,
     Deployment,
+    Limits,
+    Namespace,
+    PodGroup,
+    PriorityClass,
+    Queue,
     Record,
     Revision,
     Strategy,
@@ -53,6 +74,152 @@ from store.records.definition import (
 )
 from store.records.running import BoundPort
 from transactions.resource_request import EXECUTOR
+
+ENDED = frozenset({"Killed", "Finish", "Failed", "Error", "Lost"})
+"""Statuses of taskgroups that hold no capacity."""
+
+
+def read_dump(file: Path) -> Scenario:
+    """The cluster of a dump, without a load. Raises BadInput, which names the file and the field."""
+    try:
+        data = file.read_bytes()
+        text = gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        dump = msgspec.json.decode(text, type=Dump)
+    except OSError as error:
+        raise BadInput(f"--dump: {file}: {error.strerror or error}") from None
+    except (EOFError, zlib.error) as error:
+        raise BadInput(f"--dump: {file}: incomplete or damaged: {error}") from None
+    except msgspec.DecodeError as error:  # ValidationError, which names the field, is one
+        raise BadInput(f"--dump: {file}: {error}") from None
+    if dump.format != FORMAT or dump.format_version != FORMAT_VERSION:
+        found = f"{dump.format} {dump.format_version}"
+        raise BadInput(f"--dump: {file}: $.format: must be {FORMAT} {FORMAT_VERSION}, not {found}")
+    return scenario_of(dump)
+
+
+def live_dump(document: dict[str, Any]) -> Scenario:
+    """The cluster of a dump that has just been read from a scheduler. Raises BadInput, which names the field."""
+    try:
+        return scenario_of(msgspec.convert(document, Dump))
+    except msgspec.ValidationError as error:
+        raise BadInput(f"--live: {error}") from None
+
+
+def scenario_of(dump: Dump) -> Scenario:
+    """The cluster of a dump, without a load."""
+    agents = {agent.id: agent for agent in dump.agents if agent.active}
+    held: defaultdict[str, Amounts] = defaultdict(Amounts)
+    groups: defaultdict[tuple[str, str], list[DumpedTaskGroup]] = defaultdict(list)
+    ended: Counter[tuple[str, str, str]] = Counter()
+    left_out = 0
+    for group in dump.taskgroups:
+        if group.status in ENDED:
+            ended[group.namespace, group.application, group.status] += 1
+            continue
+        if group.agent not in agents:
+            left_out += 1
+            continue
+        groups[group.namespace, group.application].append(group)
+        held[group.agent] = added(held[group.agent], group.resources)
+    ports = ports_of(dump)
+    workloads = Workloads(dump, agents, groups, ended)
+    records = (*objects_of(dump, agents.values()), *workloads.records())
+    notes = {
+        "taskgroups without an active agent are left out.": left_out,
+        "agents that are not active are left out.": len(dump.agents) - len(agents),
+        "constraints are left out, because the dump hides their values.": workloads.hidden,
+    }
+    return Scenario(
+        tuple(machine_of(agent, held[agent.id], ports) for agent in agents.values()),
+        records,
+        (),
+        tuple(f"{number} {words}" for words, number in notes.items() if number),
+        actions=tuple(Submit(0.0, request) for request in workloads.requests),
+        moment=dump.time.timestamp() if dump.time else None,
+        taskgroups=workloads.names,
+        trees={
+            one.partition or DEFAULT_PARTITION: one.spec
+            for one in dump.queue_tree_documents or [dump.queue_tree_document]
+            if one.spec
+        },
+    )
+
+
+NONE = {"cpus": 0, "mem": 0, "disk": 0, "gpus": 0}
+
+
+def objects_of(dump: Dump, agents: Iterable[DumpedAgent]) -> Iterator[Record]:
+    """The records. `agents`: those that are active."""
+    classes = tuple(one.name for one in dump.priority_classes)
+    for space in dump.namespaces:
+        yield Namespace(name=space.name, queue=space.queue, priority_classes=classes)
+    for queue in dump.queues:
+        if queue.recorded:
+            yield Queue(
+                name=queue.name,
+                weight=queue.weight,
+                guarantee=Amounts(**thousandths(queue.guarantee)),
+                guarantee_extended=extended(queue.guarantee),
+                capability=Limits(**thousandths(queue.capability)),
+                capability_extended=extended(queue.capability),
+                reclaimable=queue.reclaimable,
+                priority=queue.priority,
+            )
+    recorded = {queue.name for queue in dump.queues if queue.recorded}
+    for name in sorted({space.queue for space in dump.namespaces} - recorded - {"", DEFAULT_QUEUE}):
+        yield Queue(name=name)  # a queue of the tree, which namespaces may name under other policies, too
+    for one in dump.priority_classes:
+        yield PriorityClass(
+            name=one.name,
+            value=one.value,
+            global_default=one.global_default,
+            preemption_policy=one.preemption_policy,
+            created_at=START,
+        )
+    for group in dump.pod_groups:
+        yield PodGroup(
+            namespace=group.namespace,
+            name=group.name,
+            min_member=group.min_member,
+            min_task_member=group.min_task_member,
+            queue=group.queue,
+            priority_class=group.priority_class,
+            created_at=START,
+        )
+    yield from _settings(agents)
+
+
+def _settings(agents: Iterable[DumpedAgent]) -> Iterator[Record]:
+    for agent in agents:
+        if agent.cordoned or agent.taints or agent.extended:
+            yield AgentSetting(
+                agent=name_of(agent.attributes, agent.hostname),
+                disabled=agent.cordoned,
+                taints=agent.taints,
+                extended={name: round(amount * 1000) for name, amount in agent.extended.items()},
+            )
+
+
+def ports_of(dump: Dump) -> Ranges:
+    """The ports of every agent: those of an agent whose ports are not known, and all that documents and tasks name."""
+    fixed = {port for one in dump.demands or () for container in one.containers for port in container.host_ports}
+    held = {port.host_port for group in dump.taskgroups for task in group.tasks for port in task.ports}
+    return normalise((*PORTS, *((port, port) for port in (fixed | held) if port > 0)))
+
+
+def machine_of(agent: DumpedAgent, held: Amounts, ports: Ranges) -> Machine:
+    """An agent has at least the capacity that its taskgroups hold."""
+    total = {name: max(amount, getattr(held, name)) for name, amount in agent.total.given().items()}
+    attributes: dict[str, Attribute] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in agent.attributes.items()
+    }
+    return Machine(agent.id, agent.hostname, attributes, total, ports, agent.ip)
+
+
+def added(held: Amounts, more: Resources) -> Amounts:
+    """The sum."""
+    return Amounts(**{name: getattr(held, name) + amount for name, amount in {**NONE, **thousandths(more)}.items()})
+
 
 COUNTING = ("UNIQUE", "MAXPER", "GROUPBY")
 """Operators of constraints that count taskgroups."""
