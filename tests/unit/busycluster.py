@@ -26,6 +26,8 @@ class BusyCluster:
         """The cluster manager makes no offers."""
         self.lasts: dict[str, float] = {}
         """Seconds that the taskgroups of an application run; missing: without end."""
+        self.ends_after: dict[str, float] = {}
+        """Seconds in which the taskgroups of an application end; missing: at once."""
         self.started_at: dict[str, float] = {}
         """The moment at which each taskgroup was launched, by id."""
 
@@ -65,6 +67,8 @@ class BusyCluster:
             began = self.started_at.setdefault(group.id, lab.now)
             lasts = self.lasts.get(group.application_key)
             if group.killing_since:
+                if lab.now < group.killing_since + self.ends_after.get(group.application_key, 0.0):
+                    continue
                 lab.report(group, "KILLED")
                 self.agents[group.agent_id] -= group.resources.cpus if self.takes_room else 0
             elif not group.started:

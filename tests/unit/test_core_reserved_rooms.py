@@ -387,6 +387,49 @@ def test_room_of_victims_that_completes_the_room_of_an_old_ask_is_for_their_bene
     assert len(cluster.groups("team", "owed")) == 1 and not cluster.groups("old") and not cluster.groups("higher")
 
 
+OWED = {"name": "owed", "resources": {"guaranteed": {"cpus": 2}}, "properties": {"preemption.delay": "1s"}}
+
+
+def test_room_that_is_promised_in_parts_is_not_for_those_who_outrank_the_old_ask() -> None:
+    cluster = BusyCluster(tree_options({"name": "default"}, OWED, aging=AGING), {"a": 2000})
+    for name in ("quick", "slow"):
+        cluster.create(name, 1000, max_unavailable=1)
+    cluster.ends_after["default/slow"] = 12.0
+    cluster.seconds(3)
+    cluster.create("old", 1000)
+    cluster.seconds(int(AGING) + 10)
+    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    cluster.create("team", 2000, namespace="owed")
+    cluster.seconds(4)
+    assert len(cluster.evicted) == 1 and not cluster.groups("quick")
+    cluster.create("higher", 500, priority=5)
+    cluster.seconds(20)
+    assert len(cluster.groups("team", "owed")) == 1 and not cluster.groups("higher")
+
+
+def test_a_further_ask_does_not_use_held_room_because_others_are_ended_for_the_first_one() -> None:
+    """Room is held on both agents, and becomes free on one. The queue has a guarantee for one of its two asks."""
+    owed = OWED | {"resources": {"guaranteed": {"cpus": 1}}}
+    cluster = BusyCluster(tree_options({"name": "default"}, owed, aging=AGING), {"a": 1000, "b": 1000})
+    cluster.create("low", 1000, max_unavailable=1)
+    cluster.ends_after["default/low"] = 12.0
+    cluster.seconds(2)
+    cluster.create("short", 1000, lasts=AGING + 20.0, max_unavailable=0)
+    cluster.seconds(3)
+    cluster.create("old", 1000, instances=2, min_available=2)
+    cluster.seconds(int(AGING) + 7)
+    assert len(cluster.lab.core._offer_manager.placing.kept_rooms()) == 2
+    cluster.create("team", 1000, instances=2, namespace="owed")
+    cluster.seconds(3)
+    assert len(cluster.evicted) == 1 and cluster.groups("short")
+    while cluster.groups("short"):
+        cluster.second()
+    cluster.seconds(3)
+    assert cluster.evicted and not cluster.groups("team", "owed")
+    cluster.seconds(12)
+    assert len(cluster.groups("team", "owed")) == 1
+
+
 @pytest.mark.parametrize("kind", ["session", "hierarchical"])
 def test_a_gang_gets_the_room_that_was_made_for_it_beside_an_old_ask(kind: str) -> None:
     """The room that evicted taskgroups leave on the agent is for the gang, and not for the old ask."""

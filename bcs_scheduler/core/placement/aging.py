@@ -27,6 +27,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
@@ -76,8 +77,11 @@ TASKGROUPS = 500
 """Running taskgroups that are looked at for the same."""
 
 NONE = (0,) * len(SCALARS)
+NOBODY: frozenset[str] = frozenset()
 
 ANYWHERE: frozenset[str] = frozenset()
+Awaiting = Mapping[str, Mapping[int, str]]
+"""The slots for which room is made, by id of the demand and index of the slot: the agent of each."""
 
 
 class Opening(NamedTuple):
@@ -131,6 +135,15 @@ class Held(NamedTuple):
     applications: frozenset[str]
 
 
+class Better(NamedTuple):
+    """A demand that may use held room, with the slot; None: a gang. `agent`: the only one, because room was made there
+    for the slot; empty: any with held room."""
+
+    demand: Demand[Slot]
+    slot: Slot | None
+    agent: str = ""
+
+
 class Rules(Protocol):
     """The rules of a policy about old work."""
 
@@ -142,7 +155,12 @@ class Rules(Protocol):
         too."""
 
     def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
-        """True if the first demand may use room that is kept for the second, which has waited for long."""
+        """True if the first demand may use room that is kept for the second, which has waited for long, beyond
+        the room that is promised there."""
+
+    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+        """The amounts of agents, by dimension, that are promised to work of a role, without that of some
+        applications."""
 
 
 class Hands(Protocol):
@@ -257,6 +275,11 @@ class Aging:
                 lacks[place.site[0]][name] += wanted - held
         return Held(demand, tuple(place.site[0] for place in kept.places), rooms, lacks, kept.applications)
 
+    def owners(self, role: str) -> frozenset[str]:
+        """The applications for which room of a role is held."""
+        kept = self._kept.get(role)
+        return kept.applications if kept is not None else frozenset()
+
     def gathering(self) -> set[str]:
         """The applications for which other work is being ended on agents with held room: nothing else is ended for
         them."""
@@ -325,63 +348,103 @@ class Aging:
             if role not in self._kept:
                 self._choose(role)
 
-    def betters(self, demands: Sequence[Demand[Slot]], awaiting: Collection[str] = frozenset()) -> list[Demand[Slot]]:
-        """Some of the demands that may use the held room now: they outrank those with the reservations, and fit; gangs
-        may need more room than that. Of very many demands, each call looks at others. `awaiting`: ids of demands for
-        which others are ended; these come first, because the room may be that of their victims."""
+    def betters(self, demands: Sequence[Demand[Slot]], awaiting: Awaiting) -> list[Better]:
+        """Some of the demands that may use the held room now, and that fit; gangs may need more room than that: slots
+        for which room was made there, and demands that outrank those with the reservations. Of very many demands, each
+        call looks at others."""
         if not self._kept or not demands:
             return []
         self._turn.pool.table.flush()
         begin = self._place % len(demands)
         self._place = begin + SCANNED if len(demands) > SCANNED else 0
-        found: list[Demand[Slot]] = []
+        found: list[Better] = []
+        promised = {role: self._rules.promised_rooms(role, NOBODY) for role in self._kept}
         seen: dict[object, bool] = {}
         """Sizes of demands with the answer whether they fit, and groups that were looked at."""
         gangs = 0
-        first = [demand for demand in demands if demand.id in awaiting] if awaiting else []
         others = islice(chain(demands[begin:], demands[:begin]), min(len(demands), SCANNED))
+        first = [demand for demand in demands if demand.id in awaiting] if awaiting else []
+        for demand in first:
+            if (kept := self._kept.get(demand.role)) is not None and not is_gang(demand) and self._hands.wants(demand):
+                agents = awaiting[demand.id]
+                slots = [slot for slot in demand.slots if slot.index in agents]
+                found += [
+                    Better(demand, slot, agents[slot.index])
+                    for slot in slots
+                    if self._fitting(kept, demand, {}, agents[slot.index]) is not None
+                ]
         for demand in chain(first, (one for one in others if one.id not in awaiting)):
+            if len(found) >= USED:
+                break
             kept = self._kept.get(demand.role)
             holder = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
             if kept is None or holder is None or holder is demand:
                 continue
-            if demand.group or demand.min_members > 1:
+            if is_gang(demand):
                 if gangs >= GANGS or demand.group in seen or not self._is_due(demand, holder):
                     continue
                 gangs += 1
                 seen[demand.group or demand.id] = True
             else:
                 size = (demand.role, demand.request)
-                if not (seen[size] if size in seen else seen.setdefault(size, bool(self._fitting(kept, demand)))):
+                if size not in seen:
+                    seen[size] = self._fitting(kept, demand, promised[demand.role]) is not None
+                if not seen[size]:
                     continue
-            if not self._hands.wants(demand) or not self._rules.outranks(demand, holder):
-                continue
-            found.append(demand)
-            if len(found) >= USED:
-                break
-        return found
+            if self._hands.wants(demand) and self._rules.outranks(demand, holder):
+                served = awaiting.get(demand.id, ())
+                slot = next((one for one in demand.slots if one.index not in served), None)
+                if slot is not None or is_gang(demand):
+                    found.append(Better(demand, slot))
+        return found[:USED]
 
     def _is_due(self, gang: Demand[Slot], holder: Demand[Slot]) -> bool:
         """True if a gang, of another group than the holder, has not tried the held room lately."""
         alike = bool(gang.group) and gang.group == holder.group
         return not alike and self._turn.now >= self._gangs.get(gang.group or gang.id, 0.0) + AGAIN
 
-    def use(self, demands: Sequence[Demand[Slot]], awaiting: Collection[str] = frozenset()) -> bool:
+    def use(self, demands: Sequence[Demand[Slot]], awaiting: Awaiting) -> bool:
         """Places a slot of each of these demands with the held room, as far as it fits; of a gang all that it lacks,
-        with the held room and all other free room. True if one has a place. `awaiting`: as for `betters`."""
-        placed = False
-        for demand in self.betters(demands, awaiting):
+        with the held room and all other free room. Room that is promised to others stays free. True if one has a place.
+        `awaiting`: as for `betters`."""
+        engine, placed = self._turn.engine, False
+        for (identity, *_), slot, agent in self.betters(demands, awaiting):
             self._turn.pool.table.flush()
-            kept, wants = self._kept[demand.role], self._hands.wants(demand)
-            if demand.group or demand.min_members > 1:
-                if len(self._gangs) > len(self._turn.engine.demands) + LOOKED_AT:
+            demand = engine.demands.get(identity)
+            if demand is None or not (slot is None or slot in demand.slots):
+                continue  # it got a place together with another one
+            kept = self._kept[demand.role]
+            if is_gang(demand):
+                if len(self._gangs) > len(engine.demands) + LOOKED_AT:
                     self._gangs.clear()
                 self._gangs[demand.group or demand.id] = self._turn.now
-                placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
-            elif (place := self._fitting(kept, demand)) is not None:
-                places = self._from(kept, place)
-                placed = self._give(demand, wants, places, frozenset({place.site[0]}), again=True) or placed
+                wants = self._hands.wants(demand)
+                with self._promises_kept(demand.role, wants):
+                    placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
+                continue
+            promised = {} if agent else self._rules.promised_rooms(demand.role, NOBODY)
+            if (place := self._fitting(kept, demand, promised, agent)) is not None:
+                assert slot is not None
+                part = demand._replace(slots=(slot, *(one for one in demand.slots if one != slot)))
+                places, agents = self._from(kept, place), frozenset({place.site[0]})
+                placed = self._give(part, self._hands.wants(demand), places, agents, again=True) or placed
         return placed
+
+    @contextmanager
+    def _promises_kept(self, role: str, wants: Sequence[Demand[Slot]]) -> Iterator[None]:
+        """Holds room that is promised to others than a gang, as far as it is there. `wants`: the places of the gang."""
+        holds = self._turn.pool.holds
+        promised = self._rules.promised_rooms(role, frozenset(one.application for one in wants))
+        units = [Provisional(wants[0].id, agent) for agent in promised]
+        for unit, (agent, amounts) in zip(units, promised.items(), strict=True):
+            there = zip(SCALARS, self._turn.pool.room(agent, role), strict=True)
+            cpus, mem, disk, gpus = (min(room, amounts.get(line, 0)) for line, room in there)
+            holds.add(unit, Cause.PROMISED, (agent, role), ResourceRequest(cpus, mem, disk, gpus))
+        try:
+            yield
+        finally:
+            for unit in units:
+                holds.drop(unit)
 
     def forget(self) -> None:
         """After an error, when the engine is made anew: ends all reservations, and forgets the demands."""
@@ -425,9 +488,11 @@ class Aging:
             kept.given_at = now
             self._hands.use_first()  # the last part of the room may have been made for a demand that outranks this one
             self._turn.pool.table.flush()
-            if any(place.unit in short for place in kept.places):
+            if any(place.unit in short for place in kept.places) or self._turn.engine.demands.get(demand.id) != demand:
                 return
-            if self._give(demand, wants, kept.places, frozenset(place.site[0] for place in kept.places)):
+            agents = frozenset(place.site[0] for place in kept.places)
+            is_there = self._rules.takes(wants) and self._is_rest(role, kept)  # promises are known as of now
+            if is_there and self._give(demand, wants, kept.places, agents):
                 self._end(role)
                 self._looked_at = 0.0
             elif now >= max(place.gained_at for place in kept.places) + GAIN:  # the agents do not suit any more
@@ -680,10 +745,25 @@ class Aging:
     def _is_open(self, opening: Opening) -> bool:
         return self._turn.engine.openings.get(opening.demand) == opening.number
 
-    def _fitting(self, kept: _Kept, demand: Demand[Slot]) -> _Place | None:
-        """The first place whose room suffices for a demand; None if none does."""
+    def _fitting(
+        self, kept: _Kept, demand: Demand[Slot], promised: Mapping[str, Mapping[str, int]], agent: str = ""
+    ) -> _Place | None:
+        """The first place whose room suffices for a demand, without the room that is promised there; None if none
+        does. `agent`: the only one; empty: any."""
         wanted = amounts_of(demand.request)
-        return next((place for place in kept.places if _lack(wanted, self._there(place)) <= 0), None)
+        found = (one for one in kept.places if not agent or one.site[0] == agent)
+        return next((one for one in found if self._has_room(one, wanted, promised)), None)
+
+    def _is_rest(self, role: str, kept: _Kept) -> bool:
+        """True if all the room of a reservation is there beside the room that is promised to others."""
+        promised = self._rules.promised_rooms(role, kept.applications)
+        return all(self._has_room(place, amounts_of(place.request), promised) for place in kept.places)
+
+    def _has_room(self, place: _Place, wanted: Iterable[int], promised: Mapping[str, Mapping[str, int]]) -> bool:
+        """True if the room of a place suffices for amounts without the room that is promised there."""
+        less = promised.get(place.site[0], {})
+        free = (there - less.get(name, 0) for name, there in zip(SCALARS, self._there(place), strict=True))
+        return _lack(wanted, free) <= 0
 
     def _from(self, kept: _Kept, place: _Place) -> list[_Place]:
         """A place, and those on its agent with later holds: the agent may have less room than all of them hold."""
@@ -710,6 +790,11 @@ class Aging:
             for line, amount in zip(SCALARS, amounts_of(request), strict=True):
                 whole[line] -= amount
         return whole.values()
+
+
+def is_gang(demand: Demand[Slot]) -> bool:
+    """True if several places of a demand, or of its group, are needed at the same time."""
+    return bool(demand.group) or demand.min_members > 1
 
 
 def _may_be_made(wants: Sequence[Demand[Slot]]) -> bool:

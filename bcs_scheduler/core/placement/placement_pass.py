@@ -9,7 +9,7 @@ being launched.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
@@ -181,6 +181,10 @@ class PlacementPass:
     def use_first(self) -> None:
         """See `aging.Hands`."""
 
+    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:  # noqa: ARG002
+        """See `aging.Rules`."""
+        return {}
+
     def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
         """See `aging.Hands`."""
         engine, placer = self._turn.engine, self._turn.placer
@@ -190,6 +194,8 @@ class PlacementPass:
             work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
         else:
             slots = demand.slots[: max(demand.min_members, 1)]
+            for slot in reversed(slots):
+                engine.put_first(demand.id, slot)  # the caller may have chosen another one than the next
             least = len(slots) if demand.min_members else 0
             parts = [demand._replace(slots=slots, only_agents=agents or demand.only_agents, min_members=least)]
             work = partial(self._match, parts)

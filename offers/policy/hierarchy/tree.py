@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
+from offers.policy.hierarchy.precedence import Side, outranks
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Preemption, add_to
 from offers.policy.hierarchy.state.nodes import Admits, Closings, Node, Nodes
-from offers.policy.hierarchy.state.queue import Queue, QueueState, outranks
+from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.steps import allocate, recover_all, withdraw_all
 
@@ -391,13 +392,18 @@ class Tree:
         return None
 
     def outranks(self, group: Group, node: Node) -> bool:
-        """True if a group may use the room that others have reserved on a node: the queue of the group is below its
-        guarantee, or the group has a higher priority than each of them where their branches of the tree meet."""
-        leaf = self.queues[group.application.queue]
-        holders = (
-            (self.queues[self.applications[ask.application].queue], ask.priority) for ask in node.reserving.values()
-        )
-        return outranks(leaf, group.alike.request, group.alike.priority, holders)
+        """True if an ask of a group may use the room that others have reserved on a node."""
+        alike, owner = group.alike, group.application
+        ask = Side(owner.name, self.queues[owner.queue], alike.priority, alike.request)
+        return outranks((ask,), [self.side(one.application, one.priority) for one in node.reserving.values()])
+
+    def side(self, application: str, priority: int) -> Side:
+        """An application as the owner of room. Raises KeyError for an unknown one."""
+        return Side(application, self.queues[self.applications[application].queue], priority)
+
+    def owners_of(self, applications: Iterable[str], priority: int) -> list[Side]:
+        """The known ones of some applications as the owners of room. `priority`: that of their asks."""
+        return [self.side(name, priority) for name in applications if name in self.applications]
 
     def keep_room(self, kept: Kept | None) -> None:
         """Notes the room of nodes that is kept for work which has waited for long; None: there is none."""
@@ -411,11 +417,11 @@ class Tree:
         kept = self.kept
         if kept is None:
             return NO_ROOM
-        may_use = kept.is_own is (ask.application in kept.applications)
-        if may_use and not kept.is_own:
-            owners = (self.applications[name] for name in kept.applications if name in self.applications)
-            holders = [(self.queues[owner.queue], kept.priority) for owner in owners]
-            may_use = bool(holders) and outranks(leaf, ask.request, ask.priority, holders)
+        if kept.is_own:
+            may_use = ask.application in kept.applications
+        else:
+            wants = Side(ask.application, leaf, ask.priority, ask.request)
+            may_use = outranks((wants,), self.owners_of(kept.applications, kept.priority))
         if may_use:
             return kept.rooms
         nodes = ((self.nodes.by_name.get(name), lacks) for name, lacks in kept.lacks.items())

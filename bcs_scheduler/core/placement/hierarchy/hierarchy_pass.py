@@ -6,6 +6,7 @@ finds the exact places.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -14,16 +15,16 @@ from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.aging import Held, KeptRoom, Room, Why, ending_within
+from bcs_scheduler.core.placement.aging import Held, KeptRoom, Room, Why, ending_within, is_gang
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.asks import Counted, evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
-from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree, Wanted
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placement_pass import Covers
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
@@ -200,19 +201,49 @@ class HierarchyPass(SessionPass):
     def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
         """See `aging.Rules`. The tree follows before it is asked about an application that it does not
         know."""
-        return not self.trees.knows(demand) or self.trees.outranks(demand, other, len(self.wants(demand)))
+        if not self.trees.knows(demand):
+            return True
+        wants = self.wants(demand)
+        numbers = Counter(one.id for one in wants)
+        return self.trees.roles[demand.role].outrank(
+            (
+                Wanted(
+                    one.application,
+                    one.id,
+                    (task_name(one, slot) for slot in one.slots),
+                    numbers[one.id],
+                    is_gang(demand),
+                )
+                for one in {one.id: one for one in wants}.values()
+            ),
+            self.aging.owners(other.role),
+            self._priority(other),
+        )
 
     def use_first(self) -> None:
         """See `aging.Hands`."""
         for _ in range(MOST_USES):
-            if not self.aging.betters(self._deciding()):
+            if not self.aging.betters(self._deciding(), self._awaited()):
                 break
             self.follow()  # it may not know them
-            if not self.aging.use(self._deciding(), self._with_promises()):
+            if not self.aging.use(self._deciding(), self._awaited()):
                 break
 
+    def _awaited(self) -> dict[str, dict[int, str]]:
+        """See `aging.Awaiting`."""
+        found: dict[str, dict[int, str]] = {}
+        for tree_of in self.trees.roles.values():
+            for task, agent in tree_of.awaiting():
+                found.setdefault(demand_of(task), {})[index_of(task)] = agent
+        return found
+
+    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+        """See `aging.Rules`."""
+        tree_of = self.trees.roles.get(role)
+        return {} if tree_of is None else tree_of.promised_rooms(without)
+
     def _with_promises(self) -> set[str]:
-        return {demand_of(task) for tree_of in self.trees.roles.values() for task in tree_of.awaiting()}
+        return set(self._awaited())
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """Demands that still wait are explained at the end of a decision."""

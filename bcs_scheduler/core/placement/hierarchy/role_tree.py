@@ -8,9 +8,10 @@ Other resources are a condition on nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from typing import NamedTuple
 
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, frozen
 from bcs_scheduler.core.placement.hierarchy.asks import (
@@ -23,6 +24,7 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
     sized_anew,
     task_name,
 )
+from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy import (
@@ -59,15 +61,26 @@ from offers.policy.hierarchy import (
     rename,
     set_nodes,
 )
+from offers.policy.hierarchy.precedence import Side, outranks
 from offers.policy.hierarchy.preemption.preemption import has_victims
 from offers.policy.hierarchy.state.limits import Tracker
-from offers.policy.hierarchy.state.queue import outranks
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
 
 MOST_MOVES = 32
 """Agents that may join, leave or change their size at a time before the tree is made anew, except in parts."""
+
+
+class Wanted(NamedTuple):
+    """So many places of a demand, given by id, with the names of its tasks, which are read as far as needed. `is_gang`:
+    the places are needed at the same time, and room that is made for the demand counts."""
+
+    application: str
+    demand: str
+    tasks: Iterator[str]
+    number: int
+    is_gang: bool
 
 
 class RoleTree:
@@ -510,20 +523,53 @@ class RoleTree:
         self._took_back |= root and admitted
         return admitted
 
-    def outranks(self, name: str, other: str, number: int) -> bool:
-        """True if so many asks like the first one of an application may use room that is kept for one of another
-        application."""
-        first, second = self.tree.applications.get(name), self.tree.applications.get(other)
-        if first is None or second is None or not first.groups:
-            return False
-        groups = list(first.groups.values())
-        awaited = sum(len(group.asks) for group in groups if group.alike.promised) - len(first.reserves)
-        if awaited >= number:
-            return True  # others are ended for them, and their queues count them already
-        group, leaf = groups[0], self.tree.queues[first.queue]
-        priority = second.priorities.greatest() or 0
-        together = tuple((resource, amount * (number - awaited)) for resource, amount in group.alike.request)
-        return outranks(leaf, together, group.alike.priority, [(self.tree.queues[second.queue], priority)])
+    def outrank(self, wants: Iterable[Wanted], owners: Iterable[str], priority: int) -> bool:
+        """True if places may use, together, room that is kept for asks of some applications with this priority. Those
+        for which room is made count as if they had it."""
+        asks: list[Side] = []
+        for one in wants:
+            application = self.tree.applications.get(one.application)
+            if application is None:
+                return False
+            left = one.number - (len(self.promised_to(one.application, one.demand)) if one.is_gang else 0)
+            leaf = self.tree.queues[application.queue]
+            for task in one.tasks:
+                if left <= 0:
+                    break
+                group = application.asks.get(safe(task))
+                if group is not None and not has_victims(group, safe(task)):
+                    asks.append(Side(application.name, leaf, group.alike.priority, group.alike.request))
+                    left -= 1
+            if left > 0:
+                return False
+        return outranks(asks, self.tree.owners_of(owners, priority))
+
+    def promised_to(self, name: str, demand: str) -> dict[str, str]:
+        """The tasks of a demand for which others are ended, by name, with the agents."""
+        application = self.tree.applications.get(name)
+        groups = () if application is None else application.groups.values()
+        return {
+            task_name(ask.name): group.alike.promised
+            for group in groups
+            if group.alike.promised
+            for _, _, ask in group.asks
+            if has_victims(group, ask.name) and demand_of(task_name(ask.name)) == demand
+        }
+
+    def promised_rooms(self, without: Collection[str]) -> dict[str, dict[str, int]]:
+        """Amounts by agent and dimension that must stay free for promises to other applications than `without`: the
+        taskgroups that are ending there do not leave them."""
+        found: dict[str, dict[str, int]] = {}
+        for node in self.tree.nodes.promising.values():
+            sums = Counter[str]()
+            for identity, ask in node.promises.items():
+                if identity not in node.reserving and ask.application not in without:
+                    sums.update(dict(ask.request))
+            names = self.counted.by_dimension.items()
+            left = {line: sums[name] - node.leaving.get(name, 0) for line, name in names if name in sums}
+            if left := {line: amount for line, amount in left.items() if amount > 0}:
+                found[node.name] = left
+        return found
 
     def has_victims(self, name: str, task: str) -> bool:
         """True if room is being made for a task that waits, by other work that ends."""
@@ -542,10 +588,12 @@ class RoleTree:
             found.append(next(ask for _, one, ask in group.asks if one == safe(task)))
         return found
 
-    def awaiting(self) -> Iterator[str]:
-        """Yields the tasks for which others are ended."""
+    def awaiting(self) -> Iterator[tuple[str, str]]:
+        """Yields the tasks for which others are ended, each with its agent."""
         for node in self.tree.nodes.promising.values():
-            yield from (task_name(ask.name) for ask in node.promises.values() if ask.id not in node.reserving)
+            yield from (
+                (task_name(ask.name), node.name) for ask in node.promises.values() if ask.id not in node.reserving
+            )
 
     def waits(self, name: str) -> bool:
         """True if an application waits for places, or for a queue."""

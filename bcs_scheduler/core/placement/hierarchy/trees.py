@@ -114,11 +114,6 @@ class Trees:
         asks = [(one.application, request_of(one.request, one.request.extended)) for one in wants]
         return tree_of is not None and tree_of.takes_together(asks, root=root)
 
-    def outranks(self, demand: Demand[Slot], other: Demand[Slot], number: int) -> bool:
-        """Like `RoleTree.outranks`; False for a role without a tree."""
-        tree_of = self.roles.get(demand.role)
-        return tree_of is not None and tree_of.outranks(demand.application, other.application, number)
-
     @property
     def document(self) -> str:
         """The tree that counts, as canonical JSON."""

@@ -24,6 +24,11 @@ def demand_of(task: str) -> str:
     return task.rpartition("/")[0]
 
 
+def index_of(task: str) -> int:
+    """The index of the slot of a pending task."""
+    return int(task.rpartition("/")[2])
+
+
 class Kind:
     """The properties of a demand that the tests of agents depend on: `Template.tests`. Demands of one kind share one
     judgement. The hash is computed once."""

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.aging import Held, Room
+from bcs_scheduler.core.placement.aging import Held, Room, is_gang
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, prompt
@@ -22,7 +22,7 @@ from bcs_scheduler.core.placement.placer import SLICE, Foreseen, Mode, avoiding,
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
 from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session, assignments
 from bcs_scheduler.core.placement.sessions.held import resource_of
-from bcs_scheduler.core.placement.sessions.pending import demand_of, task_name
+from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
@@ -108,7 +108,7 @@ class SessionPass(PlacementPass):
         self._nominations: dict[TaskName, Nomination] = {}
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
-        self._awaiting: set[str] = set()
+        self._awaiting: dict[str, dict[int, str]] = {}
         """Ids of the demands with promised room on agents with held room."""
         self.spreading.promised = self._with_promises
         self._leaving = LeavingRooms(turn.state, turn.pool)
@@ -284,8 +284,8 @@ class SessionPass(PlacementPass):
         )
 
     def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
-        """See `aging.Rules`. A demand for which others are ended gets the room that they leave, too."""
-        if demand.id in self._awaiting:
+        """See `aging.Rules`. A gang for which others are ended gets the room that they leave, too."""
+        if demand.id in self._awaiting and is_gang(demand):
             return True
         return self._standing(demand).outranks(self._standing(other))
 
@@ -298,11 +298,11 @@ class SessionPass(PlacementPass):
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
         kept = {(room.role, room.agent) for room in self.aging.rooms()}
         demands = self._turn.engine.demands
-        self._awaiting = {
-            name
-            for (_, task), promise in self._nominations.items()
-            if (name := demand_of(task)) in demands and (demands[name].role, promise.agent) in kept
-        }
+        self._awaiting = {}
+        for (_, task), promise in self._nominations.items():
+            name = demand_of(task)
+            if name in demands and (demands[name].role, promise.agent) in kept:
+                self._awaiting.setdefault(name, {})[index_of(task)] = promise.agent
         for _ in range(MOST_USES):
             if not self.aging.use(self._deciding(), self._awaiting):
                 break

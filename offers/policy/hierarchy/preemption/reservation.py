@@ -3,7 +3,7 @@
 An ask that waits for a node, and is older than `PATIENCE`, reserves the node that lacks the least, if the room there is
 known to become enough: units are leaving, or their ends are near by the estimate of running times. Amounts that never
 go, such as those of daemonsets, do not count. One ask has one reservation, and one node holds one. Other work gets the
-room that the reservation leaves, and asks that outrank the one that reserves get all room (`Tree.outranks`).
+room that the reservation leaves, and asks that outrank the one that reserves get all room (`precedence`).
 
 Reservations keep room from others that could use it at once. So a node is reserved for `MOST_IN_WINDOW` seconds of any
 `WINDOW` at most, and a tenth of the nodes at a time; where there are three or more, one. A reservation that has lasted

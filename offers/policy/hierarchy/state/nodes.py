@@ -75,7 +75,7 @@ class Node:
 
     def room(self, resource: str) -> int:
         """The amount that is free once everything has left that is leaving, and all promises are kept; may be negative.
-        Reservations are not among them: an ask that preempts may use the node (`Tree.outranks`)."""
+        Reservations are not among them: an ask that preempts may use the node (`precedence`)."""
         return self.free.get(resource, 0) + self.leaving.get(resource, 0) - self.promised.get(resource, 0)
 
     def withheld(self, amounts: Mapping[str, int]) -> dict[str, int]:

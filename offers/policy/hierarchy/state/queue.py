@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -306,24 +306,3 @@ def is_owed(leaf: Queue, request: Amounts) -> bool:
     the request; False without such a queue."""
     goal = goal_of(leaf, [name for name, amount in request if amount > 0])
     return goal is not None and goal.stays_within_guarantee(request)
-
-
-def outranks(leaf: Queue, request: Amounts, priority: int, holders: Iterable[tuple[Queue, int]]) -> bool:
-    """True if an ask of a leaf may use room that is kept for others, given by their leaves and priorities: its queue is
-    below its guarantee, or it has a higher priority than each of them where their branches of the tree meet."""
-    return is_owed(leaf, request) or all(is_higher(leaf, priority, other, than) for other, than in holders)
-
-
-def is_higher(leaf: Queue, priority: int, other: Queue, than: int) -> bool:
-    """True if the priority of an ask of a leaf is higher than the priority `than` of an ask of another leaf where their
-    branches of the tree meet. Each queue below that place adds its offset; a fence shows its offset alone."""
-    return _shown(leaf, other, priority) > _shown(other, leaf, than)
-
-
-def _shown(leaf: Queue, beside: Queue, priority: int) -> int:
-    for queue in leaf.path:
-        if queue in beside.path:
-            break
-        properties = queue.config.properties
-        priority = properties.priority_offset + (0 if properties.priority_policy is Fencing.FENCE else priority)
-    return priority

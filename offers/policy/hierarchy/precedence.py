@@ -1,0 +1,77 @@
+"""The use of room of a node that is kept for others. Cycles, searches for victims, and the loop that places work in
+held room (`core.placement.aging`) ask this module alone.
+
+| room is kept by | its owner | an ask with a promise there | asks that outrank the owner | others |
+|---|---|---|---|---|
+| a promise: victims leave, or a queue gets room back | the room | its own promise | nothing | nothing |
+| `Tree.keep_room`, for old work | the rest | its own promise | the rest | nothing |
+| a reservation without victims | the rest | its own promise | the rest | nothing |
+
+The rest is the room without that of all promises. Room that is leaving and that old work still lacks counts as its
+room: others do not expect it.
+
+Asks outrank the owners of room, if they belong to other applications and (`outranks`)
+
+* their queue stays within its guarantee with all of them together (`is_owed`), or
+* each has a higher priority than every owner, where their branches of the tree meet.
+
+An ask with victims is no further ask: its queue expects it already, and it has the room that they leave. So the other
+asks of its application are judged without it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+from offers.dimensions import Amounts
+from offers.policy.hierarchy.configuration.partition import Fencing
+from offers.policy.hierarchy.state.queue import Queue, is_owed
+
+
+class Side(NamedTuple):
+    """An application that owns room, or an ask that wants the room. `leaf`: its queue; `request`: of the ask."""
+
+    application: str
+    leaf: Queue
+    priority: int
+    request: Amounts = ()
+
+
+def outranks(asks: Iterable[Side], owners: Sequence[Side]) -> bool:
+    """True if asks without victims may use, all together, room that is kept for others; False without owners."""
+    names = {owner.application for owner in owners}
+    return bool(owners) and all(
+        name not in names and _outrank(list(of_one), owners)
+        for name, of_one in groupby(sorted(asks, key=_application), key=_application)
+    )
+
+
+_application = attrgetter("application")
+
+
+def _outrank(asks: list[Side], owners: Sequence[Side]) -> bool:
+    """`asks`: of one application."""
+    together = Counter[str]()
+    for ask in asks:
+        together.update(dict(ask.request))
+    return is_owed(asks[0].leaf, tuple(together.items())) or all(is_higher(a, owner) for a in asks for owner in owners)
+
+
+def is_higher(ask: Side, owner: Side) -> bool:
+    """True if the priority of an ask is higher than that of an owner where their branches of the tree meet. Each queue
+    below that place adds its offset; a fence shows its offset alone."""
+    return _shown(ask, owner.leaf) > _shown(owner, ask.leaf)
+
+
+def _shown(side: Side, beside: Queue) -> int:
+    priority = side.priority
+    for queue in side.leaf.path:
+        if queue in beside.path:
+            break
+        properties = queue.config.properties
+        priority = properties.priority_offset + (0 if properties.priority_policy is Fencing.FENCE else priority)
+    return priority
