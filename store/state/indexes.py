@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TypeVar, get_args
+from typing import TypeVar
 
 from store.ids import namespace_of, object_key
 from store.records import (
@@ -40,12 +40,10 @@ Key = str
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R", bound=Record)
-_Namespaced = (
-    Application | Deployment | Daemonset | Service | ConfigMap | Secret | Webhook | CustomObject | PodGroup
-    | ManagedApplication
+NAMESPACED = (
+    Application, Deployment, Daemonset, Service, ConfigMap, Secret, Webhook, CustomObject, PodGroup, ManagedApplication,
 )  # fmt: skip
-NAMESPACED = frozenset(record.kind for record in get_args(_Namespaced))
-"""Kinds whose records are indexed by their namespace."""
+"""Types of the records that are indexed by their namespace."""
 _NOTHING: Mapping[Key, None] = {}
 
 
@@ -134,7 +132,7 @@ class Indexes:
         """Follows one changed record; `before` None: the record is new, `after` None: it was removed."""
         known, there = after if after is not None else before, after is not None
         if (before is None) != (after is None):
-            if isinstance(known, _Namespaced):
+            if isinstance(known, NAMESPACED):
                 _toggle(self._members, (kind, known.namespace), key, there=there)
             if isinstance(known, CustomKind):
                 _toggle(self._kinds, key.lower(), key, there=there)
