@@ -180,9 +180,11 @@ class Call:
         return accepted(await self.reply(command))
 
     async def reply(self, command: Request) -> Reply:
-        """The core's successful reply, without objects that the caller may not see; ApiError if there is none."""
+        """The core's successful reply, without objects that the caller may not see; ApiError if there is none. The
+        request gets the cause of this call, and is a dry run if the call is one."""
+        request = msgspec.structs.replace(command, dry_run=command.dry_run or self.dry_run, cause=self.cause)
         try:
-            reply = await self._answer(self.core.submit(command))
+            reply = await self._answer(self.core.submit(request))
         except NotLeading as elsewhere:
             raise not_leading(elsewhere.leader) from elsewhere
         except Busy as busy:

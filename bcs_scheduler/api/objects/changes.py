@@ -37,8 +37,8 @@ def changes(
     """Declares the operations `create_<name>`, `replace_<name>`, `replace_named_<name>` (if it has paths of its own)
     and `delete_<name>`.
 
-    `put`: the request for a call, and for whether the object is created; `remove`: the request of a deletion. The
-    fields that every request has are filled in here. `body`: type of the document. `refused`: reasons of a deletion.
+    `put`: the request for a call, and for whether the object is created; `remove`: the request of a deletion. `body`:
+    type of the document. `refused`: reasons of a deletion.
     """
 
     async def created(call: Call) -> Answer:
@@ -51,7 +51,7 @@ def changes(
         return await replaced(call)
 
     async def deleted(call: Call) -> Answer:
-        return await call.submit(with_fields(remove(call), dry_run=call.dry_run, cause=call.cause))
+        return await call.submit(remove(call))
 
     def declare(method: str, verb: str, handler: Handler, paths: Summaries, body: Any, reasons: Reasons) -> None:
         handler.__name__ = f"{verb}_{name}"
@@ -65,7 +65,4 @@ def changes(
 
 
 async def _put(call: Call, request: Put, *, create: bool) -> Answer:
-    known = known_version(call.body)
-    return await call.submit(
-        with_fields(request, create=create, expected=known, dry_run=call.dry_run, cause=call.cause)
-    )
+    return await call.submit(with_fields(request, create=create, expected=known_version(call.body)))

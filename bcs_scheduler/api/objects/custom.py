@@ -166,7 +166,7 @@ OBJECT = f"{OBJECTS}/{{name}}"
 )
 async def register_kind(call: Call) -> Answer:
     record = read_custom_kind(call.body, call.problems)
-    return await call.submit(PutCustomKind(custom_kind=record, dry_run=call.dry_run, cause=call.cause))
+    return await call.submit(PutCustomKind(custom_kind=record))
 
 
 @table.read(
@@ -197,7 +197,7 @@ def get_kind(call: Call) -> Answer:
     status=200,
 )
 async def delete_kind(call: Call) -> Answer:
-    return await call.submit(DeleteCustomKind(name=call.path["kind"], dry_run=call.dry_run, cause=call.cause))
+    return await call.submit(DeleteCustomKind(name=call.path["kind"]))
 
 
 # --- objects --------------------------------------------------------------------------------------------------
@@ -222,21 +222,13 @@ async def delete_kind(call: Call) -> Answer:
 async def put_object(call: Call) -> Answer:
     """Creates or replaces the object, for both methods, as in the original."""
     record = read_custom_object(call.body, call.path["kind"], call.path["ns"], problems=call.problems)
-    command = PutCustomObject(
-        custom_object=record, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
-    )
+    command = PutCustomObject(custom_object=record, expected=known_version(call.body))
     return await call.submit(command)
 
 
 @table.write("DELETE", OBJECT, "Delete a custom resource", reasons=(Reason.NOT_FOUND,), status=200)
 async def delete_object(call: Call) -> Answer:
-    command = DeleteCustomObject(
-        type=call.path["kind"],
-        namespace=call.path["ns"],
-        name=call.path["name"],
-        dry_run=call.dry_run,
-        cause=call.cause,
-    )
+    command = DeleteCustomObject(type=call.path["kind"], namespace=call.path["ns"], name=call.path["name"])
     return await call.submit(command)
 
 

@@ -82,7 +82,7 @@ async def _put_definition(call: Call, name: str | None) -> Plain:
     record = read_definition(call.body, name, call.problems)
     if name is not None and _definition(call.state(), name).name != record.name:
         raise not_found("custom resource definition", f"{name} of kind {record.name}")
-    await call.reply(PutCustomKind(custom_kind=record, create=name is None, dry_run=call.dry_run, cause=call.cause))
+    await call.reply(PutCustomKind(custom_kind=record, create=name is None))
     stored = call.state().custom_kinds.get(record.name, record)
     return _plain(_show_definition(record if call.dry_run else stored), 201 if name is None else 200)
 
@@ -97,7 +97,7 @@ async def _put_definition(call: Call, name: str | None) -> Plain:
 )
 async def delete_resource_definition(call: Call) -> Plain:
     record = _definition(call.state(), call.path["definition"])
-    await call.reply(DeleteCustomKind(name=record.name, dry_run=call.dry_run, cause=call.cause))
+    await call.reply(DeleteCustomKind(name=record.name))
     return _deleted(call.path["definition"])
 
 
@@ -161,13 +161,7 @@ async def _put(call: Call, name: str | None) -> Plain:
     """`name`: of the path; None: the object is new."""
     kind = _kind(call.state(), call).name
     record = read_custom_object(call.body, kind, call.path["ns"], name, problems=call.problems)
-    request = PutCustomObject(
-        custom_object=record,
-        create=name is None,
-        expected=known_version(call.body),
-        dry_run=call.dry_run,
-        cause=call.cause,
-    )
+    request = PutCustomObject(custom_object=record, create=name is None, expected=known_version(call.body))
     await call.reply(request)
     stored = record if call.dry_run else call.state().custom_objects.get(record.key, record)
     return _plain(_show(call, stored), 201 if name is None else 200)
@@ -183,9 +177,7 @@ async def _put(call: Call, name: str | None) -> Plain:
 )
 async def delete_custom_resource(call: Call) -> Plain:
     record = _find(call.state(), call, _kind(call.state(), call).name)
-    request = DeleteCustomObject(
-        type=record.type, namespace=record.namespace, name=record.name, dry_run=call.dry_run, cause=call.cause
-    )
+    request = DeleteCustomObject(type=record.type, namespace=record.namespace, name=record.name)
     await call.reply(request)
     return _deleted(record.name)
 

@@ -391,8 +391,6 @@ async def put_queue_tree(call: Call) -> Answer:
             partition=_chosen(call, partition or _named(call)),
             author=call.caller.user,
             expected=call.query.get("expected", revision),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
     )
 
@@ -413,8 +411,6 @@ async def roll_back_queue_tree(call: Call) -> Answer:
             partition=_chosen(call),
             author=call.caller.user,
             expected=call.query.get("expected"),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
     )
 
@@ -526,14 +522,7 @@ async def start_tree_queue(call: Call) -> Answer:
 
 async def _set(call: Call, state: Literal["Stopped", "Draining", "Active"]) -> Answer:
     return await call.submit(
-        SetQueueState(
-            queue=call.path["queue"],
-            state=state,
-            partition=_chosen(call),
-            author=call.caller.user,
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
+        SetQueueState(queue=call.path["queue"], state=state, partition=_chosen(call), author=call.caller.user)
     )
 
 

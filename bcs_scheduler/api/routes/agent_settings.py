@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
@@ -69,6 +70,16 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a cordon or a drain. Left out without `dryRun`."""
 
 
+changes_named = partial(
+    table.write, answer=list[AgentResult], reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND), status=200
+)
+"""Declares a change of agents that the path or the query names."""
+changes_documented = partial(
+    table.write, query=(FORCE,), answer=list[AgentResult], reasons=(Reason.INVALID, Reason.NOT_FOUND), status=200
+)
+"""Declares a change of agents that the body names."""
+
+
 @table.read(
     "/agentsettings",
     "List the settings of agents",
@@ -115,15 +126,11 @@ def get_setting(call: Call) -> Answer:
     raise not_found("settings of agent", name)
 
 
-@table.write(
+@changes_documented(
     "POST",
     "/agentsettings",
     "Change settings of agents; settings that are left out keep their values",
-    query=(FORCE,),
     body=tuple[AgentSettingDocument, ...],
-    answer=list[AgentResult],
-    reasons=(Reason.INVALID, Reason.NOT_FOUND),
-    status=200,
 )
 async def set_agents(call: Call) -> Answer:
     documents = read_settings(call.body, call.problems)
@@ -143,20 +150,14 @@ def _setting(call: Call, document: AgentSettingDocument, agent: str) -> SetAgent
         extended={name: thousandths(item.capacity) for name, item in extended.items()} or None,
         sockets={name: item.socket for name, item in extended.items() if item.socket} or None,
         force=_forced(call),
-        dry_run=call.dry_run,
-        cause=call.cause,
     )
 
 
-@table.write(
+@changes_documented(
     "POST",
     "/agentsettings/update",
     "Set one attribute of several agents; their other attributes stay",
-    query=(FORCE,),
     body=AttributeUpdate,
-    answer=list[AgentResult],
-    reasons=(Reason.INVALID, Reason.NOT_FOUND),
-    status=200,
 )
 async def update_attribute(call: Call) -> Answer:
     document = read_attribute_update(call.body, call.problems)
@@ -169,60 +170,39 @@ async def update_attribute(call: Call) -> Answer:
             scalars={document.name: scalar.value} if not as_text and scalar is not None else None,
             merge=True,
             force=_forced(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
         for _, key in _meant(call, list(dict.fromkeys(document.ips)))
     ]
     return await _all(call, commands)
 
 
-@table.write(
-    "POST",
-    "/agentsettings/enable",
-    "Uncordon agents: place new taskgroups on the agents again",
-    query=(IPS,),
-    answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
-    status=200,
+@changes_named(
+    "POST", "/agentsettings/enable", "Uncordon agents: place new taskgroups on the agents again", query=(IPS,)
 )
 async def enable_agents(call: Call) -> Answer:
     return await _switch(call, disabled=False)
 
 
-@table.write(
+@changes_named(
     "POST",
     "/agentsettings/disable",
     "Cordon agents: place no new taskgroups on the agents; running taskgroups stay",
     query=(IPS, FORCE),
-    answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
-    status=200,
 )
 async def disable_agents(call: Call) -> Answer:
     return await _switch(call, disabled=True)
 
 
-@table.write(
-    "POST",
-    "/agentsetting/{agent}/enable",
-    "Uncordon one agent: place new taskgroups on the agent again",
-    answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
-    status=200,
-)
+@changes_named("POST", "/agentsetting/{agent}/enable", "Uncordon one agent: place new taskgroups on the agent again")
 async def enable_agent(call: Call) -> Answer:
     return await _switch(call, disabled=False)
 
 
-@table.write(
+@changes_named(
     "POST",
     "/agentsetting/{agent}/disable",
     "Cordon one agent: place no new taskgroups on the agent; running taskgroups stay",
     query=(FORCE,),
-    answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
-    status=200,
 )
 async def disable_agent(call: Call) -> Answer:
     return await _switch(call, disabled=True)
@@ -230,48 +210,26 @@ async def disable_agent(call: Call) -> Answer:
 
 async def _switch(call: Call, *, disabled: bool) -> Answer:
     agents = _ips(call)
-    commands = [
-        SetAgent(agent=ip, disabled=disabled, force=_forced(call), dry_run=call.dry_run, cause=call.cause)
-        for ip in agents
-    ]
+    commands = [SetAgent(agent=ip, disabled=disabled, force=_forced(call)) for ip in agents]
     answer = await _all(call, commands)
     return await _planned(call, answer, agents, drain=False) if call.dry_run and disabled else answer
 
 
-@table.write(
-    "PUT",
-    "/agentsettings/taint",
-    "Replace the taints of agents",
-    query=(FORCE,),
-    body=tuple[TaintDocument, ...],
-    answer=list[AgentResult],
-    reasons=(Reason.INVALID, Reason.NOT_FOUND),
-    status=200,
-)
+@changes_documented("PUT", "/agentsettings/taint", "Replace the taints of agents", body=tuple[TaintDocument, ...])
 async def taint_agents(call: Call) -> Answer:
     documents = read_taints(call.body, call.problems)
     commands = [
-        SetAgent(
-            agent=key,
-            taints=documents[i].no_schedule,
-            force=_forced(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
+        SetAgent(agent=key, taints=documents[i].no_schedule, force=_forced(call))
         for i, key in _meant(call, [document.inner_ip for document in documents])
     ]
     return await _all(call, commands)
 
 
-@table.write(
+@changes_documented(
     "PUT",
     "/agentsettings/extendedresource",
     "Set the amount of an extended resource of an agent",
-    query=(FORCE,),
     body=ExtendedResourceDocument,
-    answer=list[AgentResult],
-    reasons=(Reason.INVALID, Reason.NOT_FOUND),
-    status=200,
 )
 async def set_extended_resource(call: Call) -> Answer:
     document = read_extended_resource(call.body, call.problems)
@@ -281,25 +239,15 @@ async def set_extended_resource(call: Call) -> Answer:
             extended={document.name: thousandths(document.capacity)},
             sockets={document.name: document.socket} if document.socket else None,
             force=_forced(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
         for _, key in _meant(call, [document.inner_ip])
     ]
     return await _all(call, commands)
 
 
-@table.write(
-    "DELETE",
-    "/agentsettings",
-    "Delete the settings of agents",
-    query=(IPS,),
-    answer=list[AgentResult],
-    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
-    status=200,
-)
+@changes_named("DELETE", "/agentsettings", "Delete the settings of agents", query=(IPS,))
 async def delete_settings(call: Call) -> Answer:
-    return await _all(call, [DeleteAgentSetting(agent=ip, dry_run=call.dry_run, cause=call.cause) for ip in _ips(call)])
+    return await _all(call, [DeleteAgentSetting(agent=ip) for ip in _ips(call)])
 
 
 @table.write(
@@ -319,8 +267,6 @@ async def drain_agents(call: Call) -> Answer:
             at_once=call.query.get("atOnce", 1),
             daemonsets=call.query.get("daemonsets", False),
             timeout=call.query.get("timeoutSeconds", 0.0),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
         for ip in agents
     ]
@@ -352,7 +298,7 @@ def list_drains(call: Call) -> Answer:
 
 async def _planned(call: Call, answer: Answer, agents: Sequence[str], *, drain: bool) -> Answer:
     """The results of a dry run with the plans of all agents together."""
-    reply = await call.reply(PlanAgents(agents=tuple(agents), drain=drain, dry_run=True, cause=call.cause))
+    reply = await call.reply(PlanAgents(agents=tuple(agents), drain=drain, dry_run=True))
     plans = reply.data["agents"]
     common = {"evict": reply.data["evict"]}
     return answer._replace(

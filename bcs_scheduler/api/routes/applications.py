@@ -178,7 +178,7 @@ def explain_one(call: Call) -> Answer:
 async def ask_what_if(call: Call) -> Answer:
     find_application(call.state(), call.path["ns"], call.path["name"])
     changes = call.query.get("changes", True)
-    asked = AskWhatIf(namespace=call.path["ns"], name=call.path["name"], changes=changes, cause=call.cause)
+    asked = AskWhatIf(namespace=call.path["ns"], name=call.path["name"], changes=changes)
     reply = await call.reply(asked)
     return Answer(show_what_if(reply.data))
 
@@ -202,8 +202,6 @@ async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
         CreateApplication(
             version=to_version(document, 0),
             type=document.kind,
-            dry_run=call.dry_run,
-            cause=call.cause,
             **call.submitter,
         )
     )
@@ -293,8 +291,6 @@ async def update(call: Call, name: str | None, kinds: tuple[str, ...]) -> Answer
             resources_only=call.query.get("args") == "resource",
             requests_left_out=requests_left_out(document.spec.template.spec),
             on_conflict=on_conflict(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
     )
 
@@ -357,8 +353,6 @@ async def _rollback(call: Call, name: str, version: str) -> Answer:
             version=version or None,
             instances=call.query.get("instances"),
             on_conflict=on_conflict(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
     )
 
@@ -377,8 +371,6 @@ async def scale_application(call: Call) -> Answer:
             name=call.path["name"],
             instances=instances_of(call.path["instances"]),
             on_conflict=on_conflict(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
     )
 
@@ -405,11 +397,5 @@ def instances_of(text: str) -> int:
 )
 async def delete_application(call: Call) -> Answer:
     return await call.submit(
-        DeleteApplication(
-            namespace=call.path["ns"],
-            name=call.path["name"],
-            enforce=call.query.get("enforce", False),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
+        DeleteApplication(namespace=call.path["ns"], name=call.path["name"], enforce=call.query.get("enforce", False))
     )

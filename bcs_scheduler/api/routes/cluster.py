@@ -107,7 +107,7 @@ def get_halt(call: Call) -> Answer:
     status=200,
 )
 async def resume_replacements(call: Call) -> Answer:
-    return await call.submit(ResumeReplacements(dry_run=call.dry_run, cause=call.cause))
+    return await call.submit(ResumeReplacements())
 
 
 class UnknownTaskGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -211,9 +211,7 @@ async def end_unknown_tasks(call: Call) -> Answer:
 async def _decide(call: Call, decision: Decision) -> Answer:
     names = tuple(name.strip() for name in str(call.query.get("applications", "")).split(",") if name.strip())
     adopted = bool(call.query.get("adopted", False))
-    request = DecideUnknown(
-        decision=decision, applications=names, adopted=adopted, dry_run=call.dry_run, cause=call.cause
-    )
+    request = DecideUnknown(decision=decision, applications=names, adopted=adopted)
     return await call.submit(request)
 
 
@@ -342,4 +340,4 @@ class RebalanceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 )
 async def rebalance(call: Call) -> Answer:
     fields = {name: call.query[name] for name in ("goal", "moves", "gain") if name in call.query}
-    return await call.submit(Rebalance(**fields, dry_run=call.dry_run, cause=call.cause))
+    return await call.submit(Rebalance(**fields))

@@ -51,8 +51,6 @@ async def _run(call: Call, owner: Owner) -> Answer:
         image=spec.command_target_ref.image,
         timeout=spec.timeout or call.settings.answer_timeout,
         reserve=spec.reserve_time * 60.0 or call.settings.reserve,
-        dry_run=call.dry_run,
-        cause=call.cause,
     )
     return await call.submit(command)
 
@@ -125,7 +123,7 @@ async def delete_command_of_deployment(call: Call) -> Answer:
 
 async def _delete(call: Call, owner: Owner) -> Answer:
     command = _find(call, owner)
-    reply = await call.reply(DeleteCommand(id=command.id, dry_run=call.dry_run, cause=call.cause))
+    reply = await call.reply(DeleteCommand(id=command.id))
     return Answer(reply.data)
 
 

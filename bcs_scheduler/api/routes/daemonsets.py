@@ -168,8 +168,6 @@ async def create_daemonset(call: Call) -> Answer:
         CreateDaemonset(
             daemonset=to_daemonset(document),
             version=to_definition(document),
-            dry_run=call.dry_run,
-            cause=call.cause,
             **call.submitter,
         )
     )
@@ -199,14 +197,7 @@ async def update_named_daemonset(call: Call) -> Answer:
 
 async def _update(call: Call, name: str | None) -> Answer:
     document = _read(call, name, creating=False)
-    return await call.submit(
-        UpdateDaemonset(
-            daemonset=to_daemonset(document),
-            version=to_definition(document),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
-    )
+    return await call.submit(UpdateDaemonset(daemonset=to_daemonset(document), version=to_definition(document)))
 
 
 @table.write(
@@ -218,13 +209,7 @@ async def _update(call: Call, name: str | None) -> Answer:
 )
 async def rollback_daemonset(call: Call) -> Answer:
     return await call.submit(
-        RollbackDaemonset(
-            namespace=call.path["ns"],
-            name=call.path["name"],
-            version=call.query.get("version") or None,
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
+        RollbackDaemonset(namespace=call.path["ns"], name=call.path["name"], version=call.query.get("version") or None)
     )
 
 
@@ -235,9 +220,7 @@ async def rollback_daemonset(call: Call) -> Answer:
     answer=DaemonsetAccepted,
 )
 async def restart_daemonset(call: Call) -> Answer:
-    return await call.submit(
-        RestartDaemonset(namespace=call.path["ns"], name=call.path["name"], dry_run=call.dry_run, cause=call.cause)
-    )
+    return await call.submit(RestartDaemonset(namespace=call.path["ns"], name=call.path["name"]))
 
 
 @table.write("DELETE", DAEMONSET, "Delete a daemonset with its taskgroups", query=(ENFORCE,), answer=DaemonsetAccepted)
@@ -250,11 +233,5 @@ async def restart_daemonset(call: Call) -> Answer:
 )
 async def delete_daemonset(call: Call) -> Answer:
     return await call.submit(
-        DeleteDaemonset(
-            namespace=call.path["ns"],
-            name=call.path["name"],
-            enforce=call.query.get("enforce", False),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
+        DeleteDaemonset(namespace=call.path["ns"], name=call.path["name"], enforce=call.query.get("enforce", False))
     )

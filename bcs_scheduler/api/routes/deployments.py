@@ -219,8 +219,6 @@ async def create_deployment(call: Call) -> Answer:
             deployment=to_deployment(document),
             version=to_definition(document),
             type="process" if application is not None and application.kind == "process" else "application",
-            dry_run=call.dry_run,
-            cause=call.cause,
             **call.submitter,
         ),
     )
@@ -277,8 +275,6 @@ async def _update(call: Call, name: str | None) -> Answer:
             resources_only=call.query.get("args") == "resource",
             requests_left_out=requests_left_out(application.spec.template.spec),
             on_conflict=on_conflict(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         ),
     )
 
@@ -304,8 +300,6 @@ async def scale_deployment(call: Call) -> Answer:
             name=call.path["name"],
             instances=instances_of(call.path["instances"]),
             on_conflict=on_conflict(call),
-            dry_run=call.dry_run,
-            cause=call.cause,
         ),
     )
 
@@ -327,13 +321,7 @@ async def scale_deployment(call: Call) -> Answer:
 async def rollback_deployment(call: Call) -> Answer:
     return await _submit(
         call,
-        RollbackDeployment(
-            namespace=call.path["ns"],
-            name=call.path["name"],
-            revision=call.query.get("revision"),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        ),
+        RollbackDeployment(namespace=call.path["ns"], name=call.path["name"], revision=call.query.get("revision")),
     )
 
 
@@ -349,13 +337,7 @@ async def rollback_deployment(call: Call) -> Answer:
 async def delete_deployment(call: Call) -> Answer:
     return await _submit(
         call,
-        DeleteDeployment(
-            namespace=call.path["ns"],
-            name=call.path["name"],
-            enforce=call.query.get("enforce", False),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        ),
+        DeleteDeployment(namespace=call.path["ns"], name=call.path["name"], enforce=call.query.get("enforce", False)),
     )
 
 
@@ -374,13 +356,7 @@ def _control(action: Action) -> Callable[[Call], Any]:
     async def control(call: Call) -> Answer:
         return await _submit(
             call,
-            ControlDeployment(
-                namespace=call.path["ns"],
-                name=call.path["name"],
-                action=action,
-                dry_run=call.dry_run,
-                cause=call.cause,
-            ),
+            ControlDeployment(namespace=call.path["ns"], name=call.path["name"], action=action),
         )
 
     control.__name__ = f"{action}_deployment"

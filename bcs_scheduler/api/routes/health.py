@@ -12,12 +12,5 @@ table = Table("health")
 @table.write("POST", "/healthcheck", "Report the result of a REMOTE check of a task", body=HealthReport, status=200)
 async def report_health(call: Call) -> Answer:
     report = read_health_report(call.body, call.problems)
-    command = ReportHealth(
-        task_id=report.id,
-        type=report.type,
-        healthy=report.status,
-        message=report.message,
-        dry_run=call.dry_run,
-        cause=call.cause,
-    )
+    command = ReportHealth(task_id=report.id, type=report.type, healthy=report.status, message=report.message)
     return await call.submit(command)

@@ -209,8 +209,6 @@ async def _send(
             image=image,
             timeout=COMMIT_SECONDS if content.type == "commit" else call.settings.answer_timeout,
             reserve=call.settings.reserve,
-            dry_run=call.dry_run,
-            cause=call.cause,
         )
     )
     _refuse_failures(reply.data)

@@ -200,7 +200,7 @@ async def plan_documents(call: Call) -> Answer:
     evict: list[str] = []
     hidden: int | msgspec.UnsetType = msgspec.UNSET
     if requests:
-        asked = PlanRequests(requests=tuple(request for _, request in requests), cause=call.cause)
+        asked = PlanRequests(requests=tuple(request for _, request in requests))
         data = (await call.reply(asked)).data
         for (entry, _), answer in zip(requests, data["requests"], strict=True):
             _fill(entry, answer)

@@ -174,12 +174,7 @@ async def reschedule_taskgroup(call: Call) -> Answer:
             "taskgroup", f"{call.path['id']} of application {object_key(call.path['ns'], call.path['name'])}"
         )
     return await call.submit(
-        RescheduleTaskGroup(
-            taskgroup=group.id,
-            host_retain=float(call.query.get("hostRetainTime", 0)),
-            dry_run=call.dry_run,
-            cause=call.cause,
-        )
+        RescheduleTaskGroup(taskgroup=group.id, host_retain=float(call.query.get("hostRetainTime", 0)))
     )
 
 

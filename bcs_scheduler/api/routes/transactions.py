@@ -157,7 +157,7 @@ def _news(view: TransactionView, call: Call) -> bool:
 )
 async def cancel_transaction(call: Call) -> Answer:
     transaction = _find(call.state(), call)
-    reply = await call.reply(CancelTransaction(id=transaction.id, dry_run=call.dry_run, cause=call.cause))
+    reply = await call.reply(CancelTransaction(id=transaction.id))
     return Answer(reply.data)  # settled already: no work continues in the background
 
 

@@ -6,10 +6,10 @@ from base64 import b64decode
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, reject_counts
-from bcs_scheduler.cli.errors import NotFound
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.documents import Operations
 from bcs_scheduler.cli.kinds.base import Describe, Found
+from bcs_scheduler.cli.kinds.objects.extensions import operations_for, putting
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import pairs, when
@@ -17,39 +17,14 @@ from bcs_scheduler.cli.session import Session
 from store.keys import object_key
 
 
-def _put(session: Session, document: Document, *, create: bool | None, dry_run: bool) -> Accepted:
-    """Creates (`create` True) or replaces (False) an object; None = whichever is possible."""
-    client, kind = session.client, document.kind
-    if create is None:
-        try:
-            client.configuration(kind, document.namespace, document.name)
-            create = False
-        except NotFound:
-            create = True
-    accepted = client.put_configuration(kind, document.body, create=create, dry_run=dry_run)
-    unchanged = isinstance(accepted.data, dict) and accepted.data.get("unchanged")
-    done = "unchanged" if unchanged else "created" if create else "updated"
-    session.report(kind, document.name, done, "dry run" if dry_run else "", dryRun=dry_run)
-    return accepted
-
-
 def configuration_operations(kind: str) -> Operations:
-    def create(session: Session, document: Document, dry_run: bool) -> Accepted:
-        return _put(session, document, create=True, dry_run=dry_run)
-
-    def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
-        return _put(session, document, create=None, dry_run=dry_run)
-
-    def update(session: Session, document: Document, options: UpdateOptions) -> Accepted:
-        reject_counts(document, options)
-        return _put(session, document, create=False, dry_run=options.dry_run)
-
-    def delete(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:
-        accepted = session.client.delete_configuration(kind, namespace, name, dry_run=dry_run)
-        session.report(kind, name, "deleted", "dry run" if dry_run else "", dryRun=dry_run)
-        return accepted
-
-    return Operations(create, apply, update, delete)
+    put = putting(
+        lambda client, document: client.configuration(kind, document.namespace, document.name),
+        lambda client, body, create, dry: client.put_configuration(kind, body, create=create, dry_run=dry),
+    )
+    return operations_for(
+        kind, put, lambda client, namespace, name, dry: client.delete_configuration(kind, namespace, name, dry_run=dry)
+    )
 
 
 def _created(item: Json) -> Any:

@@ -71,6 +71,8 @@ CUSTOM_COLUMNS = (
     time_column("CREATED", _created),
 )
 """Columns of custom resources."""
+Put = Callable[[Session, Document, "bool | None", bool], Accepted]
+"""Creates or replaces an object: session, document, whether it is created (None = whichever is possible), dry run."""
 RESOURCES = ("cpus", "mem", "disk", "taskgroups", "objects", "objectStorage")
 
 
@@ -78,58 +80,42 @@ def _report(session: Session, kind: str, name: str, done: str, dry_run: bool) ->
     session.report(kind, name, done, "dry run" if dry_run else "", dryRun=dry_run)
 
 
-def upsert(
-    session: Session,
-    document: Document,
-    create: bool | None,
-    dry_run: bool,
-    find: Callable[[], Any],
-    put: Callable[[bool], Accepted],
-) -> Accepted:
-    """Creates (`create` True) or replaces (False) an object; None = whichever is possible."""
-    if create is None:
-        try:
-            find()
-            create = False
-        except NotFound:
-            create = True
-    accepted = put(create)
-    _report(session, document.kind, document.name, verb(accepted, "created" if create else "updated"), dry_run)
-    return accepted
+def putting(find: Callable[[Client, Document], Any], put: Callable[[Client, Json, bool, bool], Accepted]) -> Put:
+    """The function that creates (`create` True) or replaces (False) an object; None = whichever is possible. `find`
+    raises NotFound for an object that does not exist. `put`: client, document, create, dry run."""
+
+    def stored(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+        client = session.client
+        if create is None:
+            try:
+                find(client, document)
+                create = False
+            except NotFound:
+                create = True
+        accepted = put(client, document.body, create, dry_run)
+        _report(session, document.kind, document.name, verb(accepted, "created" if create else "updated"), dry_run)
+        return accepted
+
+    return stored
 
 
-def put_namespace(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
-    client = session.client
-
-    def find() -> None:
-        if not client.namespace(document.name)["status"]["recorded"]:
-            raise NotFound(document.name)
-
-    return upsert(
-        session,
-        document,
-        create,
-        dry_run,
-        find,
-        lambda create: client.put_namespace(document.body, create=create, dry_run=dry_run),
-    )
+def _find_recorded(client: Client, document: Document) -> None:
+    if not client.namespace(document.name)["status"]["recorded"]:
+        raise NotFound(document.name)
 
 
-def put_webhook(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
-    client = session.client
-    return upsert(
-        session,
-        document,
-        create,
-        dry_run,
-        lambda: client.webhook(document.namespace, document.name),
-        lambda create: client.put_webhook(document.body, create=create, dry_run=dry_run),
-    )
+put_namespace = putting(
+    _find_recorded, lambda client, body, create, dry: client.put_namespace(body, create=create, dry_run=dry)
+)
+put_webhook = putting(
+    lambda client, document: client.webhook(document.namespace, document.name),
+    lambda client, body, create, dry: client.put_webhook(body, create=create, dry_run=dry),
+)
 
 
 def operations_for(
     kind: str,
-    put: Callable[[Session, Document, bool | None, bool], Accepted],
+    put: Put,
     delete: Callable[[Client, str, str, bool], Accepted],
 ) -> Operations:
     """Operations of a kind of document. `delete`: client, namespace, name, dry run."""

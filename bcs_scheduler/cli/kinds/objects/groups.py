@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents import Document
-from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.kinds.objects.extensions import operations_for, putting
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.text import counted, pairs, when
@@ -46,18 +45,10 @@ POD_GROUP_COLUMNS = (
 )
 
 
-def put_pod_group(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
-    """Creates (`create` True) or replaces (False) a pod group; None = whichever is possible."""
-    client = session.client
-    return upsert(
-        session,
-        document,
-        create,
-        dry_run,
-        lambda: client.pod_group(document.namespace, document.name),
-        lambda create: client.put_pod_group(document.body, create=create, dry_run=dry_run),
-    )
-
+put_pod_group = putting(
+    lambda client, document: client.pod_group(document.namespace, document.name),
+    lambda client, body, create, dry: client.put_pod_group(body, create=create, dry_run=dry),
+)
 
 POD_GROUP_OPERATIONS = operations_for(
     "PodGroup",

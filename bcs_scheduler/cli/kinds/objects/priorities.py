@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents import Document
-from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, putting
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
 
@@ -26,18 +25,10 @@ PRIORITY_CLASS_COLUMNS = (
 )
 
 
-def put_priority_class(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
-    """Creates (`create` True) or replaces (False) a priority class; None = whichever is possible."""
-    client = session.client
-    return upsert(
-        session,
-        document,
-        create,
-        dry_run,
-        lambda: client.priority_class(document.name),
-        lambda create: client.put_priority_class(document.body, create=create, dry_run=dry_run),
-    )
-
+put_priority_class = putting(
+    lambda client, document: client.priority_class(document.name),
+    lambda client, body, create, dry: client.put_priority_class(body, create=create, dry_run=dry),
+)
 
 PRIORITY_CLASS_OPERATIONS = operations_for(
     "PriorityClass",

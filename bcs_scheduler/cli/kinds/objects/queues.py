@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents import Document
+from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
-from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
+from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, putting
 from bcs_scheduler.cli.kinds.objects.queuetrees import describe_tree_queue, parts_of
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
@@ -76,18 +75,10 @@ USAGE_COLUMNS = (
 """Columns of the use of queues (`Client.queue_usage`)."""
 
 
-def put_queue(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
-    """Creates (`create` True) or replaces (False) a queue; None = whichever is possible."""
-    client = session.client
-    return upsert(
-        session,
-        document,
-        create,
-        dry_run,
-        lambda: client.queue(document.name),
-        lambda create: client.put_queue(document.body, create=create, dry_run=dry_run),
-    )
-
+put_queue = putting(
+    lambda client, document: client.queue(document.name),
+    lambda client, body, create, dry: client.put_queue(body, create=create, dry_run=dry),
+)
 
 QUEUE_OPERATIONS = operations_for(
     "queue", put_queue, lambda client, namespace, name, dry: client.delete_queue(name, dry_run=dry)
