@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
 from offers.matching.matcher import Scoring, Statement, match
 from offers.model import Demand, Offer, Placement, ResourceKey, ResourceRequest
 from offers.rules.constraints import EMPTY_RULES, Rules, RuleSpec, compile_rules
@@ -48,13 +48,13 @@ class NoCensus:
 def synthetic_pool(agents: int, room: int = 0) -> OfferPool:
     """Agents of varied size and use. `room`: taskgroups that the pool must take; small pools get larger agents."""
     scale = max(1, -(-room // (agents * 25)))
-    pool = OfferPool()
+    pool = offer_pool()
     for number in range(agents):
         cores, gigabytes = SIZES[number % len(SIZES)]
         used = (number * 7919) % 10  # tenths
         pool.learn_total(f"agent-{number}", cores * scale * 1000, gigabytes * scale * 1024 * 1000)
         free = 20 - used
-        pool.add(
+        pool.hand.add(
             Offer(
                 id=f"offer-{number}",
                 agent_id=f"agent-{number}",
@@ -154,8 +154,8 @@ def timed(pool: OfferPool, demands: list[Demand[int]], scoring: Scoring, run: Ru
         placed = len(placements)
         # Give the offers back, as they would come again from Mesos.
         used = {placement.agent_id for placement in placements}
-        for offer in [offer for agent_id in used for offer in pool.take(agent_id)]:
-            pool.add(offer)
+        for offer in [offer for agent_id in used for offer in pool.hand.take(agent_id)]:
+            pool.hand.add(offer)
     return Timing(best, placed)
 
 

@@ -370,7 +370,7 @@ class World:
             self.turn(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
         if self.core.open_questions:
             self.reconciled()
-        if not len(self.core.turn_context.pool):
+        if not len(self.core.turn_context.pool.hand):
             self.all_offers()
 
     def all_offers(self) -> None:

@@ -87,7 +87,7 @@ def _measured(policy: str, taskgroups: int, agents: int, each: int) -> dict[str,
 def _offer_rooms(core: Core, now: float, agents: int) -> None:
     """One agent in fifty is empty and cordoned; the others offer what their taskgroups leave."""
     for number in range(agents):
-        core.turn_context.pool.remove_agent(f"agent-{number}")
+        core.turn_context.pool.hand.remove_agent(f"agent-{number}")
     room = tuple(_offer(number, SPARE if number % 50 else EMPTY) for number in range(agents))
     core.turn([leased.OffersArrived(offers=room)], now)
 

@@ -114,6 +114,11 @@ class ResourceRequest(NamedTuple):
     host_ports: tuple[HostPort, ...] = ()
     """Ports of the host that must not be taken."""
 
+    @property
+    def named_ports(self) -> tuple[HostPort, ...]:
+        """The fixed ports, which are for every protocol, and those of the host; each kind in order, and each once."""
+        return (*(HostPort(port) for port in sorted(set(self.fixed_ports))), *sorted(set(self.host_ports)))
+
 
 class Demand(NamedTuple, Generic[SlotT]):
     """A number of identical taskgroups that want a place: one per entry of `slots`."""

@@ -17,7 +17,7 @@ from bcs_scheduler.core.quotas import Quotas
 from bcs_scheduler.core.run_times import RunTimes
 from bcs_scheduler.core.term_start import highest_id
 from offers.agents import Directory
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import offer_pool
 from offers.model import Demand, Occupant
 from offers.planned import PlannedCensus
 from store.base import RecordTooLarge, RecordUnencodable
@@ -67,7 +67,7 @@ class TurnContext:
         self.recorder = EventRecorder(state)
         self.ids = Ids(highest_id(state))
         self.agents = Directory()
-        self.pool = OfferPool(self.occupants)
+        self.pool = offer_pool(self.occupants)
         self.census = PlannedCensus(state.census)
         """Counts for constraints: recorded and planned taskgroups."""
         self.engine = Engine(options.transactions)

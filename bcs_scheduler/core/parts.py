@@ -184,14 +184,14 @@ class Part:
 
     def _try(self, step: str, work: Callable[[], T]) -> T | Failure:
         turn = self._turn
-        taken, errors = len(turn.pool.taken), turn.object_errors
+        taken, errors = len(turn.pool.hand.taken), turn.object_errors
         result = turn.attempt("core", f"{self.name}.{step}", work)
         if turn.object_errors != errors:
             self._object_failed()
         if not isinstance(result, Failure):
             return result
         # The calls that would have used these offers are undone. Their room would be lost without an answer.
-        if lost := tuple(turn.pool.taken[taken:]):
+        if lost := tuple(turn.pool.hand.taken[taken:]):
             turn.emit(Decline(offer_ids=lost, refuse_seconds=0.0, cause=turn.cause))
         turn.count("part_failures", (self.name, step), 1.0)
         turn.cut()

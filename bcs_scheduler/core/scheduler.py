@@ -204,7 +204,7 @@ class Core:
         for event in batch:
             (self._requests if isinstance(event, requests.Request) else self._reported).append(event)
         self.turn_context.context.time_is_up = lambda: pace.spent() >= STEPS
-        self.turn_context.pool.taken.clear()
+        self.turn_context.pool.hand.taken.clear()
         for waiting, share in ((self._requests, COMMANDS), (self._reported, EVENTS)):
             while waiting:
                 self._one(waiting.popleft(), now)
@@ -271,7 +271,7 @@ class Core:
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first (any thread)."""
-        return self.turn_context.pool.offers()
+        return self.turn_context.pool.hand.all()
 
     @property
     def pending(self) -> int:
@@ -402,10 +402,11 @@ class Core:
             self._part_of(self._orphaned_tasks).call("returned", partial(self._orphaned_tasks.returned, returned))
         self._request_handler.agents.learn(event.agents)
         # The score of an agent is its free share of its total, which its offers alone do not show.
-        self.turn_context.pool.learn_totals({agent.id: agent.size for agent in event.agents})
+        for agent_id in self.turn_context.pool.learn_totals({agent.id: agent.size for agent in event.agents}):
+            self.turn_context.pool.hand.expect_nothing(agent_id)
         for agent in event.agents:
             if not agent.active:
-                self.turn_context.pool.expect_nothing(agent.id)
+                self.turn_context.pool.hand.expect_nothing(agent.id)
 
     def _record_agent_changes(self, listed: Sequence[ListedAgent]) -> None:
         """Records which agents have been added and removed; the first list after an election shows neither."""

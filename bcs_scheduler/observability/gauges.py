@@ -258,7 +258,7 @@ def _work(core: Core) -> Iterator[GaugeMetricFamily]:
     yield _gauge("replacements_halted", "1 while a large loss stops the replacement of lost taskgroups", {}, halted)
     unknown = float(core.state.framework.unknown is not None)
     yield _gauge("unknown_tasks_halted", "1 while tasks that the store does not know stop all launches", {}, unknown)
-    yield _gauge("offers_held", "Offers held now", {}, len(core.turn_context.pool))
+    yield _gauge("offers_held", "Offers held now", {}, len(core.turn_context.pool.hand))
     yield _gauge(
         "unanswered_reconciliations", "Tasks that Mesos was asked about, without an answer yet", {}, core.open_questions
     )

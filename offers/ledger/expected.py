@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from offers.matching.table import Ints, Mask
+from offers.ledger.table import Ints, Mask
 from offers.model import Allocation, Offer
 from offers.resources import SCALARS
 

@@ -293,6 +293,10 @@ class Holds:
         """The holds with their units, the oldest first."""
         yield from self._holds.items()
 
+    def get(self, unit: Unit) -> Hold | None:
+        """The hold of a unit; None if it has none."""
+        return self._holds.get(unit)
+
     def cause_of(self, unit: Unit) -> Cause | None:
         """The cause of the hold of a unit; None if it has none."""
         hold = self._holds.get(unit)

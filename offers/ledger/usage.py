@@ -1,7 +1,7 @@
 """The resources that units hold on agents.
 
-Every unit is counted exactly once: as a user where it was seen; else by its claim; else by its nomination. One function
-has this rule (`_counted_as`), and every change goes through `_recount`, so a use and a claim of the same unit can never
+Every unit is counted exactly once: as a user where it was seen; else by its claim; else by its hold. One function has
+this rule (`_counted_as`), and every change goes through `_recount`, so a use and a claim of the same unit can never
 be counted together. The order of the report of the unit and of the answer to the request does not matter.
 
     match            sent              answered          seen on an agent
@@ -23,11 +23,77 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple
 
 from offers.dimensions import Amounts
+from offers.dimensions import amounts as amounts_in_order
 from offers.errors import AlreadyAllocated, FactsDuringPlan
 from offers.host_ports import HostPort
-from offers.ledger.model import Holding, Kind, Nomination, Provisional, Sending, Unit, UnitClaim, User
+from offers.ledger.holds import Cause, Holds
+from offers.model import Provisional, ResourceRequest, Site, Unit
+from offers.resources import PORTS, requested
+
+
+class User(NamedTuple):
+    """A unit that was seen on an agent. It uses its amounts until it is gone, however it ends."""
+
+    unit: str
+    node: str
+    amounts: Amounts
+    ports: tuple[HostPort, ...] = ()
+    ours: bool = True
+    """False: another program placed the unit, and this scheduler must not end it."""
+    terminating: bool = False
+    """True if the unit has been asked to end."""
+
+
+class Sending(Enum):
+    """The progress of a claim on its way to the cluster manager."""
+
+    ASSUMED = "assumed"
+    """The match has made it; nothing has left."""
+    SENT = "sent"
+    """The request has left. Only the cluster manager knows whether it was carried out."""
+    ANSWERED = "answered"
+    """The cluster manager has agreed. The unit has not been seen yet."""
+
+
+class UnitClaim(NamedTuple):
+    """The resources that a unit is going to use on an agent. `decision` distinguishes successive claims of one unit."""
+
+    unit: Unit
+    node: str
+    amounts: Amounts
+    ports: tuple[HostPort, ...]
+    decision: int
+    sending: Sending = Sending.ASSUMED
+    asked_at: float = 0.0
+    """Unix time at which the request left, or at which the unit was asked for last; 0.0 = nothing has left."""
+
+
+class Kind(Enum):
+    """The ways in which the resources of a unit are counted."""
+
+    OURS = "ours"
+    FOREIGN = "foreign"
+    TERMINATING = "terminating"
+    """A unit of this scheduler or of another program that still exists and is ending."""
+    CLAIMED = "claimed"
+    HELD = "held"
+
+
+class Holding(NamedTuple):
+    """The resources that one unit holds, and the agent on which it holds them."""
+
+    kind: Kind
+    node: str
+    amounts: Amounts
+    ports: tuple[HostPort, ...]
+
+
+ANY_ROLE = "*"
+"""The role of units whose agents are not divided by roles."""
 
 
 class AgentUse:
@@ -78,14 +144,15 @@ def _add(sums: dict[str, int], name: str, amount: int) -> None:
 
 
 class Usage:
-    """Kept by one thread. `changed` is called with the name of each agent on which something else is held than before,
-    but for claims that the matcher makes: it accounts for these itself."""
+    """Kept by one thread. `changed` is called with each agent and role on which something else is held than before, but
+    for claims that the matcher makes: it accounts for these itself."""
 
-    def __init__(self, changed: Callable[[str], None] = lambda node: None) -> None:
+    def __init__(self, changed: Callable[[Site], None] = lambda site: None) -> None:
         self._changed = changed
+        self.holds = Holds(self._held)
+        """Holds of units. Everything about them is asked of it; they begin and end there, or by facts of the units."""
         self._users: dict[str, User] = {}
         self._claims: dict[Unit, UnitClaim] = {}
-        self._nominations: dict[str, Nomination] = {}
         self._counted: dict[Unit, Holding] = {}
         self._agents: dict[str, AgentUse] = {}
         self._units: dict[str, dict[Unit, None]] = {}
@@ -108,11 +175,6 @@ class Usage:
         return self._claims
 
     @property
-    def nominations(self) -> Mapping[str, Nomination]:
-        """Room that is kept for units without claim or place, by the name of the unit."""
-        return self._nominations
-
-    @property
     def counted(self) -> Mapping[Unit, Holding]:
         """The holdings that are counted, by unit."""
         return self._counted
@@ -132,13 +194,13 @@ class Usage:
     # --- facts ------------------------------------------------------------------------------------------------
 
     def seen(self, user: User) -> bool:
-        """A unit is on an agent, or has changed there. Its claim or nomination ends in the same step, on whichever
+        """A unit is on an agent, or has changed there. Its claim or hold ends in the same step, on whichever
         agent. True if the unit had a claim."""
         self._check()
         self._users[user.unit] = user
         claimed = self._drop(user.unit)
-        self._nominations.pop(user.unit, None)
         self._recount(user.unit)
+        self.holds.drop(user.unit)
         return claimed
 
     def gone(self, unit: str) -> bool:
@@ -147,8 +209,8 @@ class Usage:
         known = unit in self._counted
         self._users.pop(unit, None)
         self._drop(unit)
-        self._nominations.pop(unit, None)
         self._recount(unit)
+        self.holds.drop(unit)
         return known
 
     def all_seen(self, users: Iterable[User]) -> None:
@@ -258,23 +320,26 @@ class Usage:
             self._claims[allocation.unit] = allocation._replace(asked_at=now)
         return found
 
-    # --- nominations ------------------------------------------------------------------------------------------
+    # --- holds ------------------------------------------------------------------------------------------------
 
-    def nominate(self, nomination: Nomination) -> bool:
-        """Room is kept for a unit; an earlier nomination of the unit is replaced. False if it has a place already."""
+    def hold(self, unit: str, cause: Cause, site: Site, request: ResourceRequest) -> bool:
+        """Room is kept for a unit; an earlier hold of the unit ends. False if it has a place already."""
         self._check()
-        if nomination.unit in self._users:
+        if unit in self._users:
             return False
-        self._nominations[nomination.unit] = nomination
-        self._recount(nomination.unit)
+        self.holds.add(unit, cause, site, request)
         return True
 
-    def withdraw(self, unit: str) -> bool:
+    def release(self, unit: str) -> bool:
         """No room is kept for the unit any more; False if there was none."""
         self._check()
-        found = self._nominations.pop(unit, None) is not None
-        self._recount(unit)
-        return found
+        known = unit in self.holds
+        self.holds.drop(unit)
+        return known
+
+    def _held(self, unit: Unit, site: Site) -> None:
+        self._recount(unit, notify=False)
+        self._changed(site)
 
     # --- as if some were gone ---------------------------------------------------------------------------------
 
@@ -307,10 +372,12 @@ class Usage:
         allocation = self._claims.get(unit)
         if allocation is not None:
             return Holding(Kind.CLAIMED, allocation.node, allocation.amounts, allocation.ports)
-        nomination = self._nominations.get(unit) if isinstance(unit, str) else None
-        if nomination is not None:
-            return Holding(Kind.NOMINATED, nomination.node, nomination.amounts, nomination.ports)
-        return None
+        hold = self.holds.get(unit)
+        if hold is None:
+            return None
+        named = requested(hold.request)
+        del named[PORTS]
+        return Holding(Kind.HELD, hold.site[0], amounts_in_order(named), hold.request.named_ports)
 
     def _recount(self, unit: Unit, *, notify: bool = True) -> None:
         """Brings the counted amounts of a unit up to date."""
@@ -331,7 +398,7 @@ class Usage:
             self._units.setdefault(now.node, {})[unit] = None
         if notify:
             for node in {holding.node for holding in (before, now) if holding is not None}:
-                self._changed(node)
+                self._changed((node, ANY_ROLE))
 
     def _about(self, unit: str, decision: int) -> UnitClaim | None:
         allocation = self._claims.get(unit)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from offers.capacity import Capacity
+from offers.ledger.pool import AnyPool
+from offers.ledger.table import Ints, Mask
 from offers.matching.feasibility import Feasibility, RequestClass, kind_of
-from offers.matching.table import Ints, Mask
 from offers.matching.usage import Usage
 from offers.model import Demand, Diagnosis
 from offers.resources import PORTS
@@ -46,7 +46,7 @@ PORT = "port "
 class Explainer:
     """Judges agents as things stand at the end of a pass."""
 
-    def __init__(self, pool: Capacity, usage: Usage) -> None:
+    def __init__(self, pool: AnyPool, usage: Usage) -> None:
         self._pool = pool
         self._table = pool.table
         self._usage = usage

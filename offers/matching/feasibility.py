@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from offers.ledger.table import Column, Ints, Mask, Port, Row, Table
 from offers.matching.ranking import ROW_MASK
-from offers.matching.table import Column, Ints, Mask, Port, Row, Table
 from offers.matching.usage import Usage
 from offers.model import Demand
 from offers.resources import requested, summed

@@ -2,7 +2,7 @@
 
 For each slot of a demand in order, of all agents that pass every test the best one is taken, and the placed amounts are
 deducted at once. Best is the emptiest (spread) or the fullest (binpack) agent before the placement, by
-`offers.matching.table.score`; of equal ones the first row. Every shortcut must agree with this. Why demands can be
+`offers.ledger.table.score`; of equal ones the first row. Every shortcut must agree with this. Why demands can be
 placed in batches without changing the result: docs/decisions/0003-placement.md; why the shortcuts outlive an undo:
 docs/decisions/0030-one-placer.md.
 """
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from offers.capacity import Allocator, Capacity
+from offers.ledger.pool import Allocator, AnyPool
+from offers.ledger.table import Row, Saved
 from offers.matching.feasibility import Feasibility, RequestClass, class_of
 from offers.matching.ranking import Ranking, Scoring
 from offers.matching.scan import Candidates, GroupedScan, Kind, Scan
-from offers.matching.table import Row
 from offers.matching.usage import Tally, Usage
 from offers.model import Demand, Placement, SlotT
 from offers.rules.constraints import Rules
@@ -26,11 +26,11 @@ class Greedy:
     """Places demands on a pool. Results of earlier demands are valid while nothing else changes the pool; a caller that
     undoes placements or changes the pool calls `moved` or `changed`."""
 
-    def __init__(self, pool: Capacity, usage: Usage, scoring: Scoring, *, tentative: bool) -> None:
+    def __init__(self, pool: AnyPool, usage: Usage, scoring: Scoring, *, tentative: bool) -> None:
         """`tentative`: notes how each row was before each placement (`before`)."""
         self.taken: list[Row] = []
         """The rows that something was placed on, in the order of the placements."""
-        self.before: list[object] = []
+        self.before: list[Saved] = []
         """State of each row of `taken` before its placement (`Row.save`), if tentative."""
         self._pool = pool
         self._usage = usage

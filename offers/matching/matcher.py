@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offers.capacity import Capacity
+from offers.ledger.pool import AnyPool
 from offers.matching.ranking import Scoring
 from offers.model import Census, Demand, MatchResult, SlotT
 from offers.statements.statement import Statement
@@ -15,7 +15,7 @@ __all__ = ["Scoring", "Statement", "match"]
 
 def match(
     demands: Sequence[Demand[SlotT]],
-    pool: Capacity,
+    pool: AnyPool,
     census: Census,
     scoring: Scoring = "spread",
     *,

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from offers.matching.table import SCORE_TOP, Ints, Row, Table
+from offers.ledger.table import SCORE_TOP, Ints, Row, Table
 
 Scoring = Literal["spread", "binpack"]
 

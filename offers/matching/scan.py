@@ -22,9 +22,9 @@ from typing import Literal
 
 import numpy as np
 
+from offers.ledger.table import Ints, Row
 from offers.matching.feasibility import Feasibility, LiveTest
 from offers.matching.ranking import END, ROW_BITS, ROW_MASK, CandidateQueue, Ranking
-from offers.matching.table import Ints, Row
 
 FIRST_BLOCK = 24
 """Number of rows that a scan reads first; further blocks grow in size."""

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from offers.matching.table import Row
+from offers.ledger.table import Row
 from offers.model import Census, Demand, Occupant
 from offers.statements.without import CensusWithout
 

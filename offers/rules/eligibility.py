@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from offers.matching.table import Column, Mask, Row, Table
+from offers.ledger.table import Column, Mask, Row, Table
 from offers.rules.constraints import COUNTING, FIXED, Item, Rule, Rules
 from offers.rules.terms import Terms
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import TYPE_CHECKING, Any
 
-from offers.ledger.row import LeasedRow
+from offers.ledger.table import Row
 from offers.model import Occupant, Offer, ResourceKey, Unit
 from offers.resources import PORTS, normalise, summed
 
 if TYPE_CHECKING:
-    from offers.ledger.pool import OfferPool
+    from offers.ledger.offered import OfferPool
 
 _PLAIN = ("amounts", "score", "ports", "resources", "compound", "layout", "totals")
-"""The attributes that `LeasedRow.work_out` sets. It sets new objects and changes none."""
+"""The attributes that `Row.work_out` sets. It sets new objects and changes none."""
 
 
 class Aside:
@@ -27,7 +27,7 @@ class Aside:
     def __init__(self, pool: OfferPool, occupants: Sequence[Occupant]) -> None:
         self._pool = pool
         self._rows: list[_Row] = []
-        self._made: list[LeasedRow] = []
+        self._made: list[Row] = []
         pool.table.flush()
         places: dict[tuple[str, str], list[Occupant]] = {}
         for occupant in occupants:
@@ -44,16 +44,16 @@ class Aside:
         held = pool.holds.on((first.agent_id, first.role))
         spared = frozenset(one.unit for one in members if one.unit in held)
         offer = _left(members, spared - pool.holds.short.keys())
-        row, made = pool.open_row(offer)
+        row, made = pool.hand.open_row(offer)
         if made:
             self._made.append(row)
         self._rows.append(_Row(row))
         row.spared = spared | (row.spared or frozenset())
-        row.allocations[:] = [allocation for allocation in row.allocations if id(allocation) not in allocations]
+        row.claims[:] = [allocation for allocation in row.claims if id(allocation) not in allocations]
         if offer.scalars or offer.ranges:
             name = f"set aside {len(row.offers)}"
             row.offers[name] = offer._replace(id=name)
-            pool.count_offers(row.agent_id, 1)
+            pool.hand.count_offers(row.agent_id, 1)
         row.work_out()
         pool.table.placed_on(row.number)
 
@@ -62,27 +62,27 @@ class Aside:
         pool = self._pool
         for saved in reversed(self._rows):
             row = saved.row
-            pool.count_offers(row.agent_id, len(saved.offers) - len(row.offers))
+            pool.hand.count_offers(row.agent_id, len(saved.offers) - len(row.offers))
             saved.restore()
             pool.table.placed_on(row.number)
         for row in reversed(self._made):
-            pool.close_row(row)
+            pool.remove_row(row)
 
 
 class _Row:
     """A row as it is now."""
 
-    def __init__(self, row: LeasedRow) -> None:
+    def __init__(self, row: Row) -> None:
         self.row = row
         self.offers = dict(row.offers)
         self._spared = row.spared
-        self._allocations = list(row.allocations)
+        self._allocations = list(row.claims)
         self._plain: dict[str, Any] = {name: getattr(row, name) for name in _PLAIN}
 
     def restore(self) -> None:
         row = self.row
         row.offers, row.spared = self.offers, self._spared
-        row.allocations[:] = self._allocations
+        row.claims[:] = self._allocations
         for name, value in self._plain.items():
             setattr(row, name, value)
 

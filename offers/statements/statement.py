@@ -17,13 +17,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, Self
 
-from offers.capacity import Capacity
 from offers.errors import StaleSavepoint, StillSetAside
+from offers.ledger.pool import AnyPool
+from offers.ledger.table import Row
 from offers.matching.explain import Explainer
 from offers.matching.feasibility import kind_of
 from offers.matching.greedy import Greedy
 from offers.matching.ranking import Scoring
-from offers.matching.table import Row
 from offers.matching.usage import Tally, Usage
 from offers.model import Census, Demand, Diagnosis, MatchResult, Occupant, Placement, SlotT
 
@@ -53,7 +53,7 @@ class Statement:
     """Tentative placements with savepoints. As a context manager, the statement undoes at its end everything that was
     not committed."""
 
-    def __init__(self, pool: Capacity, census: Census, scoring: Scoring = "spread", *, tentative: bool = True) -> None:
+    def __init__(self, pool: AnyPool, census: Census, scoring: Scoring = "spread", *, tentative: bool = True) -> None:
         """`tentative`: undoing is expected. Each row is noted before a placement; that makes placing a little slower,
         and undoing much faster."""
         self._pool = pool

@@ -92,7 +92,7 @@ def gateway(count: int) -> CoreGateway:
     made.follow.latest = count
     made.listed = [listed_agent(number, 4, 4096) for number in range(count // PER_AGENT)]
     for number in range(count // PER_AGENT):
-        made.core.turn_context.pool.add(
+        made.core.turn_context.pool.hand.add(
             Offer(
                 id=f"offer-{number}", agent_id=f"agent-{number}", hostname=f"host-{number}", ip="10.0.0.1", role="*",
                 attributes={}, scalars=((ResourceKey("cpus", "*"), number + 1), (ResourceKey("mem", "*"), 1_000)),

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import threading
 
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import offer_pool
 from tests.unit.test_offers_pool import offer
 
 
 def test_offers_can_be_listed_while_the_pool_changes() -> None:
-    pool = OfferPool()
+    pool = offer_pool()
     failures: list[BaseException] = []
     done = threading.Event()
 
     def read() -> None:
         try:
             while not done.is_set():
-                for known in pool.offers():
+                for known in pool.hand.all():
                     assert known.id.startswith("o")
         except BaseException as error:
             failures.append(error)
@@ -25,11 +25,11 @@ def test_offers_can_be_listed_while_the_pool_changes() -> None:
     reader.start()
     for turn in range(20):
         for number in range(100):
-            pool.add(offer(number))
+            pool.hand.add(offer(number))
         for number in range(100):
-            pool.take(f"a{number}")
+            pool.hand.take(f"a{number}")
         if turn % 5 == 0:
-            pool.clear()
+            pool.hand.clear()
     done.set()
     reader.join(30)
     assert not reader.is_alive() and not failures

@@ -144,6 +144,6 @@ class KeptRooms:
         sites = dict.fromkeys(hold.site for name, hold in holds if name not in old)
         for site in sites if turn.connected else ():
             row = turn.pool.row(*site)
-            for offer in row.offers.values() if row is not None and not row.allocations else ():
+            for offer in row.offers.values() if row is not None and not row.claims else ():
                 if now > offer.received_at + HOLD_SECONDS + SLACK:
                     raise Violation("I68", f"offer {offer.id} is kept for {now - offer.received_at:.0f} s", offer.id)

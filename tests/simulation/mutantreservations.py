@@ -11,7 +11,7 @@ from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.controllers.holds import placeholders
 from bcs_scheduler.core.controllers.managed import applications, gangs, gate, units
 from bcs_scheduler.core.interface import cluster_manager
-from offers.ledger import row
+from offers.ledger import offered
 from offers.policy.applications.gang import Gang
 
 SAVE = gangs.Gangs.save
@@ -79,7 +79,7 @@ def save_placeholders_only(patch: pytest.MonkeyPatch) -> None:
 
 def use_every_room(patch: pytest.MonkeyPatch) -> None:
     """Rooms that are kept for others look free."""
-    patch.setattr(row.LeasedRow, "_without", staticmethod(lambda resources, kept: resources))
+    patch.setattr(offered.Offers, "_without", staticmethod(lambda resources, kept: resources))
 
 
 def open_what_runs(patch: pytest.MonkeyPatch) -> None:
@@ -87,7 +87,7 @@ def open_what_runs(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(turn: Any, group: Any, state: Any, message: str) -> None:
         REPORT(turn, group, state, message)
-        turn.pool.open_room(group.id, turn.now, loose=True)
+        turn.pool.hand.open_room(group.id, turn.now, loose=True)
 
     patch.setattr(placeholders, "report", hasty)
 
@@ -107,7 +107,7 @@ def ask_for_placeholders(patch: pytest.MonkeyPatch) -> None:
 
 def use_held_room(patch: pytest.MonkeyPatch) -> None:
     """Held room looks free."""
-    patch.setattr(row, "set_apart", lambda resources, request: (resources, True))
+    patch.setattr(offered, "set_apart", lambda resources, request: (resources, True))
 
 
 def hold_for_the_ended(patch: pytest.MonkeyPatch) -> None:

@@ -36,7 +36,7 @@ class Cluster(Lab):
 
     def leave(self, agent: str) -> None:
         del self.listed[agent]
-        self.core.turn_context.pool.remove_agent(agent)
+        self.core.turn_context.pool.hand.remove_agent(agent)
         self.list()
 
     def list(self) -> None:
@@ -44,7 +44,7 @@ class Cluster(Lab):
 
     def offers(self, *, cpus: int = 16_000) -> None:
         for agent in self.listed:
-            self.core.turn_context.pool.remove_agent(agent)
+            self.core.turn_context.pool.hand.remove_agent(agent)
             self.offer(agent, cpus=cpus)
 
     def offer(

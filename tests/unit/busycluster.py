@@ -79,7 +79,7 @@ class BusyCluster:
         for group in lab.core.state.taskgroups.values():
             if not group.ended:
                 rest[group.agent_id] -= group.resources.cpus
-        for offer in lab.core.turn_context.pool.offers():
+        for offer in lab.core.turn_context.pool.hand.all():
             rest[offer.agent_id] -= sum(amount for key, amount in offer.scalars if key.name == "cpus")
         assert min(rest.values()) >= 0, rest
         offers = tuple(lab.make_offer(name, cpus=amount) for name, amount in rest.items() if amount)

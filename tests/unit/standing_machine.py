@@ -15,10 +15,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from offers.dimensions import Amounts, Dimension, Dimensions, amounts
 from offers.errors import AlreadyAllocated
 from offers.host_ports import HostPort
-from offers.ledger.model import Kind, Node, Nomination, Provisional, Sending, Unit, UnitClaim, User
-from offers.ledger.standing_pool import StandingPool
+from offers.ledger.holds import Cause, Hold
+from offers.ledger.nodes import Node, node_pool
+from offers.ledger.usage import ANY_ROLE, Kind, Sending, UnitClaim, User
 from offers.matching.matcher import match
-from offers.model import Demand, Occupant, Placement, ResourceRequest
+from offers.model import Demand, Occupant, Placement, Provisional, ResourceRequest, Unit
 from offers.resources import PORTS, numbers
 from offers.rules.constraints import EMPTY_RULES
 from offers.statements.statement import Statement
@@ -57,14 +58,19 @@ needs = st.builds(
 )  # fmt: skip
 
 
+def kept(node: str, part: Amounts, ports: tuple[HostPort, ...] = ()) -> Hold:
+    """Room of a node that is kept for a unit."""
+    return Hold(Cause.STANDING, (node, ANY_ROLE), ResourceRequest(amounts=part, host_ports=ports))
+
+
 class Standing(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.pool = StandingPool(DIMENSIONS)
+        self.pool = node_pool(DIMENSIONS)
         self.nodes: dict[str, Node] = {}
         self.users: dict[str, User] = {}
         self.allocations: dict[Unit, UnitClaim] = {}
-        self.nominations: dict[str, Nomination] = {}
+        self.nominations: dict[str, Hold] = {}
         self.now = 1000.0
         self.serial = 0
 
@@ -77,16 +83,16 @@ class Standing(RuleBasedStateMachine):
             kind = Kind.TERMINATING if user.terminating else Kind.OURS if user.ours else Kind.FOREIGN
             found.append((kind, user.node, user.amounts, user.ports))
         found += [(Kind.CLAIMED, c.node, c.amounts, c.ports) for c in self.allocations.values()]
-        for nomination in self.nominations.values():
-            if nomination.unit not in self.users and nomination.unit not in self.allocations:
-                found.append((Kind.NOMINATED, nomination.node, nomination.amounts, nomination.ports))
+        for unit, hold in self.nominations.items():
+            if unit not in self.users and unit not in self.allocations:
+                found.append((Kind.HELD, hold.site[0], hold.request.amounts, hold.request.named_ports))
         return found
 
     def free(self, name: str, *, kept: bool = True) -> dict[str, int]:
         """What is free of an agent, negative if it is overcommitted. `kept`: nominations count."""
         left = Counter(dict(self.nodes[name].allocatable))
         for kind, node, part, _ in self.holdings():
-            if node == name and (kept or kind is not Kind.NOMINATED):
+            if node == name and (kept or kind is not Kind.HELD):
                 left.subtract(dict(part))
         return dict(left)
 
@@ -108,20 +114,20 @@ class Standing(RuleBasedStateMachine):
     def put_node(self, node: Node) -> None:
         before = dict(self.pool.usage.allocations)
         self.nodes[node.name] = node
-        self.pool.put_node(node)
+        self.pool.hand.put(node)
         assert self.pool.usage.allocations == before, "K-12: a change of an agent has changed a claim"
 
     @rule(name=node_names)
     def remove_node(self, name: str) -> None:
         before = dict(self.pool.usage.allocations)
-        assert self.pool.remove_node(name) == (self.nodes.pop(name, None) is not None)
+        assert self.pool.hand.remove(name) == (self.nodes.pop(name, None) is not None)
         assert self.pool.usage.allocations == before, "K-12: an agent that is gone has changed a claim"
 
     @rule(there=st.lists(nodes, max_size=3))
     def list_nodes(self, there: list[Node]) -> None:
         before = dict(self.pool.usage.allocations)
         self.nodes = {node.name: node for node in there}
-        self.pool.put_all_nodes(there)
+        self.pool.hand.put_all(there)
         assert self.pool.usage.allocations == before, "K-12: a list of agents has changed a claim"
 
     @rule(node=node_names, part=held, ports=host_ports, ours=st.booleans(), terminating=st.booleans())
@@ -157,7 +163,7 @@ class Standing(RuleBasedStateMachine):
         self.users[user.unit] = user
         claimed = self.allocations.pop(user.unit, None) is not None
         self.nominations.pop(user.unit, None)
-        assert self.pool.seen(user) == claimed
+        assert self.pool.hand.seen(user) == claimed
 
     @rule(data=st.data())
     def a_unit_is_gone(self, data: st.DataObject) -> None:
@@ -176,7 +182,7 @@ class Standing(RuleBasedStateMachine):
         there = [user for user in self.users.values() if data.draw(st.booleans())]
         there = [user._replace(terminating=data.draw(st.booleans())) for user in there]
         self.users = {user.unit: user for user in there}
-        self.pool.all_seen(there)
+        self.pool.hand.all_seen(there)
         assert self.pool.usage.allocations == before, "K-12: a list of users has changed a claim"
 
     # --- placing ------------------------------------------------------------------------------------------------
@@ -225,14 +231,14 @@ class Standing(RuleBasedStateMachine):
             self.users = {unit: known for unit, known in self.users.items() if unit not in gone}
             self.allocations = {unit: known for unit, known in self.allocations.items() if unit not in gone}
             self.nominations = {unit: known for unit, known in self.nominations.items() if unit not in gone}
-            with self.pool.without(gone):
+            with self.pool.hand.without(gone):
                 self.everything_is_counted_once()
                 planned = match(demands, self.pool, LiveCensus([]), scoring, dry_run=True)
             self.users, self.allocations, self.nominations = whole
         else:
             planned = match(demands, self.pool, LiveCensus([]), scoring, dry_run=True)
         assert self._snapshot() == before, "K-15: a dry run has changed something"
-        with self.pool.without(gone):
+        with self.pool.hand.without(gone):
             assert match(demands, self.pool, LiveCensus([]), scoring, dry_run=True) == planned
 
     @rule(
@@ -266,7 +272,7 @@ class Standing(RuleBasedStateMachine):
         table, usage = self.pool.table, self.pool.usage
         table.flush()
         rows = {
-            row.agent_id: (tuple(row.amounts), row.score, row.totals, row.free_ports, row.open)  # type: ignore[attr-defined]
+            row.agent_id: (tuple(row.amounts), row.score, row.totals, tuple(row.ports), row.open)
             for row in table.rows
             if row is not None
         }
@@ -280,7 +286,7 @@ class Standing(RuleBasedStateMachine):
             for name, use in ((name, usage.on(name)) for name in sorted(usage.agents()))
         }
         columns = (table.free.tobytes(), table.score.tobytes(), table.active.tobytes())
-        return rows, columns, sums, dict(usage.allocations), dict(usage.counted), self.pool.overcommitted()
+        return rows, columns, sums, dict(usage.allocations), dict(usage.counted), self.pool.hand.overcommitted()
 
     def _demand(self, request: ResourceRequest, count: int) -> Demand[Any]:
         self.serial += 1
@@ -435,8 +441,8 @@ class Standing(RuleBasedStateMachine):
     def nominate(self, data: st.DataObject, node: str, part: Amounts, ports: tuple[HostPort, ...]) -> None:
         units = [*self.users, *(unit for unit in self.allocations if isinstance(unit, str)), *self.nominations]
         unit = data.draw(st.sampled_from([self.a_new_unit(), *units]))
-        nomination = Nomination(unit, node, part, ports)
-        assert self.pool.nominate(nomination) == (unit not in self.users)
+        nomination = kept(node, part, ports)
+        assert self.pool.hand.hold(unit, *nomination) == (unit not in self.users)
         if unit not in self.users:
             self.nominations[unit] = nomination
 
@@ -445,7 +451,7 @@ class Standing(RuleBasedStateMachine):
     def withdraw(self, data: st.DataObject) -> None:
         unit = data.draw(st.sampled_from(list(self.nominations)))
         del self.nominations[unit]
-        assert self.pool.usage.withdraw(unit)
+        assert self.pool.usage.release(unit)
 
     # --- after every step ---------------------------------------------------------------------------------------
 
@@ -455,7 +461,7 @@ class Standing(RuleBasedStateMachine):
         assert not usage.allocations.keys() & usage.users.keys(), "K-11: a unit that is used has a claim"
         assert usage.allocations == self.allocations, "K-11, K-13: claims come and go by what was said of them"
         assert usage.users == self.users, "K-14: users come and go by what was said of them"
-        assert usage.nominations == self.nominations, "K-14: nominations come and go by what was said of them"
+        assert dict(usage.holds) == self.nominations, "K-14: nominations come and go by what was said of them"
 
     @invariant()
     def a_claim_stands_while_its_agent_is_there_and_has_enough(self) -> None:
@@ -463,8 +469,8 @@ class Standing(RuleBasedStateMachine):
             there = (
                 allocation.node in self.nodes and min(self.free(allocation.node, kept=False).values(), default=0) >= 0
             )
-            assert self.pool.stands(unit) == there, "K-10: a claim that does not stand would be sent"
-        assert not self.pool.stands("never")
+            assert self.pool.hand.stands(unit) == there, "K-10: a claim that does not stand would be sent"
+        assert not self.pool.hand.stands("never")
 
     @invariant()
     def everything_is_counted_once(self) -> None:
@@ -486,7 +492,7 @@ class Standing(RuleBasedStateMachine):
         too_much: dict[str, Amounts] = {}
         for name in self.nodes:
             free = self.free(name)
-            assert pool.free(name) == amounts(free), f"K-14: the columns of {name} are wrong"
+            assert pool.hand.free(name) == amounts(free), f"K-14: the columns of {name} are wrong"
             row = pool.row(name)
             assert row is not None
             column = pool.table.free[:, row.number].tolist()
@@ -494,8 +500,8 @@ class Standing(RuleBasedStateMachine):
                 if dimension != PORTS:
                     assert column[line] == free.get(dimension, 0), f"K-14: the columns of {name} are wrong"
             loose = [n for n in numbers(self.nodes[name].ports) if all(n != p.port for p in self.taken(name))]
-            assert (list(numbers(row.free_ports)), column[pool.table.line_of[PORTS]]) == (loose, len(loose)), "K-14"
+            assert (list(numbers(row.ports[0][1])), column[pool.table.line_of[PORTS]]) == (loose, len(loose)), "K-14"
             used = self.free(name, kept=False)
             if any(amount < 0 for amount in used.values()):
                 too_much[name] = amounts((dimension, -amount) for dimension, amount in used.items() if amount < 0)
-        assert pool.overcommitted() == too_much
+        assert pool.hand.overcommitted() == too_much

@@ -33,7 +33,7 @@ def loaded(instances: int, agents: int, policy: str = "simple", **fields: Any) -
     for group in lab.groups:
         lab.report(group, "RUNNING")
     assert [group.agent_id for group in lab.groups] == ["a0"] * instances
-    lab.core.turn_context.pool.remove_agent("a0")
+    lab.core.turn_context.pool.hand.remove_agent("a0")
     return lab
 
 
@@ -78,7 +78,7 @@ def test_a_plan_in_slices_is_that_of_one_turn(monkeypatch: pytest.MonkeyPatch, a
     monkeypatch.setattr(agent_plans, "AT_ONCE", at_once)
     lab = cluster(4)
     for number in range(6):
-        lab.core.turn_context.pool.remove_agent("a0")
+        lab.core.turn_context.pool.hand.remove_agent("a0")
         lab.offer("a0")
         created = msgspec.structs.replace(version(2), application=f"app{number}")
         assert not lab.ask(requests.CreateApplication(version=created)).error
@@ -181,7 +181,7 @@ def test_waiting_work_that_loses_its_place_is_named(policy: str, drain: bool) ->
     lab.wait(1.0)
     # The next placement pass has not seen the offer yet.
     pool = lab.core.turn_context.pool
-    pool.add(pool.offers()[0]._replace(id="new", agent_id="a1", scalars=big()))
+    pool.hand.add(pool.hand.all()[0]._replace(id="new", agent_id="a1", scalars=big()))
     data = plan_now(lab, drain)
     assert data["a1"]["pending"] == [
         {"application": "default/other", "transaction": transaction, "taskgroups": 1, "reason": data["reason"]}
@@ -242,7 +242,7 @@ def test_a_drain_does_what_its_plan_says(policy: str, seed: int) -> None:
     def offer_the_rest() -> None:
         for agent, cpus in rooms.items():
             used = sum(group.resources.cpus for group in lab.groups if group.agent_id == agent and not group.ended)
-            lab.core.turn_context.pool.remove_agent(agent)
+            lab.core.turn_context.pool.hand.remove_agent(agent)
             lab.offer(agent, cpus=cpus - used)
 
     offer_the_rest()

@@ -159,7 +159,7 @@ def test_an_update_tells_what_has_ended_although_it_goes_on() -> None:
 def test_what_the_update_itself_has_ended_is_no_trouble() -> None:
     lab = running(2)
     lab.change(1, labels=LATER, restart_policy=NEVER)
-    lab.core.turn_context.pool.remove_agent("a0")
+    lab.core.turn_context.pool.hand.remove_agent("a0")
     lab.report(lab.group(0), "KILLED")
     assert lab.group(0).ended
     assert lab.daemonset.message == f"to version {lab.application.version}"
@@ -191,7 +191,7 @@ def test_what_has_ended_is_replaced_on_request() -> None:
     failed = lab.on("a1")
     lab.report(failed, "FAILED")
     assert lab.daemonset.stuck
-    lab.core.turn_context.pool.remove_agent("a1")
+    lab.core.turn_context.pool.hand.remove_agent("a1")
     assert not lab.ask(requests.RescheduleTaskGroup(taskgroup=failed.id)).error
     assert lab.on("a1").id == failed.id
     assert not lab.daemonset.stuck

@@ -27,7 +27,7 @@ def test_scale_goes_to_the_bound_application() -> None:
 
 def test_another_scale_takes_the_place_of_one_that_runs() -> None:
     lab = deployed(1)
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     first = lab.resize(50).data["transactionID"]
     lab.resize(2)
     assert lab.core.state.transactions[first].status == "CANCEL"

@@ -133,7 +133,7 @@ def test_a_launch_that_ran_out_of_time_is_begun_again() -> None:
 
 def test_it_is_so_for_a_scale_and_for_the_next_leader() -> None:
     lab = deployed(2)
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.resize(4)
     lab.wait(481)
     assert progressing(lab).reason == "LaunchFailed"

@@ -52,7 +52,7 @@ def offer_renewed(lab: Cluster, seconds: float, cpus: int = 50) -> None:
     """Other agents offer the same little room again and again."""
     for _ in range(int(seconds)):
         for agent in lab.listed.keys() - {"a0"}:
-            lab.core.turn_context.pool.remove_agent(agent)
+            lab.core.turn_context.pool.hand.remove_agent(agent)
             lab.offer(agent, cpus=cpus)
         lab.wait(1)
 
@@ -72,7 +72,7 @@ def test_nothing_is_asked_again_while_nothing_changes(questions: list[str]) -> N
 
 def test_changes_elsewhere_wake_no_drain(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = loaded(2)
-    lab.core.turn_context.pool.remove_agent("a0")
+    lab.core.turn_context.pool.hand.remove_agent("a0")
     assert not lab.ask(requests.CreateApplication(version=named(3, "other"))).error
     others = list(lab.core.state.groups_on("a1").values())
     assert others
@@ -95,7 +95,7 @@ def test_changes_elsewhere_wake_no_drain(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def room_comes(lab: Cluster) -> None:
-    lab.core.turn_context.pool.remove_agent("a1")
+    lab.core.turn_context.pool.hand.remove_agent("a1")
     lab.offer("a1", cpus=100)
 
 
@@ -169,7 +169,7 @@ def test_limits_wake_it() -> None:
 
 def test_work_before_it_that_leaves_wakes_it() -> None:
     lab = loaded(1)
-    lab.core.turn_context.pool.remove_agent("a1")
+    lab.core.turn_context.pool.hand.remove_agent("a1")
     lab.offer("a1", cpus=1000)
     large = Container(command="serve", requests=Amounts(cpus=950, mem=32_000))
     big = named(1, "big", containers=(large,), annotations={GROUP_ANNOTATION: "g"})
@@ -189,7 +189,7 @@ def test_work_that_its_queue_holds_back_keeps_no_room_from_it(explained: int) ->
     lab = by_sessions(explained)
     assert not lab.ask(requests.PutQueue(queue=Queue(name="small", capability=Limits(cpus=50)))).error
     assert not lab.ask(requests.PutNamespace(namespace=Namespace(name="other", queue="small"))).error
-    lab.core.turn_context.pool.remove_agent("a1")
+    lab.core.turn_context.pool.hand.remove_agent("a1")
     lab.offer("a1", cpus=100)
     held = msgspec.structs.replace(named(1, "big"), namespace="other")
     assert not lab.ask(requests.CreateApplication(version=held)).error
@@ -263,7 +263,7 @@ def test_a_turn_without_time_asks_one_question_and_all_are_asked_in_the_end(ques
     counts = [0, len(questions)]
     for number in range(40):
         lab.now = max(lab.core.next_wakeup(lab.now), lab.now + 0.001)
-        lab.core.turn_context.pool.remove_agent("a1")
+        lab.core.turn_context.pool.hand.remove_agent("a1")
         few = OffersArrived(offers=(lab.make_offer("a1", cpus=50),))
         changed = requests.SetAgent(agent="a1", strings={"zone": str(number)})  # no answer stays true
         lab.core.turn((changed, few), lab.now, UsedUp())
@@ -277,12 +277,12 @@ def test_a_turn_of_a_waiting_drain_costs_the_same_beside_more_work() -> None:
     costs = []
     for instances in (20, 1000):
         lab = loaded(2, agents=4)
-        lab.core.turn_context.pool.remove_agent("a0")
+        lab.core.turn_context.pool.hand.remove_agent("a0")
         lab.scale(instances)
         assert not lab.ask(requests.CreateApplication(version=named(instances, "other"))).error
         for _ in range(30):
             for agent in ("a1", "a2", "a3"):
-                lab.core.turn_context.pool.remove_agent(agent)
+                lab.core.turn_context.pool.hand.remove_agent(agent)
                 lab.offer(agent, cpus=1_000_000)
         for group in list(lab.core.state.taskgroups.values()):
             lab.report(group, "RUNNING")
@@ -327,7 +327,7 @@ def test_showing_a_drain_costs_the_same_beside_moves_for_other_reasons() -> None
 
 def message_with_cordoned(lab: Cluster, cpus: int = 16_000) -> str:
     lab.set_agent("a1", disabled=True)
-    lab.core.turn_context.pool.remove_agent("a1")
+    lab.core.turn_context.pool.hand.remove_agent("a1")
     lab.offer("a1", cpus=cpus)
     drain(lab, at_once=2)
     lab.wait(PROMPT)
@@ -356,7 +356,7 @@ def test_an_agent_without_a_place_for_it_is_not_proposed(why: str) -> None:
     only = ((Constraint(name="InnerIP", operator="CLUSTER", items=("a0",)),),) if why == "constraint" else ()
     lab = loaded(2, constraints=only)
     if why == "being drained":
-        lab.core.turn_context.pool.remove_agent("a0")
+        lab.core.turn_context.pool.hand.remove_agent("a0")
         assert not lab.ask(requests.CreateApplication(version=named(1, "other"))).error
         lab.report(next(iter(lab.core.state.groups_on("a1").values())), "RUNNING")
         drain(lab, "a1")

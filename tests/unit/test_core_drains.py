@@ -150,7 +150,7 @@ def test_without_offers_it_says_that_no_agent_offers_resources() -> None:
 def test_two_at_once_do_not_count_on_the_same_room() -> None:
     lab = loaded(4, max_unavailable=4)
     for agent in ("a0", "a1"):
-        lab.core.turn_context.pool.remove_agent(agent)
+        lab.core.turn_context.pool.hand.remove_agent(agent)
     lab.offer("a1", cpus=150)
     drain(lab, at_once=4)
     assert sum(bool(group.killing_since) for group in lab.groups) == 1
@@ -450,7 +450,7 @@ def test_a_stand_in_that_finds_no_place_in_time_does_not_hold_up_the_drain_for_e
 
 def test_a_stand_in_that_waits_for_a_place_ends_with_the_drain() -> None:
     lab = with_room_for_one()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     assert not lab.ask(requests.SetAgent(agent="a0", disabled=False)).error
     lab.wait(1)
     assert lab.application.instances == 3

@@ -100,7 +100,7 @@ def test_offers_of_agents_out_of_phase_come_together_for_a_gang() -> None:
 def _take_effects(lab: Lab, held: dict[str, float], refused_until: dict[str, float]) -> None:
     """The part of the master: a declined offer is made again when the filter has ended, or after REVIVE."""
     pool = lab.core.turn_context.pool
-    there = {offer.agent_id for offer in pool.offers()}
+    there = {offer.agent_id for offer in pool.hand.all()}
     for effect in lab.out:
         if isinstance(effect, leased.Revive):
             refused_until.update(dict.fromkeys(refused_until, lab.now))

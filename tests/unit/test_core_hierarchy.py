@@ -347,7 +347,7 @@ def test_a_queue_waits_for_the_offers_that_were_requested_before_it_preempts() -
     run(lab)
     for _ in range(10):
         lab.wait(1.0)
-    assert not lab.core.turn_context.pool.offers()
+    assert not lab.core.turn_context.pool.hand.all()
     create(lab, "online", 2)
     lab.wait(ANSWER_SECONDS / 2)
     assert ending(lab) == []

@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import placement_pass
 from offers.ledger.holds import ANSWER_SECONDS, PROMISE_SECONDS, Cause
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
 from offers.model import Allocation, ResourceRequest
 from store.records import TaskGroup
 from store.records.definition import Port
@@ -378,8 +378,8 @@ SITE = ("agent", "*")
 
 def pool_with_ended_holds() -> OfferPool:
     """Four holds, of which the last one has not ended."""
-    pool = OfferPool()
-    pool.add(Lab().make_offer("agent"))
+    pool = offer_pool()
+    pool.hand.add(Lab().make_offer("agent"))
     for name, request in (("a", BIG), ("b", REQUEST), ("c", REQUEST), ("d", REQUEST)):
         pool.holds.add(name, Cause.PLACEHOLDER, SITE, request)
         if name != "d":
@@ -395,13 +395,13 @@ def test_a_promised_unit_uses_the_room_of_one_placeholder(
     replaces: str, request_: ResourceRequest, taken: list[str]
 ) -> None:
     pool, site = pool_with_ended_holds(), SITE
-    left = pool.lend(site, request_, replaces)
+    left = pool.hand.lend(site, request_, replaces)
     assert list(left) == taken
     assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
-    pool.end_lending(site, left, used=False)
+    pool.hand.end_lending(site, left, used=False)
     assert {name: pool.holds.leaving.get(name) for name, _ in pool.holds} == {"a": 7.0, "b": 7.0, "c": 7.0, "d": None}
     pool = pool_with_ended_holds()
-    pool.end_lending(site, pool.lend(site, request_, replaces), used=True)
+    pool.hand.end_lending(site, pool.hand.lend(site, request_, replaces), used=True)
     assert [name for name, _ in pool.holds] == [name for name in "abcd" if name not in taken]
 
 

@@ -67,7 +67,7 @@ def test_an_application_that_found_no_place_at_all_waits_as_well() -> None:
 
 def test_a_scale_that_ran_out_of_time_is_filled_up() -> None:
     lab = running(1, OPTIONS)
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.scale(3)
     lab.wait(LIFE + 1)
     assert lab.transaction("SCALE").status == "TIMEOUT" and lab.application.status == "Pending"

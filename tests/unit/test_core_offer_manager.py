@@ -309,9 +309,9 @@ def test_the_reserve_is_kept_while_work_comes_and_given_back_after_that() -> Non
     for number in range(2):
         lab.wait(hold * 0.9)
         lab.turn(other(f"small-{number}"))
-    assert len(lab.core.turn_context.pool) == 1
+    assert len(lab.core.turn_context.pool.hand) == 1
     lab.wait(hold + 1.0)
-    assert len(lab.core.turn_context.pool) == 0
+    assert len(lab.core.turn_context.pool.hand) == 0
     assert len(lab.sent(leased.Decline)) == 1
 
 

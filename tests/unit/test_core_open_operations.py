@@ -100,7 +100,7 @@ class Played(Lab):
             if not group.ended:
                 used[group.agent_id] += group.resources.cpus
         for agent, cores in self.capacity.items():
-            self.core.turn_context.pool.remove_agent(agent)
+            self.core.turn_context.pool.hand.remove_agent(agent)
             # A full agent offers memory.
             self.turn(leased.OffersArrived(offers=(self.make_offer(agent, cpus=max(1, cores - used[agent])),)))
 

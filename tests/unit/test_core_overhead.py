@@ -103,7 +103,7 @@ def test_a_drain_moves_to_agents_with_room_for_it(overhead: Overhead, moved: boo
     lab.create(1)
     lab.offer("a0")
     lab.run()
-    lab.core.turn_context.pool.remove_agent("a0")
+    lab.core.turn_context.pool.hand.remove_agent("a0")
     lab.offer("a1", cpus=200)
     lab.ask(requests.DrainAgent(agent="a0"))
     lab.wait(2)

@@ -14,7 +14,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, inputs, lease
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import placement_pass
 from bcs_scheduler.core.placement.placer import Mode, WhatIf
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import offer_pool
 from offers.matching.matcher import match
 from offers.model import Demand, Provisional, ResourceRequest
 from offers.planned import PlannedCensus
@@ -270,10 +270,10 @@ def test_an_item_of_a_long_queue_is_taken_as_fast_as_one_of_a_short_queue() -> N
 
 
 def test_the_planned_census_counts_until_a_placement_is_removed() -> None:
-    pool = OfferPool()
+    pool = offer_pool()
     lab = with_agents(2)
     for offer in lab.core.offers():
-        pool.add(offer)
+        pool.hand.add(offer)
     rules = compile_rules([[RuleSpec(name="hostname", operator="MAXPER", items=("1",), number=1, limit=1)]], [])
     demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=100, extended=(("gpu", 5),)), rules, labels=("tier:web",))
     plain = demand._replace(rules=compile_rules([], []), request=ResourceRequest(cpus=100))
@@ -398,7 +398,7 @@ def test_plans_of_a_rehearsal_see_each_other_and_leave_nothing() -> None:
     assert wanted is not None
     step = Step(slots=(Slot(5), Slot(6)))
     demands = [resource_request.demand(name, wanted, step, "*", resource_request.EXECUTOR) for name in ("one", "two")]
-    before = turn.pool.room(group.agent_id, "*"), list(turn.pool.allocations(group.agent_id, "*"))
+    before = turn.pool.hand.amounts(group.agent_id, "*"), list(turn.pool.claims(group.agent_id, "*"))
     with turn.placer.trial() as trial:
         assert len(turn.placer.plan(demands[:1], trial).placements) == 2
         assert not turn.placer.plan(demands[1:], trial).placements
@@ -406,5 +406,5 @@ def test_plans_of_a_rehearsal_see_each_other_and_leave_nothing() -> None:
         assert len(turn.placer.plan(demands[1:], WhatIf((gone,), trial)).placements) == 1
         assert not turn.placer.plan(demands[1:], WhatIf((), trial)).placements
     assert len(turn.placer.plan(demands[1:], Mode.DRY_RUN).placements) == 2
-    assert (turn.pool.room(group.agent_id, "*"), turn.pool.allocations(group.agent_id, "*")) == before
+    assert (turn.pool.hand.amounts(group.agent_id, "*"), turn.pool.claims(group.agent_id, "*")) == before
     assert len(turn.placer.plan(demands[1:], WhatIf((gone,))).placements) == 2

@@ -85,7 +85,7 @@ def test_a_plan_waits_a_moment_for_offers() -> None:
 
 def test_what_is_planned_is_not_promised_to_anybody() -> None:
     lab = running(1)
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.offer("agent-2", cpus=1000)
     for _ in range(5):
         data = plan(lab, named(requests.ScaleApplication, instances=8))

@@ -57,7 +57,7 @@ class Loaded(Cluster):
     def offer_rest(self, *only: str) -> None:
         for agent in self.listed:
             used = sum(group.resources.cpus for group in self.alive if group.agent_id == agent)
-            self.core.turn_context.pool.remove_agent(agent)
+            self.core.turn_context.pool.hand.remove_agent(agent)
             if not only or agent in only:
                 self.offer(agent, cpus=ROOM - used)
         self.core.turn_context.pool.learn_totals(dict.fromkeys(self.listed, (ROOM, 64000000)))
@@ -340,7 +340,7 @@ def test_moves_that_became_impossible_do_not_begin() -> None:
     plan.set_agent("a1", disabled=True)
     assert_refused(plan, "the new agent has no room any more")
     plan = Planned()
-    plan.core.turn_context.pool.remove_agent("a1")
+    plan.core.turn_context.pool.hand.remove_agent("a1")
     assert_refused(plan, "the taskgroup or its new agent is gone")
     plan = Planned()
     plan.core.turn_context.uow.put(msgspec.structs.replace(plan.known, restart_policy=RestartPolicy(policy="Never")))

@@ -31,7 +31,7 @@ def test_a_step_beyond_its_life_suspends_and_says_what_was_missing() -> None:
 
 def test_a_step_without_room_suspends_and_says_so() -> None:
     lab = deployed(2, Strategy(step_timeout=50.0))
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.renew(2, **NEW)
     lab.wait(51)
     assert lab.deployment.status == "UpdateSuspend"
@@ -182,7 +182,7 @@ def test_an_update_waits_for_configuration_that_vanishes_and_says_so() -> None:
     item = ConfigItem(type="file", content="aGk=")
     lab.ask(requests.PutConfigMap(config_map=ConfigMap(namespace="default", name="conf", items={"k": item})))
     uses = Reference(name="conf", items=(Item(key="k", type="env", target="K"),))
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     reply = lab.renew(2, containers=(Container(command="serve", configmaps=(uses,)),))
     assert not reply.error
     lab.ask(requests.DeleteConfigMap(namespace="default", name="conf"))
@@ -233,7 +233,7 @@ def test_a_roll_back_during_an_update_is_a_cancel() -> None:
 
 def test_the_way_back_does_not_wait_for_what_was_broken_before() -> None:
     lab = deployed(3, Strategy(max_surge=1, max_unavailable=1))
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     broken = lab.group_of(2)
     lab.renew(3, **NEW)
     lab.report(broken, "FAILED")

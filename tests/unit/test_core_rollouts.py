@@ -136,7 +136,7 @@ def test_an_update_that_names_no_number_keeps_the_one_it_finds() -> None:
 
 def test_what_fails_by_itself_uses_up_the_room() -> None:
     lab = deployed(4, Strategy(max_surge=0, max_unavailable=1, order="DeleteFirst"))
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.report(lab.group_of(0), "FAILED")
     lab.renew(4, **NEW)
     assert [g.index for g in lab.old] == [1, 2, 3]

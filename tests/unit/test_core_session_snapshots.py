@@ -83,7 +83,7 @@ class Steps:
         self.lab.offer(self.chance.choice(AGENTS), cpus=self.chance.choice((50, 350, 900)))
 
     def rescind(self) -> None:
-        offers = self.lab.core.turn_context.pool.offers()
+        offers = self.lab.core.turn_context.pool.hand.all()
         if offers:
             self.lab.turn(leased.OfferRescinded(offer_id=self.chance.choice(offers).id))
 
@@ -144,14 +144,14 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
         return columns.idle[0][0], columns.future[0][0], found.later is not None
 
     assert room() == (1000, 1000, False)
-    turn.pool.take("a")
+    turn.pool.hand.take("a")
     assert room() == (0, 1000, True)
     turn.pool.holds.add("old", Cause.OLD, ("a", "*"), ResourceRequest(cpus=600))
     assert room(1.0) == (0, 400, True)
     turn.pool.holds.drop("old")
     assert room(1.0) == (0, 1000, True)
     assert room(RETURN_SECONDS) == (0, 0, False)
-    turn.pool.add(lab.make_offer("a", cpus=700))
+    turn.pool.hand.add(lab.make_offer("a", cpus=700))
     assert room(RETURN_SECONDS) == (700, 700, False)
 
 

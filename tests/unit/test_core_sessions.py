@@ -432,7 +432,7 @@ def test_promised_room_is_given_back_after_a_minute() -> None:
     sent: list[Any] = []
     for _ in range(int(PROMISED_SECONDS)):
         sent += lab.wait(1.0)
-    assert [offer.agent_id for offer in lab.core.turn_context.pool.offers()] == []
+    assert [offer.agent_id for offer in lab.core.turn_context.pool.hand.all()] == []
     assert any(isinstance(effect, leased.Decline) for effect in sent)
 
 
@@ -619,7 +619,7 @@ def quiet() -> Lab:
     for _ in range(10):
         sent += lab.wait(1.0)
     assert [type(one) for one in sent] == [leased.Suppress, leased.Decline]
-    assert not lab.core.turn_context.pool.offers()
+    assert not lab.core.turn_context.pool.hand.all()
     return lab
 
 

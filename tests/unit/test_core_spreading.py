@@ -174,7 +174,7 @@ def test_no_room_is_expected_after_a_dry_run() -> None:
     create(lab, 1, priority=5)
     reply = lab.ask(requests.AskWhatIf(namespace="default", name="web"))
     assert any(change["kind"] == "preemptTaskgroups" for one in reply.data["solutions"] for change in one["changes"])
-    assert not pool.expected.fits((PART, 0, 0, 0), len(pool.table.rows)).any()
+    assert not pool.hand.expected.fits((PART, 0, 0, 0), len(pool.table.rows)).any()
 
 
 @pytest.mark.parametrize("policy", POLICIES)

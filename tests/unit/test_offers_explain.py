@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Diagnosis, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules
@@ -18,7 +18,7 @@ HOSTS = [f"h{number}" for number in range(4)]
 
 def pool_of(overrides: Mapping[str, AgentOverrides] | None = None, **changed: Any) -> OfferPool:
     """Four agents with 1 CPU, 1000 MB, ports 80 to 89 in zones a, b, a, b; `changed` fields are those of h0."""
-    pool = OfferPool()
+    pool = offer_pool()
     for number, host in enumerate(HOSTS):
         offer = Offer(
             f"o{number}",
@@ -30,7 +30,7 @@ def pool_of(overrides: Mapping[str, AgentOverrides] | None = None, **changed: An
             ((ResourceKey("cpus", "*"), 1000), (ResourceKey("mem", "*"), 1000_000)),
             ((ResourceKey("ports", "*"), ((80, 89),)),),
         )
-        pool.add(offer._replace(**changed) if number == 0 else offer)
+        pool.hand.add(offer._replace(**changed) if number == 0 else offer)
     for key, values in (overrides or {}).items():
         pool.override(key, values)
     return pool
@@ -135,5 +135,5 @@ def test_growth_by_a_later_demand_is_not_hidden() -> None:
 
 
 def test_no_offers_no_agents() -> None:
-    diagnosis = why(OfferPool(), ResourceRequest(cpus=1))
+    diagnosis = why(offer_pool(), ResourceRequest(cpus=1))
     assert (diagnosis.agents, diagnosis.reasons) == (0, {})

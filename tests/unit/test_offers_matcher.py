@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
 from offers.matching.explain import ELSEWHERE, TAKEN
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
@@ -28,12 +28,12 @@ SCORINGS: tuple[Scoring, ...] = ("spread", "binpack")
 
 def build(offers: list[Offer], overrides: dict[str, AgentOverrides]) -> tuple[OfferPool, list[Agent]]:
     """The same world for the matcher and for the reference."""
-    pool = OfferPool()
+    pool = offer_pool()
     for key, values in overrides.items():
         pool.override(key, values)
     groups: dict[tuple[str, str], list[Offer]] = defaultdict(list)
     for offer in offers:
-        pool.add(offer)
+        pool.hand.add(offer)
         groups[offer.agent_id, offer.role].append(offer)
     return pool, [Agent(group, overrides.get(group[-1].hostname, AgentOverrides())) for group in groups.values()]
 
@@ -196,22 +196,22 @@ def test_a_dry_run_changes_nothing() -> None:
 
 
 def test_what_is_placed_stays_deducted_until_the_offers_are_taken() -> None:
-    pool = OfferPool()
+    pool = offer_pool()
     offer = Offer("o", "a", "h", "10.0.0.1", "*", {}, ((ResourceKey("cpus", "*"), 1000),), ())
-    pool.add(offer)
+    pool.hand.add(offer)
     demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=600), compile_rules([]))
     assert len(match([demand], pool, LiveCensus([])).placements) == 1
     assert match([demand], pool, LiveCensus([])).placements == []
-    assert pool.take("a") == [offer]
-    pool.add(offer)
+    assert pool.hand.take("a") == [offer]
+    pool.hand.add(offer)
     assert len(match([demand], pool, LiveCensus([])).placements) == 1
 
 
 def test_reserved_pots_are_used_first_and_named() -> None:
     reserved = strategies.RESERVED
-    pool = OfferPool()
+    pool = offer_pool()
     resources = (ResourceKey("cpus", "prod"), ResourceKey("cpus", "prod", reserved))
-    pool.add(Offer("o", "a", "h", "10.0.0.1", "prod", {}, ((resources[0], 1000), (resources[1], 500)), ()))
+    pool.hand.add(Offer("o", "a", "h", "10.0.0.1", "prod", {}, ((resources[0], 1000), (resources[1], 500)), ()))
     demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=700), compile_rules([]), "prod")
     first, second = match([demand], pool, LiveCensus([])).placements
     assert first.allocation.scalars == ((resources[1], 500), (resources[0], 200))

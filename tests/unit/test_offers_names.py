@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import pytest
 
 from offers.agents import ListedAgent
-from offers.ledger.model import Node
+from offers.ledger.nodes import Node
 from offers.names import INNER_IP, name_of
 from tests.sources import ROOMS, sources
 

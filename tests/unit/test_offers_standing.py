@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from offers.dimensions import amounts
-from offers.ledger import standing_row as rows
-from offers.ledger.model import Kind, Node, Provisional, Sending, Unit, UnitClaim, User
-from offers.ledger.standing_pool import StandingPool
-from offers.ledger.usage import AgentUse, Usage
+from offers.ledger.nodes import Node, NodeAllocator, Nodes
+from offers.ledger.pool import Pool
+from offers.ledger.table import Row
+from offers.ledger.usage import ANY_ROLE, AgentUse, Kind, Sending, UnitClaim, Usage, User
+from offers.model import Provisional, Unit
 from offers.rules.eligibility import Eligibility
 from tests.effort import share
 from tests.unit.standing_machine import Standing
@@ -30,10 +31,10 @@ class TestStanding(Standing.TestCase):  # type: ignore[valid-type, misc]
 
 
 def _overcommitted_agents_are_used(patch: Patch) -> None:
-    def careless(self: StandingPool, rules: Any, role: str) -> Eligibility:
-        return self._eligibilities.of(self.table, rules, rows.ROLE)
+    def careless(self: Nodes, rules: Any, role: str) -> Eligibility:
+        return self._pool.eligibilities.of(self._pool.table, rules, ANY_ROLE)
 
-    patch.setattr(StandingPool, "eligibility", careless)
+    patch.setattr(Nodes, "eligibility", careless)
 
 
 def _not_counted(kind: Kind) -> Callable[[Patch], None]:
@@ -54,15 +55,15 @@ def _ports_of_others_are_free(patch: Patch) -> None:
 
 def _claims_are_not_deducted(patch: Patch) -> None:
     """The row forgets what earlier placements of the pass have taken."""
-    honest = rows.StandingAllocator.take
+    honest = NodeAllocator.take
 
-    def careless(self: rows.StandingAllocator, row: Any, slot: Any) -> Any:
+    def careless(self: NodeAllocator, row: Any, slot: Any) -> Any:
         before = list(row.amounts)
         taken = honest(self, row, slot)
         row.amounts[:] = before
         return taken
 
-    patch.setattr(rows.StandingAllocator, "take", careless)
+    patch.setattr(NodeAllocator, "take", careless)
 
 
 def _claim_beside_use(patch: Patch) -> None:
@@ -70,8 +71,8 @@ def _claim_beside_use(patch: Patch) -> None:
 
     def careless(self: Usage, user: User) -> bool:
         self._users[user.unit] = user
-        self._nominations.pop(user.unit, None)
         self._recount(user.unit)
+        self.holds.drop(user.unit)
         return user.unit in self._claims
 
     patch.setattr(Usage, "seen", careless)
@@ -104,28 +105,28 @@ def _second_claim_of_a_slot(patch: Patch) -> None:
 
 def _claims_go_with_the_facts(patch: Patch) -> None:
     """As with offers: new facts about an agent void what is planned there."""
-    honest = StandingPool.put_node
+    honest = Nodes.put
 
-    def careless(self: StandingPool, node: Node) -> bool:
+    def careless(self: Nodes, node: Node) -> bool:
         changed = honest(self, node)
-        for allocation in list(self.usage.allocations.values()) if changed else ():
+        for allocation in list(self._usage.allocations.values()) if changed else ():
             if allocation.node == node.name:
-                self.usage.forget(allocation.unit)
+                self._usage.forget(allocation.unit)
         return changed
 
-    patch.setattr(StandingPool, "put_node", careless)
+    patch.setattr(Nodes, "put", careless)
 
 
 def _claims_go_with_the_agent(patch: Patch) -> None:
-    honest = StandingPool.remove_node
+    honest = Nodes.remove
 
-    def careless(self: StandingPool, name: str) -> bool:
-        for unit in [unit for unit, allocation in self.usage.allocations.items() if allocation.node == name]:
-            self.usage._drop(unit)
-            self.usage._recount(unit)
+    def careless(self: Nodes, name: str) -> bool:
+        for unit in [unit for unit, allocation in self._usage.allocations.items() if allocation.node == name]:
+            self._usage._drop(unit)
+            self._usage._recount(unit)
         return honest(self, name)
 
-    patch.setattr(StandingPool, "remove_node", careless)
+    patch.setattr(Nodes, "remove", careless)
 
 
 def _a_list_ends_claims(patch: Patch) -> None:
@@ -196,14 +197,14 @@ def _gone_is_not_freed(patch: Patch) -> None:
     def careless(self: Usage, unit: str) -> bool:
         self._users.pop(unit, None)
         self._drop(unit)
-        self._nominations.pop(unit, None)
+        self.holds._holds.pop(unit, None)
         return self._counted.get(unit) is not None
 
     patch.setattr(Usage, "gone", careless)
 
 
 def _rows_are_not_told(patch: Patch) -> None:
-    patch.setattr(StandingPool, "_use_changed", lambda self, name: None)
+    patch.setattr(Pool, "room_changed", lambda self, site: None)
 
 
 def _nominated_and_claimed(patch: Patch) -> None:
@@ -212,40 +213,40 @@ def _nominated_and_claimed(patch: Patch) -> None:
 
     def careless(self: Usage, unit: Unit) -> Any:
         holding = honest(self, unit)
-        nomination = self._nominations.get(unit) if isinstance(unit, str) else None
-        if holding is not None and holding.kind is Kind.CLAIMED and nomination is not None:
-            return holding._replace(amounts=amounts((*holding.amounts, *nomination.amounts)))
+        hold = self.holds.get(unit)
+        if holding is not None and holding.kind is Kind.CLAIMED and hold is not None:
+            return holding._replace(amounts=amounts((*holding.amounts, *hold.request.amounts)))
         return holding
 
     patch.setattr(Usage, "_counted_as", careless)
 
 
 def _an_agent_comes_back_empty(patch: Patch) -> None:
-    honest = StandingPool.remove_node
+    honest = Nodes.remove
 
-    def careless(self: StandingPool, name: str) -> bool:
-        for unit in [unit for unit, user in self.usage.users.items() if user.node == name]:
-            self.usage.gone(unit)
+    def careless(self: Nodes, name: str) -> bool:
+        for unit in [unit for unit, user in self._usage.users.items() if user.node == name]:
+            self._usage.gone(unit)
         return honest(self, name)
 
-    patch.setattr(StandingPool, "remove_node", careless)
+    patch.setattr(Nodes, "remove", careless)
 
 
 def _dry_runs_keep_claims(patch: Patch) -> None:
-    patch.setattr(rows.StandingRow, "untake", lambda self: None)
+    patch.setattr(Nodes, "give_back", lambda self, claim: None)
 
 
 def _dry_runs_keep_amounts(patch: Patch) -> None:
     """The claims are given back, but the rows are not worked out again."""
-    honest = rows.StandingRow.work_out
+    honest = Nodes.work_out
     worked_out: set[int] = set()
 
-    def careless(self: rows.StandingRow) -> None:
-        if self.taken or id(self) not in worked_out or not self.usage.on(self.node.name).units:
-            worked_out.add(id(self))
-            honest(self)
+    def careless(self: Nodes, row: Row) -> None:
+        if row.claims or id(row) not in worked_out or not self._usage.on(row.agent_id).units:
+            worked_out.add(id(row))
+            honest(self, row)
 
-    patch.setattr(rows.StandingRow, "work_out", careless)
+    patch.setattr(Nodes, "work_out", careless)
 
 
 def _what_was_set_aside_is_lost(patch: Patch) -> None:

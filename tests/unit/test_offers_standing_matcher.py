@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from offers.dimensions import THOUSANDTHS, Dimension, Dimensions, amounts
 from offers.errors import AlreadyAllocated, FactsDuringPlan
 from offers.host_ports import HostPort
-from offers.ledger.model import Node, Nomination, Provisional, User
-from offers.ledger.pool import OfferPool
-from offers.ledger.standing_pool import OVERCOMMITTED, StandingPool
+from offers.ledger.nodes import OVERCOMMITTED, Node, NodePool, node_pool
+from offers.ledger.offered import offer_pool
+from offers.ledger.usage import User
 from offers.matching.matcher import match
-from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
+from offers.model import AgentOverrides, Demand, Offer, Provisional, ResourceKey, ResourceRequest
 from offers.resources import SCALARS
 from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules
 from offers.rules.taints import Taint, Toleration
@@ -23,6 +23,7 @@ from offers.rules.terms import NAME, Expression
 from tests.effort import share
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
+from tests.unit.standing_machine import kept
 from tests.unit.test_offers_matcher import SCORINGS, decorated, limits, thresholds
 
 NODE_DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
@@ -47,13 +48,13 @@ def plain_agents(draw: st.DrawFn) -> list[Offer]:
     ]  # fmt: skip
 
 
-def as_nodes(offers: list[Offer], overrides: dict[str, AgentOverrides]) -> StandingPool:
-    pool = StandingPool(THOUSANDTHS)
+def as_nodes(offers: list[Offer], overrides: dict[str, AgentOverrides]) -> NodePool:
+    pool = node_pool(THOUSANDTHS)
     for key, values in overrides.items():
         pool.override(key, values)
     for offer in offers:
         scalars = amounts((resource_key.name, amount) for resource_key, amount in offer.scalars)
-        pool.put_node(Node(offer.agent_id, scalars, offer.attributes, ports=PORTS))
+        pool.hand.put(Node(offer.agent_id, scalars, offer.attributes, ports=PORTS))
     return pool
 
 
@@ -74,11 +75,11 @@ def test_leased_and_standing_capacity_give_the_same_placements(
     threshold: tuple[int, int, int],
 ) -> None:
     demands = leased(demands)
-    offered = OfferPool()
+    offered = offer_pool()
     for key, values in overrides.items():
         offered.override(key, values)
     for offer in offers:
-        offered.add(offer)
+        offered.hand.add(offer)
     there = as_nodes(offers, overrides)
     agents = [Agent([offer], overrides.get(offer.hostname, AgentOverrides())) for offer in offers]
     with limits(*threshold):
@@ -99,12 +100,12 @@ def test_leased_and_standing_capacity_give_the_same_placements(
     assert other.diagnoses == one.diagnoses
 
 
-def cluster(*allocatable: int, labels: dict[str, str] | None = None, taints: tuple[Taint, ...] = ()) -> StandingPool:
+def cluster(*allocatable: int, labels: dict[str, str] | None = None, taints: tuple[Taint, ...] = ()) -> NodePool:
     """Agents n1, n2, ... with this many thousandths of a core."""
-    pool = StandingPool(NODE_DIMENSIONS)
+    pool = node_pool(NODE_DIMENSIONS)
     for number, cpu in enumerate(allocatable, start=1):
         there = amounts({"cpu": cpu, "memory": 8 * 10**9, "pods": 110})
-        pool.put_node(Node(f"n{number}", there, labels or {}, taints))
+        pool.hand.put(Node(f"n{number}", there, labels or {}, taints))
     return pool
 
 
@@ -126,12 +127,12 @@ def test_scenario_8_bytes_fill_an_agent_exactly() -> None:
     result = match([units("d", 9, cpu=100, memory=10**9)], pool, NOBODY)
     assert len(result.placements) == 8
     assert result.diagnoses[0].reasons == {"memory": 1}
-    assert dict(pool.free("n1") or ()) == {"cpu": 3200, "pods": 102}
+    assert dict(pool.hand.free("n1") or ()) == {"cpu": 3200, "pods": 102}
 
 
 def test_scenario_11_ports_of_one_protocol() -> None:
     pool = cluster(4000)
-    pool.seen(User("foreign", "n1", (("pods", 1),), (HostPort(8080, "TCP", "0.0.0.0"),), ours=False))
+    pool.hand.seen(User("foreign", "n1", (("pods", 1),), (HostPort(8080, "TCP", "0.0.0.0"),), ours=False))
 
     def asks(port: HostPort) -> Demand[Any]:
         demand = units(str(port), 1)
@@ -146,13 +147,13 @@ def test_scenario_11_ports_of_one_protocol() -> None:
 def test_scenario_24_an_overcommitted_agent_takes_nothing_until_it_is_below() -> None:
     pool = cluster(4000)
     for number, cpu in enumerate((3000, 2000)):
-        pool.seen(User(f"foreign-{number}", "n1", amounts({"cpu": cpu, "pods": 1}), ours=False))
-    assert pool.overcommitted() == {"n1": (("cpu", 1000),)}
+        pool.hand.seen(User(f"foreign-{number}", "n1", amounts({"cpu": cpu, "pods": 1}), ours=False))
+    assert pool.hand.overcommitted() == {"n1": (("cpu", 1000),)}
     result = match([units("d", 1, cpu=1000), units("none", 1)], pool, NOBODY)
     assert result.placements == []
     assert [diagnosis.reasons for diagnosis in result.diagnoses] == [{OVERCOMMITTED: 1}] * 2
     pool.usage.gone("foreign-1")
-    assert pool.overcommitted() == {}
+    assert pool.hand.overcommitted() == {}
     assert len(match([units("e", 1, cpu=1000)], pool, NOBODY).placements) == 1
 
 
@@ -162,8 +163,8 @@ def test_a_dimension_that_appears_later_and_one_that_nobody_has() -> None:
     result = match([demand], pool, NOBODY)
     assert result.diagnoses[0].reasons == {"card": 1}
     assert result.diagnoses[0].closest == (("card", 1, 0),)
-    pool.put_node(Node("n2", amounts({"cpu": 1000, "memory": 1, "pods": 9, "card": 1})))
-    assert pool.dimensions.names == ("cpu", "memory", "pods", "card")
+    pool.hand.put(Node("n2", amounts({"cpu": 1000, "memory": 1, "pods": 9, "card": 1})))
+    assert pool.hand.dimensions.names == ("cpu", "memory", "pods", "card")
     result = match([demand], pool, NOBODY)
     assert [placement.agent_id for placement in result.placements] == ["n2"]
     assert result.diagnoses[0].reasons == {"card": 2}
@@ -192,22 +193,22 @@ def test_numeric_labels_are_numbers_to_greater_and_the_name_is_a_label() -> None
 
 def test_room_that_is_kept_is_for_its_unit() -> None:
     pool = cluster(4000)
-    pool.nominate(Nomination("high", "n1", amounts({"cpu": 3000, "pods": 1})))
+    pool.hand.hold("high", *kept("n1", amounts({"cpu": 3000, "pods": 1})))
     assert match([units("d", 1, cpu=2000)], pool, NOBODY).placements == []
-    with pool.without(["high"]):
+    with pool.hand.without(["high"]):
         (placement,) = match([units("high", 1, cpu=3000)], pool, NOBODY).placements
     allocation = pool.usage.rename(Provisional(placement.demand, placement.slot), "high")
     assert allocation is not None
-    assert dict(pool.free("n1") or ())["cpu"] == 1000, "the claim has taken the place of the nomination"
+    assert dict(pool.hand.free("n1") or ())["cpu"] == 1000, "the claim has taken the place of the nomination"
 
 
 def test_no_fact_changes_while_units_are_counted_as_gone() -> None:
     pool = cluster(4000)
     user = User("u", "n1", amounts({"cpu": 4000, "pods": 1}))
-    pool.seen(user)
-    with pool.without(["u"]):
+    pool.hand.seen(user)
+    with pool.hand.without(["u"]):
         assert len(match([units("d", 1, cpu=4000)], pool, NOBODY, dry_run=True).placements) == 1
-        for change in (lambda: pool.seen(user), lambda: pool.usage.gone("u"), lambda: pool.all_seen([])):
+        for change in (lambda: pool.hand.seen(user), lambda: pool.usage.gone("u"), lambda: pool.hand.all_seen([])):
             with pytest.raises(FactsDuringPlan):
                 change()
     assert match([units("d", 1, cpu=4000)], pool, NOBODY).placements == []
@@ -216,24 +217,24 @@ def test_no_fact_changes_while_units_are_counted_as_gone() -> None:
 def test_a_slot_that_has_a_claim_is_refused_and_nothing_is_changed() -> None:
     pool = cluster(4000)
     match([units("d", 1, cpu=100)], pool, NOBODY)
-    before = pool.free("n1")
+    before = pool.hand.free("n1")
     with pytest.raises(AlreadyAllocated):
         match([units("e", 3, cpu=100), units("d", 1, cpu=100)], pool, NOBODY)
-    assert pool.free("n1") == before
+    assert pool.hand.free("n1") == before
     assert list(pool.usage.allocations) == [Provisional("d", 0)]
 
 
 def test_units_on_an_agent_that_is_not_known_yet_are_counted_when_it_comes() -> None:
-    pool = StandingPool(NODE_DIMENSIONS)
-    pool.seen(User("u", "n1", amounts({"cpu": 1500, "pods": 1, "card": 1})))
-    assert pool.free("n1") is None
-    pool.put_node(Node("n1", amounts({"cpu": 4000, "pods": 110, "card": 2})))
-    assert pool.free("n1") == amounts({"cpu": 2500, "pods": 109, "card": 1})
+    pool = node_pool(NODE_DIMENSIONS)
+    pool.hand.seen(User("u", "n1", amounts({"cpu": 1500, "pods": 1, "card": 1})))
+    assert pool.hand.free("n1") is None
+    pool.hand.put(Node("n1", amounts({"cpu": 4000, "pods": 110, "card": 2})))
+    assert pool.hand.free("n1") == amounts({"cpu": 2500, "pods": 109, "card": 1})
 
 
 def test_names_that_would_be_taken_for_ports_are_refused() -> None:
     with pytest.raises(ValueError, match="ports"):
-        StandingPool(NODE_DIMENSIONS).put_node(Node("n1", amounts({"ports": 1})))
+        node_pool(NODE_DIMENSIONS).hand.put(Node("n1", amounts({"ports": 1})))
 
 
 def test_an_answer_that_was_overtaken_does_not_bring_back_a_unit_that_is_gone() -> None:
@@ -244,4 +245,4 @@ def test_an_answer_that_was_overtaken_does_not_bring_back_a_unit_that_is_gone() 
     assert pool.usage.sent("u", 1.0)
     pool.usage.gone("u")
     assert not pool.usage.confirmed(User("u", "n1", allocation.amounts), allocation.decision)
-    assert pool.free("n1") == pool.nodes()[0].allocatable
+    assert pool.hand.free("n1") == pool.hand.all()[0].allocatable

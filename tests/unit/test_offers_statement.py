@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.errors import StaleSavepoint, StillSetAside
-from offers.ledger.pool import OfferPool
-from offers.ledger.row import LeasedAllocator
+from offers.ledger.offered import OfferAllocator, OfferPool, offer_pool
 from offers.matching.explain import NOTHING
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Occupant, Offer, Placement, Provisional, ResourceKey, ResourceRequest
@@ -41,7 +40,7 @@ def snapshot(pool: OfferPool) -> object:
             (dict(row.attributes), row.overrides, row.unavailable),
             (
                 dict(row.offers),
-                list(map(id, row.allocations)),
+                list(map(id, row.claims)),
                 list(row.ports),
                 row.compound and row.resources,
                 row.layout,
@@ -53,7 +52,7 @@ def snapshot(pool: OfferPool) -> object:
     there = [number for number, row in enumerate(table.rows) if row is not None]
     columns = (table.free[:, there].tobytes(), table.score[there].tobytes(), table.active.tobytes())
     known = {agent: [id(row) for row in pool.rows_of(agent)] for agent in sorted(pool._roles)}
-    return rows, columns, pool.agents, len(pool), known, table._unused[-3:], sorted(pool._keys)
+    return rows, columns, pool.agents, len(pool.hand), known, table._unused[-3:], sorted(pool._keys)
 
 
 def referred(
@@ -166,11 +165,11 @@ def agents_of(placements: Sequence[Placement[Any]]) -> list[str]:
 
 def test_what_was_ruled_out_by_counts_is_admitted_again_after_an_undo() -> None:
     """The counts of a zone rule out agents that nothing was placed on."""
-    pool = OfferPool()
+    pool = offer_pool()
     for number in range(1, 5):
         pool.learn_total(f"a{number}", 4000, 4000)
         scalars = ((ResourceKey("cpus", "*"), 4000), (ResourceKey("mem", "*"), 4000))
-        pool.add(Offer(f"o{number}", f"a{number}", f"host-{number}", "", "*", {"zone": "z1"}, scalars, ()))
+        pool.hand.add(Offer(f"o{number}", f"a{number}", f"host-{number}", "", "*", {"zone": "z1"}, scalars, ()))
     two = compile_rules([[RuleSpec("zone", "MAXPER", limit=2)]])
     with limits(-20, 1, 64), Statement(pool, NOBODY) as statement:
         point = statement.savepoint()
@@ -195,10 +194,10 @@ def test_a_port_that_was_given_back_is_found_by_column() -> None:
 
 
 def cluster(*cpus: int, role: str = "*") -> OfferPool:
-    pool = OfferPool()
+    pool = offer_pool()
     for number, amount in enumerate(cpus, 1):
         pool.learn_total(f"a{number}", 4000, 4000)
-        pool.add(
+        pool.hand.add(
             Offer(f"o{number}", f"a{number}", f"host-{number}", f"10.0.0.{number}", role, {"zone": f"z{number}"},
                   ((ResourceKey("cpus", role), amount), (ResourceKey("mem", role), 4000)), ((ResourceKey("ports",
                   role), ((31000, 31003),)),))
@@ -310,8 +309,8 @@ def test_a_full_agent_without_offers_takes_what_its_taskgroups_leave() -> None:
 
 
 def test_the_size_of_an_agent_that_only_its_offers_tell_is_as_before_an_undo() -> None:
-    pool = OfferPool()
-    pool.add(
+    pool = offer_pool()
+    pool.hand.add(
         Offer(
             "o1", "a1", "host-1", "", "*", {}, ((ResourceKey("cpus", "*"), 1000), (ResourceKey("mem", "*"), 1000)), ()
         )
@@ -375,7 +374,7 @@ def test_a_claim_that_was_not_launched_can_be_set_aside() -> None:
         statement.set_aside([two])
         assert len(statement.place(wanted("fourth", 1, rules=apart))) == 1
     assert snapshot(pool) == before
-    assert len(pool.allocations("a1", "*")) == 2
+    assert len(pool.claims("a1", "*")) == 2
 
 
 # --- mistakes and errors --------------------------------------------------------------------------------------
@@ -401,7 +400,7 @@ def test_a_savepoint_is_forgotten_with_what_was_before_it() -> None:
     with pytest.raises(StaleSavepoint):
         statement.undo(outer)
     statement.undo()
-    assert pool.allocations("a1", "*") == []
+    assert pool.claims("a1", "*") == []
 
 
 def test_what_is_committed_stays_and_what_is_set_aside_cannot_be_committed() -> None:
@@ -414,7 +413,7 @@ def test_what_is_committed_stays_and_what_is_set_aside_cannot_be_committed() -> 
             statement.commit()
         statement.undo(point)
         statement.commit()
-    assert len(pool.allocations("a1", "*")) == 1
+    assert len(pool.claims("a1", "*")) == 1
     with pytest.raises(StaleSavepoint):
         statement.undo(point)
 
@@ -422,9 +421,9 @@ def test_what_is_committed_stays_and_what_is_set_aside_cannot_be_committed() -> 
 @pytest.mark.parametrize("tentative", [True, False])
 def test_an_error_undoes_its_demand_and_the_statement_goes_on(tentative: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = cluster(4000, 4000, 4000, 4000)
-    honest, calls = LeasedAllocator.take, 0
+    honest, calls = OfferAllocator.take, 0
 
-    def third_fails(self: LeasedAllocator, row: Any, slot: Any) -> Any:
+    def third_fails(self: OfferAllocator, row: Any, slot: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls == 3:
@@ -434,11 +433,11 @@ def test_an_error_undoes_its_demand_and_the_statement_goes_on(tentative: bool, m
     with Statement(pool, NOBODY, tentative=tentative) as statement:
         first = statement.place(wanted("a", 1))
         before = snapshot(pool)
-        monkeypatch.setattr(LeasedAllocator, "take", third_fails)
+        monkeypatch.setattr(OfferAllocator, "take", third_fails)
         with pytest.raises(RuntimeError):
             statement.plan([wanted("b", 1), wanted("c", 5)])
         assert snapshot(pool) == before
-        monkeypatch.setattr(LeasedAllocator, "take", honest)
+        monkeypatch.setattr(OfferAllocator, "take", honest)
         agents = Counter(agents_of([*first, *statement.place(wanted("d", 16))]))
         assert agents == {"a1": 4, "a2": 4, "a3": 4, "a4": 4}, "no agent is left out after the error"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offers.errors import BadConstraint
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
 from offers.model import Offer
 from offers.rules.constraints import RuleSpec, compile_rules
 from offers.rules.terms import NAME, Expression, Operator, Terms, check, hold, integer
@@ -84,9 +84,9 @@ def test_no_terms_hold_and_empty_terms_never_do() -> None:
 
 
 def nodes(all_labels: list[dict[str, Any]]) -> OfferPool:
-    pool = OfferPool()
+    pool = offer_pool()
     for number, attributes in enumerate(all_labels):
-        pool.add(Offer(f"o{number}", f"a{number}", f"h{number}", "", "*", attributes, (), ()))
+        pool.hand.add(Offer(f"o{number}", f"a{number}", f"h{number}", "", "*", attributes, (), ()))
     pool.table.flush()
     return pool
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amounts
-from offers.ledger.model import Node
-from offers.ledger.standing_pool import StandingPool
+from offers.ledger.nodes import Node, node_pool
 from offers.matching.matcher import match
 from offers.model import Demand, ResourceRequest
 from offers.policy.hierarchy import (
@@ -232,10 +231,10 @@ def placements(seed: int, scoring: Any, dimensions: Dimensions) -> tuple[list[An
         plain = amounts({"cpus": cpus, "mem": MB * mb})
         return plain if dimensions is THOUSANDTHS else in_bytes(plain)
 
-    pool = StandingPool(dimensions)
+    pool = node_pool(dimensions)
     for number in range(12):
         size = of(100 * chance.randint(20, 80), 100 * chance.randint(20, 80))
-        pool.put_node(Node(f"n{number}", size, {"zone": chance.choice("xy")}))
+        pool.hand.put(Node(f"n{number}", size, {"zone": chance.choice("xy")}))
     demands = [
         Demand(
             f"d{number}",

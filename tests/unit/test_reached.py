@@ -27,15 +27,7 @@ MODULES: Mapping[str, str] = {
     "offers.policy.applications.dispatcher": "Kubernetes: watches of several threads send events, which have one order",
     "offers.policy.applications.gate": "Kubernetes: pods without an application pass, wait or are refused",
     "offers.policy.applications.placeholders": "Kubernetes: placeholders are pods, or promises of standing capacity",
-    **dict.fromkeys(
-        (
-            "offers.ledger.model",
-            "offers.ledger.standing_pool",
-            "offers.ledger.standing_row",
-            "offers.ledger.usage",
-        ),
-        LEDGER,
-    ),
+    "offers.ledger.nodes": LEDGER,
 }
 """Modules that nothing reaches, with the reason."""
 UNUSED: Mapping[str, Mapping[str, str]] = {
@@ -50,8 +42,8 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
     },
     LEDGER: {
         "offers.dimensions": "Dimensions.amounts_of fits least minus most plus scaled",
-        "offers.errors": "AlreadyAllocated FactsDuringPlan",
-        "offers.matching.table": "Table.add_lines",
+        "offers.ledger.table": "Table.add_lines",
+        "offers.ledger.usage": "Usage.all_seen Usage.assume Usage.counted_on Usage.denied",
     },
     "Kubernetes: gangs are recovered from pods, and a pod may not be created": {
         "offers.policy.applications.gang": "Gang.creation_failed Gang.recover_task",

@@ -30,7 +30,7 @@ def test_what_failed_is_replaced_under_a_new_id_and_the_same_index() -> None:
 def test_the_old_record_stays_until_its_replacement_has_a_place() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.report(failed, "FAILED")
     lab.wait(60)
     assert lab.group().id == failed.id
@@ -206,7 +206,7 @@ def test_on_request_the_old_one_is_ended_first() -> None:
 def test_on_request_the_host_is_kept_for_a_while() -> None:
     lab = running(1)
     old = lab.group()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     reschedule(lab, old, retain=20.0)
     lab.report(old, "KILLED")
     lab.offer("agent-2")
@@ -214,7 +214,7 @@ def test_on_request_the_host_is_kept_for_a_while() -> None:
     lab.offer("agent-1")
     assert lab.group().hostname == old.hostname
     lab.run()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     old = lab.group()
     reschedule(lab, old, retain=20.0)
     lab.report(old, "KILLED")
@@ -242,7 +242,7 @@ def test_a_cancelled_request_still_replaces_what_it_has_ended() -> None:
 def test_a_cancelled_restart_stays_cancelled_for_a_successor_too() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.report(failed, "FAILED")
     lab.cancel(lab.transaction("RESCHEDULE"))
     lab.offer()
@@ -256,7 +256,7 @@ def test_a_cancelled_restart_stays_cancelled_for_a_successor_too() -> None:
 def test_a_restart_out_of_time_is_begun_again() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.report(failed, "FAILED")
     first = lab.transaction("RESCHEDULE")
     lab.now = first.deadline
@@ -269,7 +269,7 @@ def test_a_restart_out_of_time_is_begun_again() -> None:
 def test_two_demands_for_one_index_place_it_once() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.report(failed, "FAILED")
     restart = lab.transaction("RESCHEDULE")
     demand = lab.core.turn_context.engine.demands[restart.id]

@@ -172,7 +172,7 @@ def test_an_inner_scale_may_go_down_to_nothing_and_leaves_the_status_alone() -> 
 
 def test_two_scales_never_pull_in_two_directions() -> None:
     lab = running(2)
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.ask(requests.ScaleApplication(namespace="default", name="web", instances=5, inner=True))
     reply = lab.scale(1)
     assert reply.error == "conflict"
@@ -184,7 +184,7 @@ def test_scaling_down_ends_what_is_beyond_even_if_lower_indexes_are_missing() ->
     for index in (0, 1, 2):
         lab.core.turn_context.uow.delete(lab.group(index))
     lab.core.turn_context.cut()
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.scale(2)
     assert [(group.index, bool(group.killing_since)) for group in lab.groups] == [(3, True)]
     lab.run()

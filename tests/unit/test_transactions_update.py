@@ -47,7 +47,7 @@ def test_never_more_are_unavailable_than_allowed(instances: int, bound: int | No
 def test_what_is_not_ready_by_itself_counts_against_the_bound() -> None:
     lab = running(4, restart_policy=RestartPolicy(policy="Never"))
     lab.report(lab.group(3), "FAILED")
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.update(4, bound=1, **NEW)
     assert not [group for group in lab.groups if group.killing_since]
 
@@ -132,7 +132,7 @@ def test_an_update_never_replaces_what_must_not_be_doubled() -> None:
 
 def test_an_update_out_of_time_leaves_everything_running() -> None:
     lab = running(2, restart_policy=RestartPolicy(policy="Never"))
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.update(2, restart_policy=RestartPolicy(policy="Never"), **NEW)
     (ending,) = [group for group in lab.groups if group.killing_since]
     lab.report(ending, "KILLED")
@@ -169,7 +169,7 @@ def test_an_application_that_wants_nothing_gets_the_definition_only() -> None:
 
 def test_a_restart_that_waits_for_room_is_given_up_when_an_update_makes_the_application_smaller() -> None:
     lab = running(2, restart_policy=RestartPolicy(policy="Always"))
-    lab.core.turn_context.pool.clear()
+    lab.core.turn_context.pool.hand.clear()
     lab.report(lab.group(1), "FAILED")
     lab.wait(60)
     restart = lab.transaction("RESCHEDULE")

@@ -13,7 +13,7 @@ from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.whatif.levers import applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, search
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules
@@ -150,7 +150,7 @@ def run(steps: Generator[None, None, T]) -> T:
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[OfferPool, Demand[Slot]]:
     """A few agents, some of them cordoned, and a demand with up to two constraints."""
-    pool = OfferPool()
+    pool = offer_pool()
     for number in range(draw(st.integers(1, 6))):
         scalars = {"cpus": draw(st.integers(1, 60)) * 100, "mem": draw(st.integers(1, 60)) * 100_000}
         offer = Offer(
@@ -163,7 +163,7 @@ def clusters(draw: st.DrawFn) -> tuple[OfferPool, Demand[Slot]]:
             tuple((ResourceKey(name, "*"), amount) for name, amount in scalars.items()),
             (),
         )
-        pool.add(offer)
+        pool.hand.add(offer)
         if draw(st.booleans()):
             pool.override(f"k{number}", AgentOverrides(disabled=True))
     rules = [RuleSpec("zone", "CLUSTER", ("a",)), RuleSpec("hostname", "UNIQUE")]

@@ -55,7 +55,7 @@ def give_back(lab: Cluster, rooms: list[int]) -> None:
         if not group.ended:
             used[int(group.agent_id[1:])] += group.resources.cpus
     for number, cpus in enumerate(rooms):
-        lab.core.turn_context.pool.remove_agent(f"a{number}")
+        lab.core.turn_context.pool.hand.remove_agent(f"a{number}")
         lab.offer(f"a{number}", cpus=cpus - used[number])
     lab.core.turn_context.pool.learn_totals({f"a{n}": (cpus, 64_000_000) for n, cpus in enumerate(rooms)})
 

@@ -50,7 +50,7 @@ def runs(lab: Lab, name: str, *seconds: float) -> None:
         (group,) = groups_of(lab, f"{name}{number}")
         lab.wait(duration)
         lab.report(group, "FINISHED")
-        lab.core.turn_context.pool.remove_agent(f"runner-{number}")
+        lab.core.turn_context.pool.hand.remove_agent(f"runner-{number}")
 
 
 def when(lab: Lab, name: str = "web", changes: bool = False) -> Any:

@@ -92,7 +92,7 @@ def loaded(rooms: list[int], apps: list[tuple[str, int, int, int]]) -> Cluster:
     for group in lab.core.state.taskgroups.values():
         used[int(group.agent_id[1:])] += group.resources.cpus
     for number, cpus in enumerate(rooms):
-        lab.core.turn_context.pool.remove_agent(f"a{number}")
+        lab.core.turn_context.pool.hand.remove_agent(f"a{number}")
         lab.offer(f"a{number}", cpus=cpus - used[number])
     return lab
 
@@ -144,7 +144,7 @@ def test_what_is_not_ready_is_proposed_first_and_needs_no_budget() -> None:
     )
     lab.ask(requests.CreateApplication(version=broken))
     start(lab)
-    lab.core.turn_context.pool.remove_agent("a0")
+    lab.core.turn_context.pool.hand.remove_agent("a0")
     lab.offer("a0", cpus=200)
     lab.ask(sized("web", 1, 300, priority=5))
     assert of_kind(ask(lab), "preemptTaskgroups")["taskgroups"] == [groups_of(lab, "bad")[0].id]

@@ -39,7 +39,7 @@ import numpy as np
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.ledger.holds import GAIN, GATHERED, REST, Cause
-from offers.ledger.row import LeasedRow
+from offers.ledger.table import Row
 from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
 from offers.policy.session.decisions import Eviction
@@ -437,7 +437,7 @@ class Aging:
         promised = self._rules.promised_rooms(role, frozenset(one.application for one in wants))
         units = [Provisional(wants[0].id, agent) for agent in promised]
         for unit, (agent, amounts) in zip(units, promised.items(), strict=True):
-            there = zip(SCALARS, self._turn.pool.room(agent, role), strict=True)
+            there = zip(SCALARS, self._turn.pool.hand.amounts(agent, role), strict=True)
             cpus, mem, disk, gpus = (min(room, amounts.get(line, 0)) for line, room in there)
             holds.add(unit, Cause.PROMISED, (agent, role), ResourceRequest(cpus, mem, disk, gpus))
         try:
@@ -706,7 +706,7 @@ class Aging:
 
     def _suitable(
         self, demand: Demand[Slot], taken: Mapping[str, list[int]], soon: Mapping[str, dict[str, int]]
-    ) -> list[tuple[float, float, str, LeasedRow]]:
+    ) -> list[tuple[float, float, str, Row]]:
         """The agents that meet the constraints of a demand and are large enough for one place: the moment at which each
         was tried in vain, the part of the request that it lacks, its id and its row."""
         turn, wanted, tried = self._turn, amounts_of(demand.request), self._tried.get(demand.role, {})
@@ -716,7 +716,7 @@ class Aging:
         suits = np.ones(len(turn.pool.table.rows), dtype=np.bool_)
         for _, ok in turn.placer.tests().tests(demand):
             suits &= ok
-        found: list[tuple[float, float, str, LeasedRow]] = []
+        found: list[tuple[float, float, str, Row]] = []
         for row in rows:
             at = tried.get(row.agent_id, -inf)
             if turn.now < at + REST or (demand.rules.live and row.agent_id in taken):
@@ -727,7 +727,7 @@ class Aging:
                 found.append((at, _lack(wanted, free), row.agent_id, row))
         return found
 
-    def _most_on(self, row: LeasedRow) -> tuple[int, int]:
+    def _most_on(self, row: Row) -> tuple[int, int]:
         """CPU and memory of an agent without the taskgroups of daemonsets, which always stay. If its size is not known,
         the free room and that of all taskgroups is."""
         state, (cpus, mem) = self._turn.state, row.totals
@@ -780,8 +780,8 @@ class Aging:
         pool, row = self._turn.pool, self._turn.pool.row(*place.site)
         if row is None or not row.offers:
             return NONE
-        whole = dict(zip(SCALARS, pool.room(*place.site), strict=True))
-        for allocation in row.allocations:
+        whole = dict(zip(SCALARS, pool.hand.amounts(*place.site), strict=True))
+        for allocation in row.claims:
             for key, amount in allocation.scalars:
                 whole[key.name] -= amount
         for name, request in pool.holds.on(place.site).items():
@@ -807,7 +807,7 @@ def _add(sums: dict[str, list[int]], agent: str, amounts: Iterable[int]) -> None
     sums[agent] = [have + amount for have, amount in zip(sums.get(agent, NONE), amounts, strict=True)]
 
 
-def _free(row: LeasedRow, soon: Mapping[str, int], taken: Sequence[int]) -> list[int]:
+def _free(row: Row, soon: Mapping[str, int], taken: Sequence[int]) -> list[int]:
     """The amounts of an agent that are free or expected soon, less those of places that were chosen before."""
     return [amount + soon.get(name, 0) - less for name, amount, less in zip(SCALARS, row.amounts, taken, strict=False)]
 

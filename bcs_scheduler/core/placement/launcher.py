@@ -115,12 +115,12 @@ class Launcher:
             self._write(valid[first : first + UNIT], launches)
         held = [launch for launch in launches if launch.held]
         if not held or len(held) < len(launches):
-            lots = tuple(offer.id for offer in pool.take(*site))
+            lots = tuple(offer.id for offer in pool.hand.take(*site))
             sent = tuple(launch for launch in launches if not launch.held)
-            if pool.rooms:
-                pool.rooms.used(launch.allocation for launch in sent)
+            if pool.hand.rooms:
+                pool.hand.rooms.used(launch.allocation for launch in sent)
             self._send(site[0], lots, sent)
-        pool.unplan(site)
+        pool.hand.unplan(site)
         for launch in held:
             request = request_of(launch.version, self._turn.options.traits.overhead)
             pool.holds.add(launch.taskgroup.id, Cause.PLACEHOLDER, site, request)
@@ -130,7 +130,7 @@ class Launcher:
     def _valid(self, site: Site) -> list[Placement[Slot]]:
         """The placements on an agent whose allocations are still valid. They leave the plan."""
         turn = self._turn
-        allocations = {id(allocation) for allocation in turn.pool.allocations(*site)}
+        allocations = {id(allocation) for allocation in turn.pool.claims(*site)}
         valid: list[Placement[Slot]] = []
         for demand, placement in self._planned.pop(site):
             turn.census.remove(demand, placement)

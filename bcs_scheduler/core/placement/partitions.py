@@ -148,7 +148,7 @@ class Placing:
         engine = self._turn.engine
         greatest: dict[str, list[int]] = {}
         for agent, role in sites:
-            room = self._turn.pool.room(agent, role)
+            room = self._turn.pool.hand.amounts(agent, role)
             known = greatest.setdefault(role, room)
             greatest[role] = list(map(max, known, room))
         found = dict.fromkeys(engine.changed_demands)

@@ -233,7 +233,7 @@ class PlacementPass:
             for slot, agent in demand.promised:
                 if slot.replaces and not self.takes_back(demand, slot.replaces):
                     continue
-                if any(self._turn.pool.room(agent, demand.role)) and slot in engine.demands[identity].slots:
+                if any(self._turn.pool.hand.amounts(agent, demand.role)) and slot in engine.demands[identity].slots:
                     self._match_on(demand, slot, agent)
                 if identity not in engine.demands:
                     break
@@ -244,9 +244,9 @@ class PlacementPass:
         """Matches a slot for which room was freed on an agent. Only this slot may use the room."""
         pool, site = self._turn.pool, (agent, demand.role)
         self._turn.engine.put_first(demand.id, slot)
-        left = pool.lend(site, demand.request, slot.replaces)
+        left = pool.hand.lend(site, demand.request, slot.replaces)
         used = self._match_alone(demand._replace(slots=(slot,), only_agents=frozenset({agent})))
-        pool.end_lending(site, left, used=used)
+        pool.hand.end_lending(site, left, used=used)
 
     def _match_slice(self) -> None:
         parts: list[Demand[Slot]] = []

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, Self
 
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool, offer_pool
+from offers.ledger.table import Row
 from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.feasibility import kind_of
 from offers.matching.matcher import Scoring, Statement, match
-from offers.matching.table import Row
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
@@ -364,9 +364,9 @@ class Placer:
 
     def copied(self) -> Generator[None, None, OfferPool]:
         """Returns a copy of the offers as they are at the first step, made in slices."""
-        copy = self._pool.copy()
+        copy = self._pool.hand.copy()
         yield
-        pool = OfferPool()
+        pool = offer_pool()
         yield from copy.into(pool, COPIED)
         return pool
 

@@ -21,7 +21,7 @@ from math import inf
 import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
-from offers.matching.table import Ints, Mask
+from offers.ledger.table import Ints, Mask
 from offers.model import Demand
 from offers.resources import amounts_of
 from transactions.base import Slot
@@ -59,7 +59,7 @@ class Spreading:
         for identity in released:
             demand = self._turn.engine.demands.get(identity)
             if demand is not None and self._turn.now >= self._turn.shown_at(identity):
-                self._turn.pool.expected.drop_all(self._away(demand))
+                self._turn.pool.hand.expected.drop_all(self._away(demand))
         return released
 
     def judge(self, demands: Iterable[Demand[Slot]]) -> None:
@@ -98,10 +98,10 @@ class Spreading:
         if len(demand.slots) <= len(here) - len(counts) or not len(here):
             return False
         away = self._away(demand)
-        if not (away.any() or pool.expected.unread):
+        if not (away.any() or pool.hand.expected.unread):
             return False
         present = self._present(counts)
-        least = 0 if pool.expected.unread else int(present[away].min())
+        least = 0 if pool.hand.expected.unread else int(present[away].min())
         most = (free[:, here] // amounts).min(axis=0) if lines else np.full(len(here), len(demand.slots))
         return self._level(present[here], most, len(demand.slots)) >= least + 2
 
@@ -118,7 +118,7 @@ class Spreading:
     def _away(self, demand: Demand[Slot]) -> Mask:
         """The rows of agents without offers that suit a demand, and are expected to offer enough room."""
         pool = self._turn.pool
-        expected = pool.expected.fits(amounts_of(demand.request), len(pool.table.rows))
+        expected = pool.hand.expected.fits(amounts_of(demand.request), len(pool.table.rows))
         return expected & ~pool.table.active & self._suits(demand)
 
     def _present(self, counts: Mapping[str | float, int]) -> Ints:

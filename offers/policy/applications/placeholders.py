@@ -14,9 +14,10 @@ from math import isfinite
 from typing import NamedTuple, Protocol
 
 from offers.dimensions import Amounts
-from offers.ledger.holds import NOMINATION_SECONDS
-from offers.ledger.model import Nomination, UnitClaim
-from offers.ledger.standing_pool import StandingPool
+from offers.ledger.holds import NOMINATION_SECONDS, Cause
+from offers.ledger.nodes import NodePool
+from offers.ledger.usage import ANY_ROLE, UnitClaim
+from offers.model import ResourceRequest
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.records import Create, Effect, Existing, Launch, Release, Traits
 
@@ -180,7 +181,7 @@ class Nominations:
     traits = Traits(at_once=True, lasting=False)
     seconds = NOMINATION_SECONDS
 
-    def __init__(self, pool: StandingPool) -> None:
+    def __init__(self, pool: NodePool) -> None:
         self._pool = pool
         self._until: dict[str, float] = {}
         """Placeholders with the Unix seconds until which their room is promised, the oldest first."""
@@ -190,46 +191,47 @@ class Nominations:
         if self._pool.row(spec.node) is None:
             raise Refused(f"agent {spec.node} does not exist")
         self._until[spec.placeholder] = until
-        self._pool.nominate(Nomination(spec.placeholder, spec.node, spec.request))
+        request = ResourceRequest(amounts=spec.request)
+        self._pool.hand.hold(spec.placeholder, Cause.STANDING, (spec.node, ANY_ROLE), request)
 
     def remove(self, spec: Create) -> None:
         """Ends a promise. Raises NotFound for one that has ended."""
         if self._until.pop(spec.placeholder, None) is None:
             raise NotFound
-        self._pool.usage.withdraw(spec.placeholder)
+        self._pool.usage.release(spec.placeholder)
 
     def take(self, placeholder: str, unit: str, amounts: Amounts) -> UnitClaim | None:
         """The room of a placeholder becomes the claim of a unit, in one step. None if the room is not promised any
         more, or if the unit has a claim or a place; the promise ends in each case."""
         usage = self._pool.usage
-        promise = usage.nominations.get(placeholder)
+        promise = usage.holds.get(placeholder)
         known = self._until.pop(placeholder, None) is not None
-        usage.withdraw(placeholder)
+        usage.release(placeholder)
         if promise is None or not known or unit in usage.allocations or unit in usage.users:
             return None
-        return usage.assume(unit, promise.node, amounts, promise.ports)
+        return usage.assume(unit, promise.site[0], amounts, promise.request.named_ports)
 
     def lost(self, now: float) -> list[str]:
         """Ends the promises that cannot be kept, and returns their placeholders: their time is over, their agent is
         gone, or others use the room; then the newest promises of the agent go first."""
         usage, found = self._pool.usage, list[str]()
         for name, until in reversed(list(self._until.items())):
-            promise = usage.nominations.get(name)
-            if promise is None or until <= now or not self._is_there(promise.node):
+            promise = usage.holds.get(name)
+            if promise is None or until <= now or not self._is_there(promise.site[0]):
                 del self._until[name]
-                usage.withdraw(name)
+                usage.release(name)
                 found.append(name)
         return found
 
     def _is_there(self, node: str) -> bool:
         """The agent has the room of all promises of placeholders, without room that is reserved for other reasons."""
-        free, row = self._pool.free(node), self._pool.row(node)
+        free, row = self._pool.hand.free(node), self._pool.row(node)
         if free is None or row is None:
             return False
         left = Counter(dict(free))
         left.update(row.promised())
         for name in self._until:
-            promise = self._pool.usage.nominations.get(name)
-            if promise is not None and promise.node == node:
-                left.subtract(dict(promise.amounts))
+            promise = self._pool.holds.get(name)
+            if promise is not None and promise.site[0] == node:
+                left.subtract(dict(promise.request.amounts))
         return all(amount >= 0 for amount in left.values())

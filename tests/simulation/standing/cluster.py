@@ -11,7 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from offers.dimensions import Amounts, amounts, plus
-from offers.ledger.model import Node, User
+from offers.ledger.nodes import Node
+from offers.ledger.usage import User
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 

@@ -199,7 +199,7 @@ class Gangs:
         claim = self.room.take(effect.consumes, name, unit.amounts) if unit is not None else None
         if claim is None:
             gang.returned(name, now)
-        elif not self._pool.stands(name):
+        elif not self._pool.hand.stands(name):
             usage.forget(name)
             gang.returned(name, now)
         else:
@@ -219,7 +219,7 @@ class Gangs:
                 raise Violation("S11", f"a part of the gangs of {group} may start", group)
         usage = self._pool.usage
         holders = {name: gang for gang in self.gangs.values() for name in gang.placeholders}
-        for name in usage.nominations:
+        for name in map(str, dict(usage.holds)):
             if name.startswith("tg-") and name not in holders:
                 raise Violation("S8", f"room is promised to {name}, which no gang has", name)
         for unit in usage.allocations:
@@ -239,4 +239,4 @@ class Gangs:
                 waits = member.life.state == TaskState.SCHEDULING and member.way is Way.SWAP
                 if waits or member.life.state == TaskState.ALLOCATED:
                     yield member.key
-        yield from (name for name in self._pool.usage.nominations if name.startswith("tg-"))
+        yield from (name for name, _ in self._pool.usage.holds if isinstance(name, str) and name.startswith("tg-"))

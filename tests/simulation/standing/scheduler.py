@@ -9,16 +9,17 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from offers.dimensions import Amounts, Dimension, Dimensions
-from offers.ledger.model import Node, Nomination, Provisional, UnitClaim
-from offers.ledger.model import Unit as Name
-from offers.ledger.standing_pool import StandingPool
+from offers.ledger.nodes import Node, NodePool, node_pool
+from offers.ledger.usage import UnitClaim
 from offers.matching.matcher import Scoring, match
-from offers.model import Demand, ResourceRequest
+from offers.model import Demand, Provisional, ResourceRequest
+from offers.model import Unit as Name
 from offers.rules.constraints import EMPTY_RULES
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Gangs, Store
 from tests.simulation.world import World
 from tests.unit.reference_matcher import LiveCensus
+from tests.unit.standing_machine import kept
 
 DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
 ASSUME_TIMEOUT = 60.0
@@ -31,13 +32,13 @@ class Scheduler:
         world: World,
         cluster: Cluster,
         scoring: Scoring,
-        dry: Callable[[StandingPool], object],
+        dry: Callable[[NodePool], object],
         gangs: Store | None = None,
     ) -> None:
         """`dry` takes a picture of a pool: it must be the same after a plan as before. `gangs`: None = there are no
         gangs."""
         self.world, self.cluster, self.scoring, self._dry = world, cluster, scoring, dry
-        self.pool = StandingPool(DIMENSIONS)
+        self.pool = node_pool(DIMENSIONS)
         self.nobody = NOBODY
         self.waiting: dict[str, Unit] = {}
         """Units that ask for a place, as far as known."""
@@ -54,12 +55,12 @@ class Scheduler:
     def listed(self, lists: Lists) -> None:
         self.ready = True
         self.known = dict(lists.touched)
-        self.pool.put_all_nodes(lists.nodes)
+        self.pool.hand.put_all(lists.nodes)
         self.waiting = {unit.name: unit for unit in lists.units if unit.ours and not unit.node}
-        self.pool.all_seen(unit.user for unit in lists.units if unit.node)
+        self.pool.hand.all_seen(unit.user for unit in lists.units if unit.node)
         there = {unit.name for unit in lists.units}
         usage = self.pool.usage
-        for name in [*usage.allocations, *usage.nominations]:
+        for name in [*usage.allocations, *dict(usage.holds)]:
             if isinstance(name, str) and name not in there:
                 usage.gone(name)
 
@@ -68,10 +69,10 @@ class Scheduler:
         self.known[node] = max(self.known.get(node, 0), touched)
         if news.kind == "node":
             if news.now is None:
-                self.pool.remove_node(news.name)
+                self.pool.hand.remove(news.name)
             else:
                 assert isinstance(news.now, Node)
-                self.pool.put_node(news.now)
+                self.pool.hand.put(news.now)
         elif news.now is None:
             self.waiting.pop(news.name, None)
             self.pool.usage.gone(news.name)
@@ -79,7 +80,7 @@ class Scheduler:
             assert isinstance(news.now, Unit)
             if news.now.node:
                 self.waiting.pop(news.name, None)
-                self.pool.seen(news.now.user)
+                self.pool.hand.seen(news.now.user)
             elif news.now.ours:
                 self.waiting[news.name] = news.now
 
@@ -125,14 +126,14 @@ class Scheduler:
             if self.gangs is not None and self.gangs.waits(unit):
                 continue
             if name not in usage.allocations and name not in planned:
-                shapes[unit.application, unit.amounts, name in usage.nominations].append(name)
+                shapes[unit.application, unit.amounts, name in usage.holds].append(name)
         for (application, part, nominated), names in shapes.items():
             self._rounds += 1
             demand = Demand(
                 f"round-{self._rounds}", application, tuple(names), ResourceRequest(amounts=part), EMPTY_RULES
             )
             own: list[Name] = [*names] if nominated else []
-            with self.pool.without(own):
+            with self.pool.hand.without(own):
                 result = match([demand], self.pool, NOBODY, self.scoring)
             for placement in result.placements:
                 self._planned[Provisional(demand.id, placement.slot)] = str(placement.slot)
@@ -144,7 +145,7 @@ class Scheduler:
         planned, self._planned = self._planned, {}
         usage = self.pool.usage
         for provisional, name in planned.items():
-            if not self.pool.stands(provisional):
+            if not self.pool.hand.stands(provisional):
                 self.world.count("claims that do not stand")
                 usage.forget(provisional)
                 continue
@@ -170,7 +171,7 @@ class Scheduler:
         before = self._dry(self.pool)
         demand = Demand("plan", "plan", (0, 1, 2), ResourceRequest(amounts=(("cpu", 700), ("pods", 1))), EMPTY_RULES)
         some: list[Name] = [*self.world.some(list(self.pool.usage.counted), 3)]
-        with self.pool.without(some):
+        with self.pool.hand.without(some):
             match([demand], self.pool, NOBODY, self.scoring, dry_run=True)
         if self._dry(self.pool) != before:
             self.plan_changed = f"a plan without {some} has changed the pool"
@@ -182,10 +183,10 @@ class Scheduler:
         victims = [u for u in usage.users.values() if u.ours and u.unit in units and not units[u.unit].important]
         for victim in self.world.some(victims, 3):
             demand = Demand("room", unit.application, (0,), ResourceRequest(amounts=unit.amounts), EMPTY_RULES)
-            with self.pool.without([victim.unit]):
+            with self.pool.hand.without([victim.unit]):
                 placements = match([demand], self.pool, NOBODY, self.scoring, dry_run=True).placements
             if placements and placements[0].agent_id == victim.node:
                 self.world.count("nominations")
-                self.pool.nominate(Nomination(unit.name, victim.node, unit.amounts))
+                self.pool.hand.hold(unit.name, *kept(victim.node, unit.amounts))
                 self.cluster.end_unit(victim.unit)
                 return

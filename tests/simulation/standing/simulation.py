@@ -18,9 +18,9 @@ from collections import Counter
 from dataclasses import dataclass, replace
 
 from offers.dimensions import Amounts, amounts, fits
-from offers.ledger.model import Node, Sending, UnitClaim
-from offers.ledger.model import Unit as Name
-from offers.ledger.standing_pool import StandingPool
+from offers.ledger.nodes import Node, NodePool
+from offers.ledger.usage import Sending, UnitClaim
+from offers.model import Unit as Name
 from offers.policy.applications.metadata import Style
 from offers.resources import PORTS
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
@@ -55,13 +55,13 @@ PATIENCE = 400.0
 """Seconds of calm after which everything must be at rest."""
 
 
-def picture(pool: StandingPool) -> object:
+def picture(pool: NodePool) -> object:
     """Everything that a plan could change."""
     pool.table.flush()
     usage = pool.usage
     rows = [(r.agent_id, tuple(r.amounts), r.score, r.totals) for r in pool.table.rows if r is not None]
     columns = (pool.table.free.tobytes(), pool.table.score.tobytes())
-    return rows, columns, dict(usage.allocations), dict(usage.counted), pool.overcommitted()
+    return rows, columns, dict(usage.allocations), dict(usage.counted), pool.hand.overcommitted()
 
 
 class Watched(Scheduler):
@@ -241,14 +241,14 @@ class Simulation:
         parts = [(user.node, user.amounts) for user in usage.users.values()]
         parts += [(allocation.node, allocation.amounts) for allocation in usage.allocations.values()]
         parts += [
-            (nomination.node, nomination.amounts)
-            for name, nomination in usage.nominations.items()
+            (hold.site[0], hold.request.amounts)
+            for name, hold in usage.holds
             if name not in usage.users and name not in usage.allocations
         ]
         for used, part in parts:
             sums.setdefault(used, Counter()).update(dict(part))
         pool.table.flush()
-        for node in pool.nodes():
+        for node in pool.hand.all():
             row, has = pool.row(node.name), dict(node.allocatable)
             assert row is not None
             for line, name in enumerate(pool.table.lines):
@@ -306,9 +306,9 @@ class Simulation:
         if min(free.values()) < 0:
             return False
         usage = self.scheduler.pool.usage
-        for nomination in usage.nominations.values():
-            if nomination.node == name and nomination.unit != unit.name and nomination.unit not in usage.users:
-                free.subtract(dict(nomination.amounts))
+        for holder, hold in usage.holds:
+            if hold.site[0] == name and holder != unit.name and holder not in usage.users:
+                free.subtract(dict(hold.request.amounts))
         return fits(unit.amounts, amounts(free))
 
 

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from offers.ledger.model import Kind, Sending, UnitClaim
-from offers.ledger.standing_pool import StandingPool
-from offers.ledger.usage import AgentUse, Usage
+from offers.ledger.nodes import NodePool, Nodes
+from offers.ledger.usage import AgentUse, Kind, Sending, UnitClaim, Usage
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.placeholders import Nominations
 from tests.effort import share
@@ -86,7 +85,7 @@ def _a_list_ends_claims(patch: pytest.MonkeyPatch) -> None:
 
 
 def _claims_are_sent_whatever_others_have_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(StandingPool, "stands", lambda self, unit: True)
+    patch.setattr(NodePool, "stands", lambda self, unit: True)
 
 
 def _what_ends_is_free_at_once(patch: pytest.MonkeyPatch) -> None:
@@ -103,7 +102,7 @@ def _gone_is_not_freed(patch: pytest.MonkeyPatch) -> None:
 
 
 def _plans_keep_what_they_took(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("offers.ledger.standing_row.StandingRow.untake", lambda self: None)
+    patch.setattr(Nodes, "give_back", lambda self, claim: None)
 
 
 class Mutant(NamedTuple):
@@ -156,7 +155,7 @@ def _promised_room_looks_free(patch: pytest.MonkeyPatch) -> None:
     honest = AgentUse.count
 
     def careless(self: AgentUse, holding: Any, step: int) -> None:
-        honest(self, holding._replace(amounts=()) if holding.kind is Kind.NOMINATED else holding, step)
+        honest(self, holding._replace(amounts=()) if holding.kind is Kind.HELD else holding, step)
 
     patch.setattr(AgentUse, "count", careless)
 

@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent, Traits
 from bcs_scheduler.core.interface.leased import Decline, OffersArrived, Suppress
 from bcs_scheduler.core.options import CoreOptions
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import offer_pool
 from offers.model import Offer, Reservation, ResourceKey
 from offers.policy.amounts import thousandths
 from offers.resources import SCALARS
@@ -87,12 +87,12 @@ def _accept(launch: LaunchOnAgent) -> dict[str, Any]:
 
 def _view(offers: tuple[Offer, ...], places: set[tuple[str, str]]) -> dict[str, Any]:
     """The room of the agents that were used, as the pool joins their offers."""
-    pool = OfferPool()
+    pool = offer_pool()
     for offer in offers:
-        pool.add(offer)
+        pool.hand.add(offer)
     found = {}
     for agent, role in sorted(places):
-        room = dict(zip(SCALARS, pool.room(agent, role), strict=True))
+        room = dict(zip(SCALARS, pool.hand.amounts(agent, role), strict=True))
         found[agent] = {"idle": {name: amount / 1000 for name, amount in room.items() if amount}}
     return found
 

@@ -159,7 +159,7 @@ class DrainWaits:
         elif self._no_place:
             rooms: dict[str, list[list[int]]] = {}
             for agent, role in sites:
-                rooms.setdefault(role, []).append(self._turn.pool.room(agent, role))
+                rooms.setdefault(role, []).append(self._turn.pool.hand.amounts(agent, role))
             for key, kinds in self._no_place.items():
                 if fitting := [kind for kind, found in kinds.items() if _may_fit(found, rooms)]:
                     self._ask_later(key, fitting)

@@ -95,10 +95,10 @@ class OfferManager:
         turn = self._turn
         if not turn.connected:
             return
-        held = tuple(offer.id for offer in turn.pool.offers())
+        held = tuple(offer.id for offer in turn.pool.hand.all())
         if held:
             turn.emit(Decline(offer_ids=held, refuse_seconds=0.0, cause=turn.cause))
-        turn.pool.clear()
+        turn.pool.hand.clear()
         self._sites.clear()
         self._overridden = self._renewed = self._asking = True
 
@@ -120,14 +120,14 @@ class OfferManager:
         self._clear()
 
     def _clear(self) -> None:
-        self._turn.pool.clear()
+        self._turn.pool.hand.clear()
         self.placing.void()
 
     def arrived(self, event: OffersArrived) -> None:
         """Takes the offers that are wanted or fit the reserve, and declines the others."""
         turn = self._turn
         self._expect_freed()  # these offers may have the room
-        room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(turn.pool))
+        room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(turn.pool.hand))
         unusable: list[str] = []
         for offer in event.offers[:room]:
             try:
@@ -135,9 +135,9 @@ class OfferManager:
             except ValueError:  # the other offers must not be lost
                 unusable.append(offer.id)
                 continue
-            turn.pool.add(opened._replace(received_at=turn.now))
+            turn.pool.hand.add(opened._replace(received_at=turn.now))
             self._sites[opened.agent_id, opened.role] = None
-        expected = turn.pool.expected
+        expected = turn.pool.hand.expected
         expected.unread = max(0, expected.unread - len(event.offers[:room]))
         settled = turn.now + SETTLE_SECONDS
         turn.returning_until = min(turn.returning_until, settled)
@@ -155,7 +155,7 @@ class OfferManager:
     def _wanted(self) -> bool:
         """True if all offers are wanted: a demand is open, or a user is looking at offers."""
         turn = self._turn
-        waiting = bool(turn.engine.demands) or bool(turn.pool.rooms.awaited) or bool(turn.pool.holds)
+        waiting = bool(turn.engine.demands) or bool(turn.pool.hand.rooms.awaited) or bool(turn.pool.holds)
         return waiting or self.placing.planning or turn.now < self._looked_at_until
 
     def _reserve(self) -> int:
@@ -168,7 +168,7 @@ class OfferManager:
 
     def rescinded(self, event: OfferRescinded) -> None:
         """Removes an offer that the cluster manager has taken back; does nothing if it is not known."""
-        self._turn.pool.rescind(event.offer_id)
+        self._turn.pool.hand.rescind(event.offer_id)
 
     def inverse(self, event: InverseOffersArrived) -> None:
         """Planned maintenance is accepted: new work stays away (offers say so), running work is the operator's call."""
@@ -201,7 +201,7 @@ class OfferManager:
         after = self._turn.state.taskgroups.get(key)
         if isinstance(before, TaskGroup) and not before.ended and (after is None or after.ended):
             site = (before.agent_id, before.role or "*")
-            self._turn.pool.freed(site, [getattr(before.resources, name) for name in SCALARS])
+            self._turn.pool.hand.freed(site, [getattr(before.resources, name) for name in SCALARS])
 
     def notice(self, changed: Collection[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key."""
@@ -313,16 +313,16 @@ class OfferManager:
         turn, options = self._turn, self._turn.options
         if not turn.connected:
             return
-        if turn.engine.gangs or turn.pool.rooms.awaited or turn.pool.holds.short:
+        if turn.engine.gangs or turn.pool.hand.rooms.awaited or turn.pool.holds.short:
             self.want()  # offers that are held and declined at different times would never be there together
         if self._wanted():
-            old = turn.pool.expire(turn.now, options.offer_hold, promised=self.placing.promised)
+            old = turn.pool.hand.expire(turn.now, options.offer_hold, promised=self.placing.promised)
             self._decline(old, options.refuse_unfit)
         elif turn.now >= self._idle_since + options.offer_hold:
             self._suppress()
-            self._decline(turn.pool.expire(turn.now, 0.0), options.refuse_idle)
+            self._decline(turn.pool.hand.expire(turn.now, 0.0), options.refuse_idle)
         else:
-            self._decline(turn.pool.expire(turn.now, options.offer_hold, self._reserve()), options.refuse_unfit)
+            self._decline(turn.pool.hand.expire(turn.now, options.offer_hold, self._reserve()), options.refuse_unfit)
 
     def _decline(self, offers: list[Offer], refuse_seconds: float) -> None:
         if offers:

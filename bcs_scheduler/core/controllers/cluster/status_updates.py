@@ -258,7 +258,7 @@ class StatusUpdates:
 
     def agent_removed(self, event: AgentRemoved) -> None:
         """Drops the offers of the agent and asks for the state of its tasks."""
-        self._turn.pool.remove_agent(event.agent_id)
+        self._turn.pool.hand.remove_agent(event.agent_id)
         groups = self._turn.state.groups_on(event.agent_id)
 
         def ask(key: str) -> None:

@@ -177,14 +177,14 @@ class InterruptedLaunches:
 
     def _has_room(self, group: TaskGroup) -> bool:
         """The cluster manager keeps the room, by the offers or by the latest list of agents."""
-        offered = any(True for _ in self._turn.pool.rooms.offers_of(group.id))
+        offered = any(True for _ in self._turn.pool.hand.rooms.offers_of(group.id))
         return offered or group.id in self._turn.agents.rooms.get(group.agent_id, ())
 
     def _repeat(self, site: Site, names: list[str]) -> None:
         """Launches taskgroups again, with all offers of their agent."""
         turn, pool = self._turn, self._turn.pool
         row = pool.row(*site)
-        if row is None or row.allocations or row.overrides.disabled:
+        if row is None or row.claims or row.overrides.disabled:
             return  # a launch on the agent is planned, and its rest returns in another offer; or no launch is allowed
         for name in names:
             self.confirmed(name)
@@ -203,8 +203,8 @@ class InterruptedLaunches:
             launches.append(Launch(taskgroup=group, version=version, allocation=allocation, injected=injected))
             turn.record_event("taskgroup", name, "TaskGroupRelaunched", f"launched again on {group.hostname}")
         if launches:
-            pool.rooms.used(launch.allocation for launch in launches)
-            lots = tuple(offer.id for offer in pool.take(*site))
+            pool.hand.rooms.used(launch.allocation for launch in launches)
+            lots = tuple(offer.id for offer in pool.hand.take(*site))
             turn.emit(LaunchOnAgent(agent_id=site[0], offer_ids=lots, launches=tuple(launches), cause=turn.cause))
 
     def _request(self, group: TaskGroup, version: Version) -> ResourceRequest:

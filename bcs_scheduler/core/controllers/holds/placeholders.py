@@ -80,7 +80,7 @@ class KeptPlaceholders:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._rooms = turn.pool.rooms
+        self._rooms = turn.pool.hand.rooms
         self._live: dict[str, float] = {}
         """Taskgroups that have not ended, with the Unix seconds since which this term knows them."""
         self._missed: dict[str, int] = {}
@@ -146,7 +146,7 @@ class KeptPlaceholders:
                 self._rooms.awaited.pop(name, None)
 
     def _open(self, name: str, *, loose: bool = False) -> None:
-        self._turn.pool.open_room(name, self._turn.now, loose=loose)
+        self._turn.pool.hand.open_room(name, self._turn.now, loose=loose)
         self._rooms.awaited[name] = None
 
     def _seen(self, name: str, agent_id: str) -> None:
@@ -215,9 +215,9 @@ class KeptPlaceholders:
 
     def _give_up(self, site: Site) -> None:
         turn, names = self._turn, self._rooms.names_on(*site)
-        if not turn.connected or turn.pool.allocations(*site):
+        if not turn.connected or turn.pool.claims(*site):
             return  # a launch on the agent is planned; the offers return after it
-        taken = turn.pool.take(*site)
+        taken = turn.pool.hand.take(*site)
         turn.emit(
             GiveUpRooms(
                 agent_id=site[0],
@@ -336,13 +336,13 @@ class HeldPlaceholders:
         once if no other scheduler is due. Until then nothing is ended for others: an agent without its offers seems to
         have no room."""
         turn = self._turn
-        rows = [row for site in self._holds.sites if (row := turn.pool.row(*site)) is not None and not row.allocations]
+        rows = [row for site in self._holds.sites if (row := turn.pool.row(*site)) is not None and not row.claims]
         kept = {row: turn.now - min(one.received_at for one in row.offers.values()) for row in rows if row.offers}
         if max(kept.values(), default=0.0) < HOLD_SECONDS:
             return
         for row, age in kept.items():
             if age >= HOLD_SECONDS / 2:
-                taken = tuple(offer.id for offer in turn.pool.take(row.agent_id, row.role))
+                taken = tuple(offer.id for offer in turn.pool.hand.take(row.agent_id, row.role))
                 turn.emit(Decline(offer_ids=taken, refuse_seconds=0.0, cause=turn.cause))
         turn.returning_until = turn.now + ANSWER_SECONDS
         turn.offers_until = max(turn.offers_until, turn.returning_until)

@@ -20,8 +20,8 @@ from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Pl
 from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
 from offers.dimensions import amounts
 from offers.ledger.holds import RETURN_SECONDS
-from offers.ledger.pool import OfferPool
-from offers.ledger.row import LeasedRow
+from offers.ledger.offered import OfferPool
+from offers.ledger.table import Row
 from offers.model import Demand
 from offers.policy.session.columns import Array
 from offers.policy.session.decisions import Later, Passing
@@ -72,7 +72,7 @@ class SessionInput(NamedTuple):
     """A snapshot, and the objects that its names stand for."""
 
     snapshot: Snapshot
-    rows: Mapping[str, LeasedRow]
+    rows: Mapping[str, Row]
     """The rows by agent; agents that were not offered in this term are missing."""
     numbers: Array
     """Numbers of the rows by rank; NOT_OFFERED where there is none."""
@@ -134,7 +134,7 @@ class RoleSnapshot:
         """The amounts that offers were expected to have when agents were read, by agent."""
         self._coming: dict[str, float] = {}
         """The agents of which such amounts count as coming, with the end of this in Unix seconds, the soonest first."""
-        self._rows: dict[str, LeasedRow] = {}
+        self._rows: dict[str, Row] = {}
         self._numbers: Array = np.zeros(0, dtype=np.int64)
         self._names: dict[str, set[str]] = {}
         """Names of jobs by namespace."""
@@ -379,11 +379,11 @@ class RoleSnapshot:
             agent = agent_of(name, row, used, sizes.get(name), expected)
             found[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
 
-    def _expected_on(self, agent: str, row: LeasedRow, extra: Mapping[str, int], now: float) -> Mapping[str, int]:
+    def _expected_on(self, agent: str, row: Row, extra: Mapping[str, int], now: float) -> Mapping[str, int]:
         """The amounts that the next offers of an agent are expected to have, for `RETURN_SECONDS` from the moment from
         which more is expected: those of offers that were given back, and the rest of those that were used. Held room
         and `extra`, the amounts of planned and leaving tasks, are not among them."""
-        amounts, before = self._pool.expected.of(row.number), self._expected.get(agent, ())
+        amounts, before = self._pool.hand.expected.of(row.number), self._expected.get(agent, ())
         if not any(amounts):
             self._expected.pop(agent, None)
             self._coming.pop(agent, None)

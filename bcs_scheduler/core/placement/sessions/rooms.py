@@ -17,8 +17,8 @@ from bcs_scheduler.core.placement.sessions.held import extended_dimension, reque
 from bcs_scheduler.core.placement.sessions.pending import Planned
 from offers.dimensions import amounts
 from offers.ledger.holds import RETURN_SECONDS, UNOFFERED_SECONDS
-from offers.ledger.pool import OfferPool
-from offers.ledger.row import LeasedRow
+from offers.ledger.offered import OfferPool
+from offers.ledger.table import Row
 from offers.policy.session.decisions import Later, Passing
 from offers.policy.session.model import Agent, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
@@ -33,7 +33,7 @@ Used = Mapping[str, Mapping[str, int]]
 
 def agent_of(
     name: str,
-    row: LeasedRow | None,
+    row: Row | None,
     used: Mapping[str, int],
     size: tuple[int, ...] | None,
     expected: Mapping[str, int] = NOTHING,
@@ -65,7 +65,7 @@ def agent_of(
     return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {}, coming=coming)
 
 
-def _offered(row: LeasedRow | None) -> dict[str, int]:
+def _offered(row: Row | None) -> dict[str, int]:
     if row is None or not row.offers:
         return dict.fromkeys(SCALARS, 0)
     return dict(zip(SCALARS, row.amounts, strict=False))
@@ -149,18 +149,19 @@ class LeavingRooms:
         # Held room seems to be in the hands of others. More may be held now than the session has seen.
         self._kept_before[site] = {line: min(amount, foreign.get(line, 0)) for line, amount in kept.items()}
 
-    def _kept_since(self, site: Site, row: LeasedRow) -> Mapping[str, int]:
+    def _kept_since(self, site: Site, row: Row) -> Mapping[str, int]:
         """The amounts that have come back since `_whole` was noted, and are held for work that waits."""
         before = self._kept_before.get(site, {})
         return {line: max(amount - before.get(line, 0), 0) for line, amount in self._kept(row).items()}
 
-    def _kept(self, row: LeasedRow | None) -> Mapping[str, int]:
+    def _kept(self, row: Row | None) -> Mapping[str, int]:
         """The offered amounts that are held for work that waits: they are unused, and have come back. Other holds
         are those of taskgroups, which count as used."""
-        if row is None or not row.held:
+        held = self._pool.holds.on(row.site) if row is not None else {}
+        if row is None or not held:
             return {}
         found = Counter(row.promised())
-        for name, request in row.held.items():
+        for name, request in held.items():
             if isinstance(name, str) and name in self._state.taskgroups:
                 found.subtract(dict(request_of(request, ())))
         return {name: amount for name, amount in found.items() if amount > 0}

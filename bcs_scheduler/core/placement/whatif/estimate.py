@@ -16,7 +16,7 @@ from bcs_scheduler.core.placement.whatif.limits import limits_of, of_request
 from bcs_scheduler.core.placement.whatif.trials import try_on
 from bcs_scheduler.core.run_times import PARTS, remaining
 from offers.dimensions import THOUSANDTHS
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool
 from offers.model import Demand, Occupant
 from store.ids import nanoseconds_of
 from store.records import TaskGroup

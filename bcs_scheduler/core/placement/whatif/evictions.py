@@ -18,7 +18,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
 from offers.agents import Agent
 from offers.dimensions import THOUSANDTHS
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool
 from offers.model import Demand, Occupant
 from store.records import TaskGroup, Version
 from transactions import occupancy, resource_request

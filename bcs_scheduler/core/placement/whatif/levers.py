@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool
 from offers.model import Attribute, Demand, Offer, ResourceKey
 from offers.resources import PORTS
 from offers.rules.constraints import Rules
@@ -76,7 +76,7 @@ def agents_present(pool: OfferPool, agents: Agents, number: int, role: str) -> I
             yield
         finally:
             for name in agents.ids[:number]:
-                pool.remove_agent(name)
+                pool.hand.remove_agent(name)
         return
     rows = {row.key: row.overrides for key in agents.ids[:number] for row in pool.rows_of(key)}
     for key, overrides in rows.items():
@@ -199,7 +199,7 @@ def _sizes(pool: OfferPool, demand: Demand[Slot]) -> list[Size]:
 
 def _arrive(pool: OfferPool, name: str, size: Size, role: str) -> None:
     pool.learn_total(name, size.cpus, size.mem)
-    pool.add(_offer(name, size, role))
+    pool.hand.add(_offer(name, size, role))
 
 
 def _offer(name: str, size: Size, role: str) -> Offer:

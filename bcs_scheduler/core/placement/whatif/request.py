@@ -33,7 +33,7 @@ from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, 
 from bcs_scheduler.core.placement.whatif.trials import Places, try_on
 from bcs_scheduler.core.requests import agent_plans
 from offers.dimensions import THOUSANDTHS, recorded
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool
 from offers.model import Demand, Placement
 from store.ids import object_key
 from transactions.base import Refused, Slot

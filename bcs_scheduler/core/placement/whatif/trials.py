@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
-from offers.ledger.pool import OfferPool
+from offers.ledger.offered import OfferPool
 from offers.model import Demand, Occupant, Placement
 from transactions.base import Slot
 

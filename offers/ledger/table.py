@@ -1,4 +1,4 @@
-"""The agents as numpy columns, so that one pass tests thousands of them at once.
+"""The index of the ledger: the agents as numpy columns, so that one pass tests thousands of them at once.
 
 A row belongs to one agent (leased capacity: to one agent and role) and keeps its number and its static facts while its
 free amounts change; only the removal of the agent frees the row. No column is rebuilt for a pass: an offer, or a change
@@ -8,14 +8,14 @@ of an agent, changes the few numbers of its own row.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offers.host_ports import HostPort
-from offers.model import AgentOverrides, Attribute
-from offers.resources import PORTS, SCALARS
+from offers.model import AgentOverrides, Attribute, Offer, Ranges, ResourceKey, Site, Unit
+from offers.resources import PORTS, SCALARS, ResourceMap, holds
 from offers.rules.constraints import Rule
 from offers.rules.taints import Taint
 
@@ -32,34 +32,67 @@ _FIRST_CAPACITY = 64
 _REMEMBERED = 256
 """Number of masks of rules and of ports that are kept per column."""
 
-RowType = TypeVar("RowType", bound="Row")
+Saved = tuple[list[int], int, list[tuple[ResourceKey, Ranges]], ResourceMap]
+
+
+class Source(Protocol):
+    """The amounts that are in hand on the agents of a pool: offers, or nodes that stand."""
+
+    def is_open(self, row: Row) -> bool:
+        """True if a pass may use the row at all."""
+
+    def work_out(self, row: Row) -> None:
+        """Works out the amounts, the ports and the score of a row."""
+
+    def has_host_port(self, row: Row, port: HostPort) -> bool:
+        """Returns True if a port of one protocol or address is free."""
+
+    def promised(self, row: Row) -> Mapping[str, int]:
+        """Returns the amounts by dimension that are kept for units without a place, and that are not free for this
+        reason."""
+
+    def give_back(self, claim: Any) -> None:
+        """A claim is removed from its row."""
+
+    def measure(self, value: Attribute | None) -> Attribute | None:
+        """An attribute as the operator GREATER reads it; None if there is none."""
 
 
 class Row:
-    """One agent as the matcher sees it. The kind of capacity determines its free amounts and how they are taken:
-    `offers.ledger.row.LeasedRow`, `offers.ledger.standing_row.StandingRow`."""
+    """One agent (leased capacity: in one role) as the matcher sees it. Its source has the amounts in hand."""
 
     __slots__ = (
         "agent_id",
         "amounts",
         "attributes",
+        "claims",
+        "compound",
         "hostname",
         "ip",
         "key",
+        "layout",
+        "node",
         "number",
+        "offers",
         "overrides",
         "own",
+        "own_taints",
+        "ports",
+        "resources",
         "role",
         "score",
+        "source",
+        "spared",
         "totals",
         "unavailable",
     )
 
-    def __init__(self, number: int, agent_id: str, role: str, lines: int) -> None:
+    def __init__(self, number: int, agent_id: str, role: str, source: Source, lines: int = len(AMOUNTS)) -> None:
         """`lines`: how many amounts the table keeps."""
         self.number = number
         self.agent_id = agent_id
         self.role = role
+        self.source = source
         self.hostname = ""
         self.ip = ""
         self.key = ""
@@ -67,6 +100,8 @@ class Row:
         self.overrides = AgentOverrides()
         self.own: Mapping[str, Attribute] = {}
         """Attributes without those that operators have set."""
+        self.own_taints: tuple[Taint, ...] = ()
+        """Taints that others than operators have set."""
         self.attributes: Mapping[str, Attribute] = {}
         """All attributes, with those that operators have set, and the host name."""
         self.unavailable = False
@@ -76,48 +111,73 @@ class Row:
         """Emptiness of the agent, 0 to SCORE_TOP."""
         self.totals = (0, 0)
         """CPU and memory of the whole agent as far as known, in the units of their dimensions."""
+        self.ports: list[tuple[ResourceKey, Ranges]] = []
+        """Free port numbers, by the part of the agent that has them."""
+        self.claims: list[Any] = []
+        """Placements that are deducted from the amounts and not launched yet, the latest at the end: an `Allocation`
+        of offers, or the name of the unit of a claim on a node."""
+        self.node: Any = None
+        """The node, if the agent stands; None for one with offers."""
+        self.offers: dict[str, Offer] = {}
+        """The offers of the agent by id. The fields below are for these."""
+        self.resources = ResourceMap({}, {})
+        self.compound = False
+        """A scalar has several resource keys, so `resources` must be kept exact while placing."""
+        self.layout: tuple[ResourceKey | None, ...] = ()
+        """The only resource key of each scalar, if not compound."""
+        self.spared: frozenset[Unit] | None = None
+        """Holds that do not count while some units are set aside; None: no units are set aside."""
+
+    @property
+    def site(self) -> Site:
+        """Agent id and role."""
+        return self.agent_id, self.role
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """Taints that operators have set on the agent, sorted by key."""
-        return tuple(Taint(key, value) for key, value in sorted(self.overrides.taints.items()))
+        """Taints of the agent itself, then those that operators have set, sorted by key."""
+        return (*self.own_taints, *(Taint(key, value) for key, value in sorted(self.overrides.taints.items())))
 
     @property
     def open(self) -> bool:
         """True if a pass may use the row at all."""
-        raise NotImplementedError
+        return self.source.is_open(self)
 
     def work_out(self) -> None:
-        """Works out `amounts` and score. The columns follow with the next `Table.flush`."""
-        raise NotImplementedError
+        """Works out `amounts`, ports and score. The columns follow with the next `Table.flush`."""
+        self.source.work_out(self)
 
     def has_ports(self, wanted: Sequence[Port]) -> bool:
         """Returns True if all these ports are free."""
-        raise NotImplementedError
+        return all(
+            self.source.has_host_port(self, port)
+            if isinstance(port, HostPort)
+            else any(holds(ranges, port) for _, ranges in self.ports)
+            for port in wanted
+        )
 
     def promised(self) -> Mapping[str, int]:
         """Returns the amounts by dimension that are kept for units without a place, and that are not free for this
         reason."""
-        return {}
+        return self.source.promised(self)
 
     def untake(self) -> None:
-        """Gives back the latest allocation of the row. The amounts are right again after `work_out`, or after `load` of
-        the state that was saved before the allocation."""
-        raise NotImplementedError
+        """Gives back the latest claim of the row. The amounts are right again after `work_out`, or after `load` of the
+        state that was saved before the claim."""
+        self.source.give_back(self.claims.pop())
 
-    def save(self) -> Any:
-        """Returns the free amounts of the row with everything that is computed from them, for `load`. Opaque to the
-        caller."""
-        raise NotImplementedError
+    def save(self) -> Saved:
+        """Returns the free amounts of the row with everything that is computed from them, for `load`."""
+        return self.amounts.copy(), self.score, self.ports.copy(), self.resources
 
-    def load(self, saved: Any) -> None:
+    def load(self, saved: Saved) -> None:
         """Restores the state that `save` has returned; each state may be used once. The columns follow after
         `Table.placed_on`."""
-        raise NotImplementedError
+        self.amounts, self.score, self.ports, self.resources = saved
 
     def measure(self, name: str) -> Attribute | None:
         """The attribute as the operator GREATER reads it; None if there is none."""
-        return self.attributes.get(name)
+        return self.source.measure(self.attributes.get(name))
 
     def rescore(self) -> None:
         """Works out the score: in integers, so that any order of evaluation gives the same result."""
@@ -234,7 +294,7 @@ class Table:
                 if row is not None:
                     row.amounts.append(0)
 
-    def new_row(self, make: Callable[[int], RowType]) -> RowType:
+    def new_row(self, make: Callable[[int], Row]) -> Row:
         """Takes in the row that `make` returns for a number."""
         if not self._unused:
             self._grow()
@@ -321,7 +381,7 @@ class Table:
         return self.column(f"attribute {name}", lambda row: row.attributes.get(name))
 
     def measured(self, name: str) -> Column:
-        """An attribute as the operator GREATER reads it."""
+        """An attribute as the operator GREATER reads it; None if there is none."""
         return self.column(f"number {name}", lambda row: row.measure(name))
 
     def column(self, title: str, value_of: Callable[[Row], Hashable | None]) -> Column:
