@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.policies import at_minimum, hopeless
-from offers.policy.session.actions.eviction import make_room
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.preemption import make_room
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.candidates import Candidates
@@ -174,8 +174,7 @@ def _count(monkeypatch: pytest.MonkeyPatch, tries: Counter[str]) -> None:
         tries["made"] += 1
         return plain(*arguments)
 
-    for action in ("preempt", "reclaim"):
-        monkeypatch.setattr(f"offers.policy.session.actions.{action}.make_room", counted)
+    monkeypatch.setattr("offers.policy.session.preemption.make_room", counted)
 
 
 @pytest.mark.parametrize("change", CHANGES)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Queue, Status, Task, Template
-from offers.policy.session.plugins.proportion import Shares
-from offers.policy.session.plugins.support.waterfilling import Share, fill
+from offers.policy.session.plugins.proportion import Share, Shares, fill
 from offers.policy.session.session import Session, decide
 from offers.policy.session.state.statements import ALLOCATE, EVICT, PIPELINE, RELEASE_PROMISE
 from tests.effort import share

@@ -22,9 +22,9 @@ from offers.policy.hierarchy import (
     set_schedulable,
 )
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.preemption import Measure
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import BadSnapshot, Snapshot
-from offers.policy.session.state.search import Measure
 from offers.policy.session.state.templates import Needs
 from offers.rules.constraints import EMPTY_RULES
 from tests.effort import check_few

@@ -1,6 +1,6 @@
 """The running tasks of a snapshot as columns, so that one computation answers for the tasks of all agents.
 
-They follow changes of jobs and agents. A search for victims derives bounds from them (`state.search`).
+They follow changes of jobs and agents. A search for victims derives bounds from them (`preemption.Search`).
 """
 
 from __future__ import annotations

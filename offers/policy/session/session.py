@@ -30,11 +30,11 @@ from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
 from offers.policy.session.plugins.interface import Functions, Victim
+from offers.policy.session.preemption import Measure
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.agents import AgentTable
 from offers.policy.session.state.candidates import Candidates
 from offers.policy.session.state.jobs import JobState, QueueState
-from offers.policy.session.state.search import Measure, Movable, Search
 from offers.policy.session.state.statements import Changes, Statement
 from offers.policy.session.state.templates import Need
 
@@ -289,11 +289,6 @@ class Session:
     def knows(self, need: Need) -> bool:
         """True if the candidates of a need were asked for in this session."""
         return need.number in self._candidates
-
-    def search(self, need: Need, movable: Movable, beside: Rows) -> Search:
-        """A new search for agents on which a task has room once some of the `movable` tasks have left. `beside`: see
-        `Session.beside`."""
-        return Search(self, need, movable, beside)
 
     def beside(self, job: JobState) -> Rows:
         """The kept room that a job may use beside the future amounts, by rank and dimension; the same object for all

@@ -16,7 +16,7 @@ from offers.model import Demand
 from offers.policy.hierarchy import Queue as TreeQueue
 from offers.policy.hierarchy import promises
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
-from offers.policy.session.plugins.support.waterfilling import Share, fill
+from offers.policy.session.plugins.proportion import Share, fill
 from store.records import DEFAULT_QUEUE, Application, Namespace, Queue, TaskGroup, Version
 from tests.simulation.policies.world import QuietWorld
 from transactions.base import Slot

@@ -47,7 +47,7 @@ from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginF
 from offers.policy.session.kept import NOTHING_KEPT, Kept, Standing
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Nomination
-from offers.policy.session.places import EVICTING, Places, Wanted, places
+from offers.policy.session.preemption import EVICTING, Places, Wanted, places
 from offers.policy.session.session import Session as Opened
 from offers.policy.session.session import decide
 from store.ids import namespace_of, object_key

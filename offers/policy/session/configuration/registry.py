@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from offers.policy.session.actions import allocate, backfill, enqueue, preempt, reclaim
+from offers.policy.session.allocation import Allocate, Backfill, Enqueue
 from offers.policy.session.configuration.policy import Action
 from offers.policy.session.plugins import conformance, drf, gang, nodeorder, predicates, priority, proportion
 from offers.policy.session.plugins.interface import Argument, Functions, Plugin
+from offers.policy.session.preemption import Preempt, Reclaim
 
 if TYPE_CHECKING:
     from offers.policy.session.model import Template
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 PLUGINS: Mapping[str, Plugin] = {
     module.name: module for module in (priority, gang, conformance, drf, proportion, predicates, nodeorder)
 }
-ACTIONS: Mapping[str, Action] = {module.name: module for module in (enqueue, allocate, backfill, preempt, reclaim)}
+OURS: tuple[Action, ...] = (Enqueue(), Allocate(), Backfill(), Preempt(), Reclaim())
+ACTIONS: Mapping[str, Action] = {action.name: action for action in OURS}
 
 
 class Registry:

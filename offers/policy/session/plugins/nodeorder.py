@@ -20,8 +20,8 @@ import numpy as np
 
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Template
+from offers.policy.session.plugins.affinity import points
 from offers.policy.session.plugins.interface import Argument, Functions, Scorer
-from offers.policy.session.plugins.support.affinity import points
 from offers.policy.session.state.templates import Need
 from offers.rules.terms import NAME, hold
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Agent, Template
+from offers.policy.session.plugins.affinity import Neighbours
 from offers.policy.session.plugins.interface import Argument, Feasibility, Functions
-from offers.policy.session.plugins.support.affinity import Neighbours
 from offers.policy.session.state.templates import Need
 from offers.rules.taints import untolerated
 from offers.rules.terms import NAME, hold

@@ -1,6 +1,6 @@
 """The plug-in proportion: queues share the cluster by weight, between their guarantees and their capabilities.
 
-The deserved share of a queue is computed per dimension (`waterfilling`). Requests of jobs that could never run take
+The deserved share of a queue is computed per dimension (`fill`). Requests of jobs that could never run take
 nothing from the shares of other queues; the own queue cannot use its share for them. A queue that has its deserved
 share in every dimension is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved
 share in any dimension that it requests. Capabilities, and guarantees of other queues, are hard limits. `reclaim` takes
@@ -13,14 +13,13 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from offers.policy.amounts import ExactRatios
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED
 from offers.policy.session.model import Template
 from offers.policy.session.plugins.interface import Argument, Claim, Counts, Functions, Victim
-from offers.policy.session.plugins.support.waterfilling import Share, fill
 from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.templates import Need
 
@@ -238,3 +237,44 @@ class Shares:
                     tally[d] -= amount
                 victims.append(victim)
         return victims
+
+
+# --- weighted max-min fairness in closed form, exactly ---------------------------------------------------------
+
+
+class Share(NamedTuple):
+    """The amounts that one party must get, may get at most, and its weight (at least 1) between the two."""
+
+    least: int
+    most: int
+    weight: int
+
+
+def fill(total: int, parties: Sequence[Share]) -> list[Fraction]:
+    """Returns the amount that each party deserves of `total`, in their order: ``clamp(weight * level, least, most)``
+    with the one level at which the sum is `total`, or `most` of each if that is not more than there is.
+
+    If the least amounts alone exceed the total, each is cut in the same proportion. A `most` below `least` counts as
+    `least`. Source: the water filling of weighted max-min fairness (Bertsekas and Gallager, Data Networks, 6.5); the
+    level is found by one pass over the sorted amounts at which a party starts or stops to grow.
+    """
+    bounds = [(party.least, max(party.least, party.most), party.weight) for party in parties]
+    if sum(most for _, most, _ in bounds) <= total:
+        return [Fraction(most) for _, most, _ in bounds]
+    guaranteed = sum(least for least, _, _ in bounds)
+    if guaranteed >= total:
+        return [Fraction(least * total, guaranteed or 1) for least, _, _ in bounds]
+    turns: list[tuple[Fraction, int]] = []
+    for least, most, weight in bounds:
+        if most > least:
+            turns += ((Fraction(least, weight), weight), (Fraction(most, weight), -weight))
+    turns.sort()
+    filled, growing, level = Fraction(guaranteed), 0, Fraction(0)
+    for turn, weight in turns:
+        if growing and filled + growing * (turn - level) >= total:
+            break
+        filled += growing * (turn - level)
+        level = turn
+        growing += weight
+    level += (total - filled) / growing
+    return [min(max(weight * level, Fraction(least)), Fraction(most)) for least, most, weight in bounds]

@@ -1,1 +1,0 @@
-"""The actions of a session, one per module: each decides by statements."""

@@ -1,1 +1,0 @@
-"""Computations that plug-ins share."""
