@@ -250,6 +250,24 @@ def test_held_room_is_free_for_those_who_outrank_old_work(engine: str) -> None:
     assert len(cluster.groups("one")) + len(cluster.groups("two")) == 1
 
 
+def test_work_for_which_others_were_just_ended_uses_no_held_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its victims would end for nothing."""
+    cluster = beside_old_work("session")
+    aging, found = placing(cluster).aging, []
+    plain = aging.use
+
+    def use(demands: Any, awaiting: Any) -> bool:
+        promised = {job for job, _ in placing(cluster)._nominations}
+        if promised:
+            found.append((bool(awaiting), sorted(promised & {demand.application for demand in demands})))
+        return bool(plain(demands, awaiting))
+
+    monkeypatch.setattr(aging, "use", use)
+    cluster.create("better", 3000, priority=5)
+    cluster.seconds(5)
+    assert found[0] == (False, []) and (True, ["default/better"]) in found
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_held_room_is_not_free_for_those_who_do_not_outrank_old_work(engine: str) -> None:
     """The same request with the priority of the old work, beyond the guarantee: nothing ends."""

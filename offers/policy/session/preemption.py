@@ -343,7 +343,7 @@ class _Turns:
         return not self.is_late
 
     def end(self, *, is_barren: bool) -> None:
-        """The turn is over. `is_barren`: no agent had enough for any task of the job, whatever plug-ins refuse."""
+        """The turn is over. `is_barren`: no agent has enough for any task of the job, even if no plug-in objects."""
         session = self._session
         if self._attempt is not None and session.changes.version == self._begin:
             session.dead_ends[self._attempt] = self._begin

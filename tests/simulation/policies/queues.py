@@ -105,6 +105,11 @@ class Queues(ABC):
     def waits_for_its_share(self, application: str) -> bool:
         """Whether the policy lets others go first because the queue has its share."""
 
+    def outranks(self, application: str, other: str, staying: Collection[str] = ()) -> bool:
+        """Whether an application may use room that is kept for another one, beside what guarantees say."""
+        del staying
+        return priority_of(self.world, application) > priority_of(self.world, other)
+
     @abstractmethod
     def is_entitled(self, application: str, wanted: Amount) -> bool:
         """Whether the queue may take so much from others."""
@@ -155,6 +160,18 @@ class SessionQueues(Queues):
         queue = self.name(application)
         used, deserved = self._used(queue), self._deserved()[queue]
         return all(used[name] >= deserved[name] for name in NAMES)
+
+    def outranks(self, application: str, other: str, staying: Collection[str] = ()) -> bool:
+        if not super().outranks(application, other) or self.name(application) == self.name(other):
+            return super().outranks(application, other)
+        return self._is_within_share(application, staying) or not self._is_within_share(other, staying)
+
+    def _is_within_share(self, application: str, staying: Collection[str]) -> bool:
+        """Whether the queue has its deserved share at most with one more taskgroup of the application."""
+        queue = self.name(application)
+        used, deserved = self._used(queue, staying), self._deserved()[queue]
+        wants = [ask.amount for ask in asks(self.world) if ask.application == application]
+        return any(all(used[name] + wanted[name] <= deserved[name] for name in NAMES) for wanted in wants)
 
     def is_entitled(self, application: str, wanted: Amount) -> bool:
         if not any(choice.action.name == "reclaim" for one in self._passes() for choice in one._policy.actions):

@@ -15,13 +15,13 @@ I86  an application for which taskgroups of another one were ended, and that did
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
 from tests.simulation.policies.presence import SPARED, presence
-from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
+from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, version_of
 from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
@@ -136,7 +136,7 @@ class Rules:
         ids = {group.id for group in victims}
         if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
             return
-        closed = self._kept_from(beneficiary)
+        closed = self._kept_from(beneficiary, ids)
         for agent, free in self._rooms().items():
             if self._owners(agent) or self._has_changed(agent) or agent in closed:
                 continue
@@ -144,15 +144,15 @@ class Rules:
                 words = f"{_names(victims)} are ended for {beneficiary}, which fits the idle room of {agent}"
                 raise Violation("I81", words, beneficiary, *(group.id for group in victims))
 
-    def _kept_from(self, beneficiary: str) -> set[str]:
-        """The agents with room for old work, which the share of a queue does not outrank."""
-        own = priority_of(self.world, beneficiary)
-        kept = {*self._kept, *self._kept_now()}
-        return {one for one in kept if any(own <= priority_of(self.world, keeper) for keeper in self._keepers(one))}
+    def _kept_from(self, beneficiary: str, victims: Collection[str]) -> set[str]:
+        """The agents with room for old work, which the beneficiary does not outrank. `victims`: ids of the taskgroups
+        that are ended for it."""
+        kept, outranks = {*self._kept, *self._kept_now()}, self.queues.outranks
+        return {one for one in kept if not all(outranks(beneficiary, each, victims) for each in self._keepers(one))}
 
     def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup]) -> None:
         agent = victims[0].agent_id
-        if self._has_changed(agent) or agent in self._kept_from(beneficiary):
+        if self._has_changed(agent) or agent in self._kept_from(beneficiary, {group.id for group in victims}):
             return
         if self._owners(agent) - {beneficiary} or len({ask.amount["cpus"] for ask in waiting}) > 1:
             return  # how much of the room is for whom is not known here

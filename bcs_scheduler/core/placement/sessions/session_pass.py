@@ -307,6 +307,13 @@ class SessionPass(PlacementPass):
             if not self.aging.use(self._deciding(), self._awaiting):
                 break
 
+    def _use_rest(self) -> None:
+        """The same after a session, by its deserved shares, for demands to which it promises no other room."""
+        promised, self._awaiting = self._with_promises(), {}
+        for _ in range(MOST_USES):
+            if not self.aging.use([demand for demand in self._deciding() if demand.id not in promised], {}):
+                break
+
     def _with_promises(self) -> set[str]:
         """Ids of the demands with promised room."""
         return {demand_of(task) for _, task in self._nominations}
@@ -371,8 +378,8 @@ class SessionPass(PlacementPass):
             later.append(decisions.later)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
-        if not self.plain:
-            self.use_first()  # by the deserved shares of this session
+        if not self.plain and self.aging.rooms():
+            self._use_rest()
         if self._cut:
             return  # demands that still wait are explained with the last portion
         unshown = (demand for demand in demands if turn.is_unshown(demand.id)) if turn.awaits_offers else ()
