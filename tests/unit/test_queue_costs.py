@@ -235,7 +235,7 @@ def test_a_search_for_victims_on_several_nodes_makes_some_candidates(
     ask = pending(state, "root.p.q2", 2)[0]
     made = counted(monkeypatch, preemption.Everywhere, "_candidate")
     found = preemption.attempt(state, ask, 1000.0)
-    assert len(made) == portion * (1 + is_gang)  # the second time for one victim that suffices alone
+    assert len(made) == (0 if is_gang else portion)  # the search on single nodes has found that the gang loses nothing
     if is_gang:
         result = last_try(state, ask.application, ask.name, 1000.0)
         assert found is None and result is not None
@@ -244,6 +244,33 @@ def test_a_search_for_victims_on_several_nodes_makes_some_candidates(
         ]  # on its node, and on all nodes
     else:
         assert found is not None and len(found.victims) == 2
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["budgets", "whole gangs"])
+def test_a_search_for_victims_on_several_nodes_is_divided(whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In vain, because no application may lose anything. Each turn continues with those that are not known yet."""
+    number, portion = 200, 16
+    monkeypatch.setattr(preemption, "MADE_AT_ONCE", portion)
+    above = queue("p", None, 2 * number, queue("q1"), queue("q2", 4)) | {"properties": {"preemption.gangs": "whole"}}
+    state = queues_of([above], {f"n{one:03}": 3 for one in range(number)})
+    state.allowance = lambda application: int(whole)
+    for one in range(number):
+        state.submit(Application(f"a{one:03}", "root.p.q1", one))
+        asks = [Ask(f"a{one:03}", f"t{n}", (("cpus", 1),), one, critical=whole and n == 0) for n in range(2)]
+        recover_all(state, f"a{one:03}", [Allocation(ask, f"n{one:03}") for ask in asks])
+        state.applications[f"a{one:03}"].least = 2 if whole else 0
+    ask = pending(state, "root.p.q2", 1)[0]
+    made = counted(monkeypatch, preemption.Everywhere, "_candidate")
+    turns = list[int]()
+    while not turns or ask.id in state.halted:
+        before = len(made)
+        assert preemption.attempt(state, ask, 1000.0, None, lambda: True) is None
+        turns.append(len(made) - before)
+        assert len(turns) < number, turns
+    assert 5 < sum(one > 0 for one in turns) <= number * (2 - whole) // portion + 1
+    assert max(turns) <= 2 * portion, turns
+    result = last_try(state, ask.application, ask.name, 1000.0)
+    assert result is not None and result.met[0].code is (Obstacle.GANG if whole else Obstacle.BUDGET)
 
 
 def test_candidates_on_several_nodes_are_made_in_the_order_of_loss(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from heapq import heapify, heappop, nsmallest
-from itertools import chain, groupby, repeat
+from itertools import chain, groupby, islice, repeat
 from math import inf, prod
 from typing import NamedTuple
 
@@ -495,6 +495,11 @@ class Losses:
                 self.blocked[allocation.ask.application] = found
         return self._obstacles[kind]
 
+    def note_torn(self, application: str) -> None:
+        """Notes that a gang may not end as a whole: it loses nothing, unless it has more than its minimum."""
+        if (self._tree.applications[application].spare or 0) <= 0:
+            self.blocked[application] = Obstacle.GANG
+
     def has_idle(self, application: str) -> bool:
         """True if allocations of the queue of an application do not work: they end beside the budget."""
         return self._tree.applications[application].queue in self._tree.idle_queues
@@ -583,13 +588,15 @@ class Planned(NamedTuple):
 class Halted(NamedTuple):
     """A search that continues in a later turn. `ask`: its id; `passed`: the last node that was looked at;
     `chosen`: the nodes with the best choices so far, which are looked at again, because they may have changed; `met`:
-    the obstacles on the nodes; `began`: `Tree.freed` and the changes of root at the begin."""
+    the obstacles on the nodes; `began`: `Tree.freed` and the changes of root at the begin; `blocked`: applications that
+    can lose nothing, as the search for victims on several nodes has found so far."""
 
     ask: str
     passed: Place
     chosen: tuple[str, ...]
     met: Tally
     began: tuple[int, int]
+    blocked: Mapping[str, Obstacle] = {}
 
 
 def only_on(ask: Ask, node: str) -> Halted:
@@ -737,16 +744,9 @@ class Search:
         for node in prospects:
             name = node.name
             taken = self._on(node, None if self.above or best is None else best[0])
-            if taken is None:
-                pass
-            elif taken.above:
-                here = self._on(node, None, whole=False)
-                if here is not None:
-                    here.trim()
-                    found = self._cost(here, name), here
-                    if (partial is None or found[0] < partial[0]) and self._is_admitted(name, here, check):
-                        partial = found
-            else:
+            if taken is not None and self.above:
+                partial = self._partial(node, taken, partial, check)
+            if taken is not None and not taken.above:
                 taken.trim()
                 cost = self._cost(taken, name)
                 is_better = (taken.units or not self._over) and (best is None or cost < best[0])
@@ -760,13 +760,14 @@ class Search:
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
         if self.above:
-            if prospects.number and is_over():
-                self._met.add(beside)
+            known = halted.blocked if halted is not None else {}
+            spread, over = None, known if prospects.number and is_over() else None
+            if over is None:
+                spread, over = self._on_several(partial, check, is_over, known)
+            if over is not None:
                 chosen = tuple(one[0].node for one in (best, partial) if one is not None)
-                return Halted(self.ask.id, END, chosen, self._met, began)
-            best = min(
-                (one for one in (best, self._spread(partial, check)) if one is not None), default=None, key=_cost
-            )
+                return Halted(self.ask.id, END, chosen, self._met, began, over)
+            best = min((one for one in (best, spread) if one is not None), default=None, key=_cost)
         if best is None:
             self._met.add(beside)
             return None
@@ -917,26 +918,36 @@ class Search:
         `met`: counts the obstacles of those that may not end; None counts nothing."""
         for _, alike in groupby(candidates, _importance):
             gangs: list[_Candidate] = []
+            later: set[str] = set()
             for one, is_later in chain(((one, False) for one in alike), ((one, True) for one in gangs)):
                 if not (taken.short or taken.above):
                     return
                 if one.allocation.ask.id in taken.importance or not taken.is_useful(one.allocation, node):
                     continue
                 owner = one.allocation.ask.application
-                unit = self.losses.unit(one.allocation, taken.by_application, taken.working)
+                if owner in later and not is_later:
+                    gangs.append(one)
+                    continue
+                known = taken.blocked.get(owner)
+                unit = known or self.losses.unit(one.allocation, taken.by_application, taken.working)
                 obstacle: Obstacle | None = None
                 if isinstance(unit, Obstacle):
                     obstacle = unit
-                    if not self.losses.has_idle(owner):
+                    if known is None and not self.losses.has_idle(owner):
                         taken.blocked[owner] = unit
+                        self.losses.obstacle(one.allocation)
+                elif len(unit) > 1 and not self._may_all_end(unit, one.source):
+                    obstacle = taken.blocked[owner] = Obstacle.GANG
+                    self.losses.note_torn(owner)
                 elif len(unit) > 1 and not is_later:
                     gangs.append(one)
-                elif len(unit) > 1 and not self._may_all_end(unit, one.source):
-                    obstacle = Obstacle.GANG
+                    later.add(owner)
                 elif not taken.take(unit, one, node):
                     obstacle = Obstacle.GUARANTEE
                     if len(unit) == 1:
                         taken.kept.add((one.source.leaf, one.allocation.ask.request))
+                    else:
+                        taken.blocked[owner] = obstacle
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
@@ -948,23 +959,55 @@ class Search:
         most = source.greatest
         return all(not one.ask.is_spared and (most is None or one.ask.priority <= most) for one in unit)
 
-    def _spread(self, partial: tuple[Cost, _Taken] | None, check: Check | None) -> tuple[Cost, _Taken] | None:
+    def _partial(
+        self, node: Node, taken: _Taken, before: tuple[Cost, _Taken] | None, check: Check | None
+    ) -> tuple[Cost, _Taken] | None:
+        """The best choice so far for the room of a node alone, beside victims on other nodes. `taken`: that for the
+        maxima, too; `before`: the best one on the nodes before."""
+        if taken.above or not taken.needed:
+            here = self._on(node, None, whole=False) if taken.needed else _Taken({}, {})
+            if here is not None:
+                here.trim()
+                found = self._cost(here, node.name), here
+                if (before is None or found[0] < before[0]) and self._is_admitted(node.name, here, check):
+                    return found
+        return before
+
+    def _on_several(
+        self,
+        partial: tuple[Cost, _Taken] | None,
+        check: Check | None,
+        is_over: Callable[[], bool],
+        known: Mapping[str, Obstacle],
+    ) -> tuple[tuple[Cost, _Taken] | None, Mapping[str, Obstacle] | None]:
+        """Like `_spread`. The second result: None, or the applications that can lose nothing, if the search
+        continues later. `known`: those that were found before."""
+        met, self._met = self._met, Tally()
+        self.losses.blocked.update(known)
+        try:
+            found = self._spread(partial, check, is_over)
+        except _TimeOver:
+            if len(self.losses.blocked) > len(known):
+                self._met = met
+                return None, dict(self.losses.blocked)
+            self._met.clear()
+            found = self._spread(partial, check, never)  # the next turn would not come further, either
+        met.add(self._met)
+        self._met = met
+        return found, None
+
+    def _spread(
+        self, partial: tuple[Cost, _Taken] | None, check: Check | None, is_over: Callable[[], bool]
+    ) -> tuple[Cost, _Taken] | None:
         """The best choice with victims on several nodes, because a maximum is in the way. `partial`: the victims on the
-        node on which the fewest are needed for its room, with their cost; None if victims make no node large
-        enough."""
-        for node in self.tree.nodes:
-            if partial is not None and partial[0] < Cost(False, False, LOWEST, 0, 0, node.name):
-                break
-            fits = node.is_schedulable and all(amount <= self._room(node, one) for one, amount in self.wanted.items())
-            if fits and self._is_admitted(node.name, None, check):
-                partial = Cost(False, False, LOWEST, 0, 0, node.name), _Taken({}, {})
-                break
+        node on which the fewest are needed for its room, with their cost; None if victims make no node large enough.
+        Raises _TimeOver."""
         if partial is None:
             return None
         name = partial[0].node
         taken = partial[1].going_on(self.above)
         begin = taken.copy()
-        everywhere = Everywhere(self)
+        everywhere = Everywhere(self, is_over)
         self._take(taken, everywhere.candidates(taken, None, self._met), name, self._met)
         if taken.missed:
             taken = self._with_one(name, everywhere.candidates, taken, begin)
@@ -1017,9 +1060,10 @@ class Everywhere:
     made in portions, as they are needed. Candidates that must fail as others did are passed over in columns, so that a
     search costs little for each of them."""
 
-    def __init__(self, search: Search) -> None:
+    def __init__(self, search: Search, is_over: Callable[[], bool] = never) -> None:
+        """`is_over`: True once the time is over."""
         judged = search.judged
-        self._search, self._judged, columns = search, judged, judged.columns
+        self._search, self._judged, self._is_over, columns = search, judged, is_over, judged.columns
         helps = np.zeros(len(columns.requests), dtype=bool)
         for name in search.above:
             helps |= columns.amounts(name)[: len(helps)] > 0
@@ -1050,13 +1094,19 @@ class Everywhere:
             applications, keys = search.tree.applications, columns.applications.keys
             is_gang = np.array([name is not None and applications[name].spare is not None for name in keys], dtype=bool)
             chosen = is_enough[self._judged.request] | is_gang[self._judged.application]
+        passed = _Passed(self._judged, taken, search.losses.blocked)
+        made = 0
         while begin < len(rows):
+            if made and self._is_over():
+                raise _TimeOver
             end = int(self._ends[np.searchsorted(self._ends, min(begin + MADE_AT_ONCE, len(rows)))])
-            portion = self._without_failing(rows[begin:end], taken, met)
+            portion = passed.without(rows[begin:end])
             if least is not None:
                 portion = portion[chosen[portion]]
             yield from sorted(map(self._candidate, portion.tolist()), key=_order)
-            begin = end
+            begin, made = end, made + len(portion)
+        if met is not None:
+            passed.count(met, search)
 
     def _candidate(self, row: int) -> _Candidate:
         leaf, allocation = (
@@ -1067,31 +1117,59 @@ class Everywhere:
         source = self._search.sources[leaf]
         return _Candidate(source.order(allocation), allocation, source)
 
-    def _without_failing(self, rows: Array, taken: _Taken, met: Tally | None) -> Array:
-        columns, losses = self._judged.columns, self._search.losses
-        if taken.blocked:
+
+class _TimeOver(Exception):
+    """The time of a turn is over before a search for victims on several nodes has an answer."""
+
+
+class _Passed:
+    """The rows that a search passes over because they must fail as others did."""
+
+    def __init__(self, judged: Judged, taken: _Taken, blocked: Mapping[str, Obstacle]) -> None:
+        """`blocked`: applications that are known to lose nothing, beside those that `taken` knows; both may grow."""
+        columns = judged.columns
+        self._judged, self._columns, self._taken, self._blocked = judged, columns, taken, blocked
+        self._known = [0, 0]
+        self._is_blocked = np.zeros(len(columns.applications), dtype=bool)
+        self._of_application = np.zeros(len(columns.applications), dtype=np.int64)
+        self._of_leaf = np.zeros(len(columns.leaves), dtype=np.int64)
+
+    def without(self, rows: Array) -> Array:
+        """The rows that are left, of some."""
+        numbers = self._columns.applications.of
+        for at, names in enumerate((self._blocked, self._taken.blocked)):
+            if len(names) > self._known[at]:
+                new = islice(names, self._known[at], None)
+                self._is_blocked[[numbers[one] for one in new if one in numbers]] = True
+                self._known[at] = len(names)
+        if any(self._known):
             applications = self._judged.application[rows]
-            failing = np.isin(applications, [columns.applications.of[name] for name in taken.blocked])
-            if met is not None:
-                for name, number in _counts(columns.applications, applications[failing]):
-                    met.count(taken.blocked[name], number, name, losses.paused_until(name))
+            failing = self._is_blocked[applications]
+            self._of_application += np.bincount(applications[failing], minlength=len(self._of_application))
             rows = rows[~failing]
-        if taken.kept:
-            size, leaves = len(columns.requests), self._judged.leaf[rows]
+        if self._taken.kept:
+            size, leaves = len(self._columns.requests), self._judged.leaf[rows]
             kinds = leaves.astype(np.int64) * size + self._judged.request[rows]
-            known = [columns.leaves.of[leaf] * size + columns.requests.of[request] for leaf, request in taken.kept]
-            failing = np.isin(kinds, known)
-            if met is not None:
-                for leaf, number in _counts(columns.leaves, leaves[failing]):
-                    met.count(Obstacle.GUARANTEE, number, leaf.name)
+            of = self._columns.leaves.of, self._columns.requests.of
+            failing = np.isin(kinds, [of[0][leaf] * size + of[1][request] for leaf, request in self._taken.kept])
+            self._of_leaf += np.bincount(leaves[failing], minlength=len(self._of_leaf))
             rows = rows[~failing]
         return rows
 
+    def count(self, met: Tally, search: Search) -> None:
+        """Counts the obstacles of the rows that were passed over."""
+        for name, number in _counted(self._columns.applications, self._of_application):
+            obstacle = self._taken.blocked.get(name) or self._blocked[name]
+            whose = search.tree.applications[name].queue if obstacle is Obstacle.GUARANTEE else name
+            met.count(obstacle, number, whose, search.losses.paused_until(name))
+        for leaf, number in _counted(self._columns.leaves, self._of_leaf):
+            met.count(Obstacle.GUARANTEE, number, leaf.name)
 
-def _counts(keys: Numbers[Key], column: Array) -> Iterator[tuple[Key, int]]:
-    """The number of times that each key stands in a column."""
-    numbers, counts = np.unique(column, return_counts=True)
-    return zip(keys.names(numbers), counts.tolist(), strict=True)
+
+def _counted(keys: Numbers[Key], counts: Array) -> Iterator[tuple[Key, int]]:
+    """The keys with their counts, by number, without those that have none."""
+    numbers = np.flatnonzero(counts)
+    return zip(keys.names(numbers), counts[numbers].tolist(), strict=True)
 
 
 class Prospects:
