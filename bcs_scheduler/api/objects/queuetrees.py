@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -481,49 +481,35 @@ def get_tree_queue(call: Call) -> Answer:
     return Answer(show_tree_queue(tree.name, found, cluster_total(call.gateway.agents())))
 
 
-@table.write(
-    "POST",
-    f"{QUEUE}/stop",
-    "Stop a queue of the tree: it places nothing and takes no applications",
-    query=(PARTITION,),
-    answer=QueueStateAnswer,
-    reasons=CHANGE,
-    status=200,
-)
-async def stop_tree_queue(call: Call) -> Answer:
-    return await _set(call, "Stopped")
+Halt = Literal["Stopped", "Draining", "Active"]
+ACTIONS: Mapping[str, tuple[Halt, str]] = {
+    "stop": ("Stopped", "Stop a queue of the tree: it places nothing and takes no applications"),
+    "drain": ("Draining", "Let a queue of the tree drain: it takes no applications, and places those that it has"),
+    "start": ("Active", "Start a queue of the tree that is stopped or drains"),
+}
+"""States and summaries by the last part of the path."""
 
 
-@table.write(
-    "POST",
-    f"{QUEUE}/drain",
-    "Let a queue of the tree drain: it takes no applications, and places those that it has",
-    query=(PARTITION,),
-    answer=QueueStateAnswer,
-    reasons=CHANGE,
-    status=200,
-)
-async def drain_tree_queue(call: Call) -> Answer:
-    return await _set(call, "Draining")
+def _setting(action: str, halt: Halt) -> Callable[[Call], Awaitable[Answer]]:
+    async def change(call: Call) -> Answer:
+        return await call.submit(
+            SetQueueState(queue=call.path["queue"], state=halt, partition=_chosen(call), author=call.caller.user)
+        )
+
+    change.__name__ = f"{action}_tree_queue"
+    return change
 
 
-@table.write(
-    "POST",
-    f"{QUEUE}/start",
-    "Start a queue of the tree that is stopped or drains",
-    query=(PARTITION,),
-    answer=QueueStateAnswer,
-    reasons=CHANGE,
-    status=200,
-)
-async def start_tree_queue(call: Call) -> Answer:
-    return await _set(call, "Active")
-
-
-async def _set(call: Call, state: Literal["Stopped", "Draining", "Active"]) -> Answer:
-    return await call.submit(
-        SetQueueState(queue=call.path["queue"], state=state, partition=_chosen(call), author=call.caller.user)
-    )
+for _action, (_halt, _summary) in ACTIONS.items():
+    table.write(
+        "POST",
+        f"{QUEUE}/{_action}",
+        _summary,
+        query=(PARTITION,),
+        answer=QueueStateAnswer,
+        reasons=CHANGE,
+        status=200,
+    )(_setting(_action, _halt))
 
 
 def _given(body: dict[str, Any]) -> tuple[Any, str, int | None]:

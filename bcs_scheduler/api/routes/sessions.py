@@ -28,57 +28,28 @@ REASONS: errors.Reasons = (
 )
 
 
-@table.read(
-    "/taskgroup/{id}/exec",
-    "Run a program beside a task, with its streams (WebSocket)",
-    query=(TASK,),
-    reasons=REASONS,
-    leader=True,
-    upgrade=True,
-)
-def run_program(call: Call) -> Answer:
-    raise _no_upgrade(call)
+SESSIONS: Mapping[ProgramRight, tuple[str, str]] = {
+    "exec": ("run_program", "Run a program beside a task, with its streams (WebSocket)"),
+    "portforward": ("forward_port", "Connect to a port of a task (WebSocket)"),
+    "attach": ("attach_to_task", "Follow the streams of a running task (WebSocket)"),
+    "copy": ("copy_files", "Copy a file or folder into a task, or out of it (WebSocket)"),
+}
+"""Names and summaries of the operations by their kind, the last part of the path."""
+KINDS: dict[object, ProgramRight] = {}
+"""Kinds by the handler of the operation."""
 
 
-@table.read(
-    "/taskgroup/{id}/portforward",
-    "Connect to a port of a task (WebSocket)",
-    query=(TASK,),
-    reasons=REASONS,
-    leader=True,
-    upgrade=True,
-)
-def forward_port(call: Call) -> Answer:
-    raise _no_upgrade(call)
+def _declare(kind: ProgramRight, name: str, summary: str) -> None:
+    def begin(call: Call) -> Answer:
+        raise _no_upgrade(call)
+
+    begin.__name__ = name
+    KINDS[begin] = kind
+    table.read(f"/taskgroup/{{id}}/{kind}", summary, query=(TASK,), reasons=REASONS, leader=True, upgrade=True)(begin)
 
 
-@table.read(
-    "/taskgroup/{id}/attach",
-    "Follow the streams of a running task (WebSocket)",
-    query=(TASK,),
-    reasons=REASONS,
-    leader=True,
-    upgrade=True,
-)
-def attach_to_task(call: Call) -> Answer:
-    raise _no_upgrade(call)
-
-
-@table.read(
-    "/taskgroup/{id}/copy",
-    "Copy a file or folder into a task, or out of it (WebSocket)",
-    query=(TASK,),
-    reasons=REASONS,
-    leader=True,
-    upgrade=True,
-)
-def copy_files(call: Call) -> Answer:
-    raise _no_upgrade(call)
-
-
-KINDS: Mapping[object, ProgramRight] = {
-    run_program: "exec", attach_to_task: "attach", forward_port: "portforward", copy_files: "copy"
-}  # fmt: skip
+for _kind, (_name, _summary) in SESSIONS.items():
+    _declare(_kind, _name, _summary)
 
 
 def opener_of(operation: Operation, call: Call) -> Opener:

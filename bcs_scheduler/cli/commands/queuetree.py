@@ -130,48 +130,42 @@ def export(session: Session, output: str, partition: str) -> None:
     print_data(session.out, session.client.queue_tree(partition)["spec"], output)
 
 
-def _set(session: Session, names: tuple[str, ...], action: str, done: str, dry_run: bool, partition: str) -> None:
-    from bcs_scheduler.cli.kinds.objects.queuetrees import full_name, report_tree
+def _halting(action: str, done: str, words: str, *shown: str) -> click.Command:
+    """A command that changes the state of queues. `done`: the word of its report; `shown`: examples."""
 
-    for name in names:
-        answer = session.client.set_tree_queue(full_name(name), action, dry_run=dry_run, partition=partition)
-        report_tree(session, full_name(name), done, answer, dry_run)
+    @click.command(action, help=words, epilog=examples(*shown))
+    @names_argument
+    @partition_option
+    @dry_run_option
+    @connection_options
+    @pass_session
+    @reporting
+    def command(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
+        from bcs_scheduler.cli.kinds.objects.queuetrees import full_name, report_tree
 
+        for name in names:
+            answer = session.client.set_tree_queue(full_name(name), action, dry_run=dry_run, partition=partition)
+            report_tree(session, full_name(name), done, answer, dry_run)
 
-@click.command("stop", epilog=examples("bcs queue stop root.batch", "bcs queue stop root.batch --dry-run"))
-@names_argument
-@partition_option
-@dry_run_option
-@connection_options
-@pass_session
-@reporting
-def stop(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
-    """Stop queues of the tree: they place nothing and take no applications. Running taskgroups stay."""
-    _set(session, names, "stop", "stopped", dry_run, partition)
-
-
-@click.command("drain", epilog=examples("bcs queue drain root.batch"))
-@names_argument
-@partition_option
-@dry_run_option
-@connection_options
-@pass_session
-@reporting
-def drain(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
-    """Let queues of the tree drain: they take no applications, and place those that they have."""
-    _set(session, names, "drain", "draining", dry_run, partition)
+    return command
 
 
-@click.command("start", epilog=examples("bcs queue start root.batch"))
-@names_argument
-@partition_option
-@dry_run_option
-@connection_options
-@pass_session
-@reporting
-def start(session: Session, /, names: tuple[str, ...], partition: str, dry_run: bool) -> None:
-    """Start queues of the tree that are stopped or drain."""
-    _set(session, names, "start", "started", dry_run, partition)
+stop = _halting(
+    "stop",
+    "stopped",
+    "Stop queues of the tree: they place nothing and take no applications. Running taskgroups stay.",
+    "bcs queue stop root.batch",
+    "bcs queue stop root.batch --dry-run",
+)
+drain = _halting(
+    "drain",
+    "draining",
+    "Let queues of the tree drain: they take no applications, and place those that they have.",
+    "bcs queue drain root.batch",
+)
+start = _halting(
+    "start", "started", "Start queues of the tree that are stopped or drain.", "bcs queue start root.batch"
+)
 
 
 def _document(file: str) -> Json:

@@ -42,6 +42,13 @@ class Request(Input, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
+class OfObject(Request, frozen=True, kw_only=True):
+    """A request about one object, by its namespace and name."""
+
+    namespace: str
+    name: str
+
+
 class Creation(Request, frozen=True, kw_only=True):
     """A request that creates a workload. `user`: name of the caller, empty = not known; `user_groups`: the groups of
     the caller."""
@@ -75,31 +82,25 @@ class UpdateApplication(Request, frozen=True, kw_only=True):
     """Treatment of an operation that already works on the application."""
 
 
-class RollbackApplication(Request, frozen=True, kw_only=True):
+class RollbackApplication(OfObject, frozen=True, kw_only=True):
     """Updates to a stored version (None = the one before the newest)."""
 
-    namespace: str
-    name: str
     version: str | None = None
     instances: int | None = None
     on_conflict: OnConflict = "fail"
 
 
-class ScaleApplication(Request, frozen=True, kw_only=True):
+class ScaleApplication(OfObject, frozen=True, kw_only=True):
     """Changes the number of taskgroups. `inner`: asked by the scheduler for a rolling update."""
 
-    namespace: str
-    name: str
     instances: int
     inner: bool = False
     on_conflict: OnConflict = "fail"
 
 
-class DeleteApplication(Request, frozen=True, kw_only=True):
+class DeleteApplication(OfObject, frozen=True, kw_only=True):
     """Ends all taskgroups and removes the application. `enforce`: do not wait for unreachable agents."""
 
-    namespace: str
-    name: str
     enforce: bool = False
 
 
@@ -154,11 +155,8 @@ class PutConfigMap(Put, frozen=True, kw_only=True):
     config_map: ConfigMap
 
 
-class DeleteConfigMap(Request, frozen=True, kw_only=True):
+class DeleteConfigMap(OfObject, frozen=True, kw_only=True):
     """Removes a configmap; running tasks keep its contents."""
-
-    namespace: str
-    name: str
 
 
 class PutSecret(Put, frozen=True, kw_only=True):
@@ -167,14 +165,11 @@ class PutSecret(Put, frozen=True, kw_only=True):
     secret: Secret
 
 
-class DeleteSecret(Request, frozen=True, kw_only=True):
+class DeleteSecret(OfObject, frozen=True, kw_only=True):
     """Removes a secret; running tasks keep its contents."""
 
-    namespace: str
-    name: str
 
-
-class CreateCommand(Request, frozen=True, kw_only=True):
+class CreateCommand(OfObject, frozen=True, kw_only=True):
     """Gives a command to the executors of an application's taskgroups: writes a Command and its Messages.
 
     `owner`: kind of the object that `name` names; a deployment means the taskgroups of both its applications.
@@ -182,8 +177,6 @@ class CreateCommand(Request, frozen=True, kw_only=True):
     docs/executor-protocol.md, already validated. `reserve`: seconds the outcome stays readable.
     """
 
-    namespace: str
-    name: str
     type: CommandType
     owner: Literal["application", "deployment"] = "application"
     body: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -243,38 +236,30 @@ class UpdateDeployment(Request, frozen=True, kw_only=True):
     follows."""
 
 
-class ControlDeployment(Request, frozen=True, kw_only=True):
+class ControlDeployment(OfObject, frozen=True, kw_only=True):
     """Pauses, resumes, cancels or restarts. `restart` is a rolling update to the same definition."""
 
-    namespace: str
-    name: str
     action: Literal["pause", "resume", "cancel", "restart"]
 
 
-class RollbackDeployment(Request, frozen=True, kw_only=True):
+class RollbackDeployment(OfObject, frozen=True, kw_only=True):
     """A rolling update to a kept revision; None = the one before the present one. During an update: back to where it
     began, as a cancel."""
 
-    namespace: str
-    name: str
     revision: int | None = None
 
 
-class ScaleDeployment(Request, frozen=True, kw_only=True):
+class ScaleDeployment(OfObject, frozen=True, kw_only=True):
     """Changes the number of taskgroups of a deployment."""
 
-    namespace: str
-    name: str
     instances: int
     on_conflict: OnConflict = "fail"
     """Treatment of an update that is in progress: with `supersede`, it continues with the new number."""
 
 
-class DeleteDeployment(Request, frozen=True, kw_only=True):
+class DeleteDeployment(OfObject, frozen=True, kw_only=True):
     """Ends all taskgroups and removes the deployment. `enforce`: do not wait for unreachable agents."""
 
-    namespace: str
-    name: str
     enforce: bool = False
 
 
@@ -295,26 +280,19 @@ class UpdateDaemonset(Request, frozen=True, kw_only=True):
     version: Version
 
 
-class RollbackDaemonset(Request, frozen=True, kw_only=True):
+class RollbackDaemonset(OfObject, frozen=True, kw_only=True):
     """Updates a daemonset to a stored version; None = the version before the newest."""
 
-    namespace: str
-    name: str
     version: str | None = None
 
 
-class RestartDaemonset(Request, frozen=True, kw_only=True):
+class RestartDaemonset(OfObject, frozen=True, kw_only=True):
     """Replaces its taskgroups within its bound, with the same definition."""
 
-    namespace: str
-    name: str
 
-
-class DeleteDaemonset(Request, frozen=True, kw_only=True):
+class DeleteDaemonset(OfObject, frozen=True, kw_only=True):
     """Ends all taskgroups and removes the daemonset. `enforce`: do not wait for unreachable agents."""
 
-    namespace: str
-    name: str
     enforce: bool = False
 
 
@@ -327,11 +305,8 @@ class PutService(Put, frozen=True, kw_only=True):
     service: Service
 
 
-class DeleteService(Request, frozen=True, kw_only=True):
+class DeleteService(OfObject, frozen=True, kw_only=True):
     """Removes a service with its endpoint; taskgroups stay."""
-
-    namespace: str
-    name: str
 
 
 class PutNamespace(Put, frozen=True, kw_only=True):
@@ -364,11 +339,8 @@ class PutWebhook(Put, frozen=True, kw_only=True):
     webhook: Webhook
 
 
-class DeleteWebhook(Request, frozen=True, kw_only=True):
+class DeleteWebhook(OfObject, frozen=True, kw_only=True):
     """Removes an admission webhook."""
-
-    namespace: str
-    name: str
 
 
 class PutCustomKind(Request, frozen=True, kw_only=True):
@@ -434,11 +406,8 @@ class PutPodGroup(Put, frozen=True, kw_only=True):
     pod_group: PodGroup
 
 
-class DeletePodGroup(Request, frozen=True, kw_only=True):
+class DeletePodGroup(OfObject, frozen=True, kw_only=True):
     """Removes a group. Refused while applications name the group."""
-
-    namespace: str
-    name: str
 
 
 class ChangeTree(Request, frozen=True, kw_only=True):
@@ -490,12 +459,10 @@ class Rebalance(Request, frozen=True, kw_only=True):
     gain: float = 0.01
 
 
-class AskWhatIf(Request, frozen=True, kw_only=True):
+class AskWhatIf(OfObject, frozen=True, kw_only=True):
     """Asks which changes would give the open taskgroups of an application places. Refused (not_found) if the
     application does not exist."""
 
-    namespace: str
-    name: str
     changes: bool = True
     """False: only the estimate of the time until room is free is wanted."""
 
