@@ -31,7 +31,7 @@ WAITING = 200
 PATIENCE = 10.0
 """Seconds after which no further request of a task begins. One request takes 10 s at most."""
 RATE = 100.0
-"""kB of output per second that are read; the core keeps no more (core.controllers.retention.kept_outputs)."""
+"""kB of output per second that are read; the core keeps no more (core.controllers.kept_outputs)."""
 BURST = 1000.0
 """kB of output that are read at once."""
 RESULTS = ("reported", "empty", "unreachable", "failed", "overflow")

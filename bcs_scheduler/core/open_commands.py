@@ -1,6 +1,6 @@
 """Commands that are open: messages of them are still being written, or wait for the answer of an executor.
 
-The size of ended commands is limited by core.controllers.retention.ended_commands. Open commands exist until their
+The size of ended commands is limited by core.controllers.ended_commands. Open commands exist until their
 deadlines, up to a day. A further command is therefore refused while the size of the open commands has reached its
 limit. The size of the new command does not count: one command to a large application is never refused for its size
 alone, and at most one command exceeds the limit.

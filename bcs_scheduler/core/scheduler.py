@@ -26,16 +26,16 @@ from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
+from bcs_scheduler.core.controllers.daemonsets import Daemonsets
+from bcs_scheduler.core.controllers.deployments import Deployments
+from bcs_scheduler.core.controllers.ended_commands import EndedCommands
+from bcs_scheduler.core.controllers.ended_transactions import EndedTransactions
+from bcs_scheduler.core.controllers.garbage_collector import GarbageCollector
+from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.holds.interrupted_launches import InterruptedLaunches
+from bcs_scheduler.core.controllers.kept_outputs import KeptOutputs
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
-from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
-from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
-from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
-from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
-from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
-from bcs_scheduler.core.controllers.workloads.deployments import Deployments
-from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.controllers.workloads.services import Services
+from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.parts import ControllerPart, GuardedGate, Part

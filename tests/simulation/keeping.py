@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from bcs_scheduler.core.controllers.retention.kept_outputs import size_of
+from bcs_scheduler.core.controllers.kept_outputs import size_of
 from bcs_scheduler.core.options import CoreOptions
 from store.base import Change
 from store.ids import TaskId, object_key

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
-from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
-from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
+from bcs_scheduler.core.controllers.ended_commands import EndedCommands
+from bcs_scheduler.core.controllers.ended_objects import EndedObjects
+from bcs_scheduler.core.controllers.kept_outputs import KeptOutputs
 from bcs_scheduler.core.interface.cluster_manager import OutputReported
 from store.records import Application, FailedOutput
 from store.state.indexes import Indexes

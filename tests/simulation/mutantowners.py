@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers import deployments, services
 from bcs_scheduler.core.controllers.cluster import stand_ins
-from bcs_scheduler.core.controllers.workloads import deployments, services
 from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.rollout import amendments, update_records

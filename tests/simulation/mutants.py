@@ -21,7 +21,7 @@ from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
-from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
+from bcs_scheduler.core.controllers.ended_transactions import EndedTransactions
 from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.placement import launcher
 from bcs_scheduler.core.requests.kinds import commands

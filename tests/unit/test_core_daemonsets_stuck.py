@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
+from bcs_scheduler.core.controllers.daemonsets import Daemonsets
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from store.records import TaskGroup

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.retention.garbage_collector import PERIOD
+from bcs_scheduler.core.controllers.garbage_collector import PERIOD
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.kinds import deployment_checks

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.retention import ended_commands
-from bcs_scheduler.core.controllers.retention.ended_commands import remove
-from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
+from bcs_scheduler.core.controllers import ended_commands
+from bcs_scheduler.core.controllers.ended_commands import remove
+from bcs_scheduler.core.controllers.ended_objects import EndedObjects
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from store.records import Command, Message, MessageResult, Record

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.controllers.retention import kept_outputs
+from bcs_scheduler.core.controllers import kept_outputs
 from bcs_scheduler.core.interface.cluster_manager import FetchOutput, OutputReported, StatusUpdate
 from bcs_scheduler.core.options import CoreOptions
 from store.ids import TaskId

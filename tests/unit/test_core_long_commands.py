@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.core.controllers import services
 from bcs_scheduler.core.controllers.cluster import drains
-from bcs_scheduler.core.controllers.workloads import services
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.placement.placer import Placer, TrialPlan
 from benchmarks.synthetic import CONTAINER, SPACE, World, attributes, listed, version

@@ -23,7 +23,7 @@ from bcs_scheduler.core import requests as handlers
 from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
-from bcs_scheduler.core.controllers.workloads.services import Services
+from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.parts import LONGEST_REST, LONGEST_RETRY, ControllerPart, GuardedGate, Part

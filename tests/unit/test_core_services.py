@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.workloads import roster, services
-from bcs_scheduler.core.controllers.workloads.roster import Roster
+from bcs_scheduler.core.controllers import roster, services
+from bcs_scheduler.core.controllers.roster import Roster
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions
 from store.records import Application, Endpoint, Member, Record, Service, ServicePort, TaskGroup, Version

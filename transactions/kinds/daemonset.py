@@ -1,7 +1,7 @@
 """Taskgroups of daemonsets: one per agent, each bound to its agent for good.
 
 The application behind a daemonset wants as many taskgroups as there are agents for it
-(core/controllers/workloads/daemonsets.py counts them). A LAUNCH fills agents that have none, a RESCHEDULE replaces
+(core/controllers/daemonsets.py counts them). A LAUNCH fills agents that have none, a RESCHEDULE replaces
 one that has ended on its own agent, an UPDATE ends old ones within its bound and gives their agents new ones. A
 taskgroup whose agent is not for it any more is ended as Misplaced (store.codes.EndCause) and never replaced.
 """

@@ -14,7 +14,7 @@ import msgspec
 from bcs_scheduler.core import new_versions, priority_bounds
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
-from bcs_scheduler.core.controllers.workloads.health import Health
+from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.interface import requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.whatif import request as what_if

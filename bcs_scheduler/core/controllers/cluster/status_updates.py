@@ -21,9 +21,9 @@ from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.unknown_tasks import UnknownTasks
+from bcs_scheduler.core.controllers.health import Health, find
 from bcs_scheduler.core.controllers.holds.interrupted_launches import InterruptedLaunches
-from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
-from bcs_scheduler.core.controllers.workloads.health import Health, find
+from bcs_scheduler.core.controllers.kept_outputs import KeptOutputs
 from bcs_scheduler.core.interface.cluster_manager import (
     Acknowledge,
     AgentRemoved,

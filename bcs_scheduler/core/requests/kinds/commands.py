@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.retention.ended_commands import remove
+from bcs_scheduler.core.controllers.ended_commands import remove
 from bcs_scheduler.core.interface import requests
 from store.ids import command_id, object_key
 from store.records import Application, Command, CommandType, Message, TaskGroup, Version

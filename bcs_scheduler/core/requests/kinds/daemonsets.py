@@ -1,4 +1,4 @@
-"""Requests about daemonsets. They change records; the controller (controllers/workloads/daemonsets.py) then launches
+"""Requests about daemonsets. They change records; the controller (controllers/daemonsets.py) then launches
 and ends taskgroups."""
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import msgspec
 
 from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.workloads.daemonsets import Admitted
+from bcs_scheduler.core.controllers.daemonsets import Admitted
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Changed
 from bcs_scheduler.core.requests.answers import accepted, refuse_oversized

@@ -1,4 +1,4 @@
-"""Requests about deployments. core.controllers.workloads.deployments does the work that follows over time."""
+"""Requests about deployments. core.controllers.deployments does the work that follows over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests about services. Their endpoints follow: bcs_scheduler.core.controllers.workloads.services."""
+"""Requests about services. Their endpoints follow: bcs_scheduler.core.controllers.services."""
 
 from __future__ import annotations
 

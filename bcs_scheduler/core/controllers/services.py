@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.workloads.roster import Roster
+from bcs_scheduler.core.controllers.roster import Roster
 from bcs_scheduler.core.interface.effects import Changed
 from bcs_scheduler.core.work_queue import WorkQueue
 from store.ids import namespace_of

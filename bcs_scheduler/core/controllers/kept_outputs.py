@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from bcs_scheduler.core.context import RETRY, TurnContext
-from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
+from bcs_scheduler.core.controllers.ended_objects import EndedObjects
 from bcs_scheduler.core.interface.cluster_manager import FetchOutput, OutputReported
 from bcs_scheduler.core.work_queue import WorkQueue
 from store.ids import TaskId, object_key

@@ -14,7 +14,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.message_sender import restore_version
-from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
+from bcs_scheduler.core.controllers.ended_objects import EndedObjects
 from bcs_scheduler.core.open_commands import size_of
 from bcs_scheduler.core.work_queue import WorkQueue
 from store.records import Command, Message

@@ -10,7 +10,7 @@ from itertools import islice
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
-from bcs_scheduler.core.controllers.retention.ended_objects import EndedObjects
+from bcs_scheduler.core.controllers.ended_objects import EndedObjects
 
 AT_ONCE = 500
 """Greatest number of transactions removed in one turn; the rest follows in later turns."""

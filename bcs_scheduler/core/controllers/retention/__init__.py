@@ -1,1 +1,0 @@
-"""Controllers that remove records which are no longer needed."""

@@ -1,1 +1,0 @@
-"""Controllers of workloads: deployments, daemonsets, services, health."""
