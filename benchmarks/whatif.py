@@ -132,7 +132,7 @@ def _loaded(policy: str, taskgroups: int, agents: int, each: int) -> tuple[Core,
 
 
 def _connected(records: list[Record], policy: str, agents: int, size: int) -> Core:
-    core = Core(records, CoreOptions(session_period=0.1, **POLICIES[policy]), NOW + 10)
+    core = Core(records, CoreOptions(session_period=0.1, max_priority=1, **POLICIES[policy]), NOW + 10)
     core.turn([cluster_manager.Connected(framework_id="framework", cluster="bench")], NOW + 10)
     core.turn([cluster_manager.AgentsListed(agents=tuple(_listed(n, size) for n in range(agents)))], NOW + 10)
     return core

@@ -11,10 +11,11 @@ import pytest
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
-from offers.policy.hierarchy.preemption.promises import promise_again, promises
+from offers.policy.hierarchy.preemption.promises import promises
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import Amounts
@@ -157,10 +158,9 @@ def test_promises_of_nodes_outlive_a_dry_run() -> None:
     found.tree.promise("two/w", ask, "a0")
     found.tree.nodes.use("a0", (("cpus", 50),), -1)
     kept = promises(found.tree)
-    made = found.run({})
-    assert [node for _, _, node in made] == ["a0"] and not promises(found.tree)
-    found.take_back(made)
-    promise_again(found.tree, kept)
+    asked = copied(found)
+    made = asked.run({})
+    assert [node for _, _, node in made] == ["a0"] and not promises(asked.tree)
     assert promises(found.tree) == kept
 
 

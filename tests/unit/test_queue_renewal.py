@@ -9,7 +9,7 @@ import pytest
 from offers.ledger.holds import LONGEST, RETRY
 from offers.policy.hierarchy import Attempts, add_node
 from offers.policy.hierarchy.preemption.preemption import preempt
-from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew, restore_waits, waits_of
+from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few
@@ -101,20 +101,6 @@ def test_a_gang_keeps_its_free_room_with_the_rooms_of_its_victims() -> None:
     attempts.restore()
     assert [node for _, node in promised(state)] == ["n0", "n9"]
     assert len({ask for ask, _ in promised(state)}) == 2
-
-
-def test_promises_are_as_before_after_a_dry_run() -> None:
-    state, vacated = interrupted(asks=3, victims=2)
-    renew(state, vacated[:1], LATE)
-    state.applications["web"].preempted_at["w2"] = LATE
-    before = waits_of(state)
-    state.forget_promise("web", "w0")
-    state.promise("web", "w1", "n1")
-    state.promise("web", "w2", "n2")
-    state.applications["web"].preempted_at.clear()
-    restore_waits(state, before)
-    assert waits_of(state) == before
-    assert promised(state) == [("w0", "n0")]
 
 
 @pytest.mark.parametrize("seed", check_few(range(40), 4))

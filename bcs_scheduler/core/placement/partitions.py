@@ -113,6 +113,12 @@ class Placing:
         """See `placer.Policies`."""
         return apart(self._turn, group)
 
+    def read_changes(self) -> None:
+        """See `placer.Policies`."""
+        for one in self.loops:
+            if isinstance(one, SessionPass):
+                one.read_changes()
+
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
         """See `placer.Policies`; by reservations, and by holds of taskgroups."""
         turn, kept = self._turn, dict[tuple[str, str], float]()

@@ -29,6 +29,7 @@ from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
+from offers.policy.hierarchy import Partition
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.resources import requested
@@ -63,9 +64,15 @@ class Policy(Protocol):
         """The applications of which nothing is ended for another one, given by its key, with the Unix seconds at which
         that ends (`pauses`)."""
 
-    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
-        """The decisions about these demands beside the other open ones, with nothing changed. The demands have one
-        role. `without`: ids of agents that take nothing."""
+    def foresee(
+        self,
+        demands: Sequence[Demand[Slot]],
+        without: frozenset[str] = frozenset(),
+        queues: Partition | None = None,
+    ) -> Foreseen:
+        """The decisions about these demands beside the other open ones, made by a copy that is dropped. The demands
+        have one role. `without`: ids of agents that take nothing. `queues`: the configuration of a tree of queues that
+        is supposed; None: the present one."""
 
 
 class Policies(Protocol):
@@ -87,6 +94,10 @@ class Policies(Protocol):
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
         """The reservations of other applications in the role of a demand; None if there are none."""
 
+    def read_changes(self) -> None:
+        """Before a question: takes over changes of agents and taskgroups, if there are many, as between two decisions.
+        Each copy would repeat this. Nothing may be supposed meanwhile."""
+
 
 class NoPolicies:
     """All demands are matched in their order."""
@@ -105,6 +116,9 @@ class NoPolicies:
 
     def reserved(self, demand: Demand[Slot]) -> None:
         """See `Policies`; always None."""
+
+    def read_changes(self) -> None:
+        """See `Policies`; nothing is to be done."""
 
 
 class Assignment(NamedTuple):
@@ -189,13 +203,22 @@ class Placer:
         self._keep_diagnoses(demands, result.diagnoses)
         return result
 
-    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
+    def read_changes(self) -> None:
+        """See `Policies`."""
+        self._policies.read_changes()
+
+    def foresee(
+        self,
+        demands: Sequence[Demand[Slot]],
+        without: frozenset[str] = frozenset(),
+        queues: Partition | None = None,
+    ) -> Foreseen:
         """A dry run of demands of one role by the policy in force. Demands of one taskgroup per agent are only matched.
-        `without`: ids of agents that take nothing."""
+        `without`, `queues`: see `Policy.foresee`."""
         policy = self.policy_of(demands[0].role)
         if policy is None or any(demand.per_agent or demand.promised for demand in demands):
             return Foreseen(self.plan([avoiding(demand, without) for demand in demands], Mode.DRY_RUN))
-        return policy.foresee(demands, without)
+        return policy.foresee(demands, without, queues)
 
     def assign(
         self,

@@ -78,13 +78,14 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
     """Returns the data of the reply: the operation, the planned placements, the taskgroups that would be ended, and the
     slots without a place. For an update or a reschedule, whose old taskgroups must end first, the places are planned on
     the present free resources."""
+    turn.cut()
+    turn.placer.read_changes()
     if isinstance(command, requests.PlanAgents):
         return agent_plans.plan(turn, command)
     if isinstance(command, requests.PlanRequests):
         return planned_documents.plan(turn, commands.run, command)
     if isinstance(command, requests.Rebalance):
         return rebalancing.run(turn, command)
-    turn.cut()
     begin = turn.uow.savepoint()
     planned = PlannedAnswer({"place": [], "end": [], "unplaced": 0}, [])
     try:

@@ -269,13 +269,14 @@ class Snapshot:
         self.columns.count_tasks(gone, -1)
         self.columns.count_tasks(came, 1)
         if "tenants" in self.__dict__:
+            tenants = self.tenants  # copies share the tasks of each agent, which are therefore replaced
             for task in gone:
-                there = self.tenants[task.agent]
+                there = tenants[task.agent] = tenants[task.agent].copy()
                 del there[job, task.name]
                 if not there:
-                    del self.tenants[task.agent]
+                    del tenants[task.agent]
             for task in came:
-                self.tenants.setdefault(task.agent, {})[job, task.name] = task
+                tenants[task.agent] = {**tenants.get(task.agent, {}), (job, task.name): task}
 
     def _learn(self, template: Template) -> None:
         number = self._uses.get(template, 0)

@@ -16,6 +16,7 @@ from typing import TypeVar
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import Held, KeptRoom, Room, Why, ending_within, is_gang
+from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
 from bcs_scheduler.core.placement.hierarchy.asks import Counted, evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation, continuation
@@ -26,7 +27,7 @@ from bcs_scheduler.core.placement.placement_pass import Covers
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
+from bcs_scheduler.core.placement.sessions.session_pass import LEFT, MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
@@ -36,7 +37,6 @@ from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_q
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.places import places
-from offers.policy.hierarchy.preemption.promises import restore_waits, waits_of
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.model import Kept
@@ -273,14 +273,18 @@ class HierarchyPass(SessionPass):
                     return False
         return True
 
-    def _step(self, role: str) -> bool:
+    def _read_some(self, role: str) -> bool:
+        """Like `SessionPass._read_some`; a decision that continues sees no changes."""
+        return role not in self._rest and self._step(role, LEFT)
+
+    def _step(self, role: str, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many: the snapshot first, then its tree. False: the
-        rest is done at once."""
-        if self._snapshots.catch_up(role, self._turn.now, plain=self.plain):
+        rest is done at once. `left`: see `RoleSnapshot.catch_up`."""
+        if self._snapshots.catch_up(role, self._turn.now, plain=self.plain, left=left):
             return True
         tree_of = self.trees.roles.get(role)
         is_new = tree_of is None or tree_of.wants_all()
-        looked_at = self.trees.catch_up(role, self._snapshots.changes(role, is_new=is_new))
+        looked_at = self.trees.catch_up(role, self._snapshots.changes(role, is_new=is_new), left)
         self._looked_at += looked_at
         return looked_at > 0
 
@@ -317,12 +321,20 @@ class HierarchyPass(SessionPass):
     def follow(self) -> None:
         """Brings the trees of all roles up to date, without decisions: for figures and trials. Costs with the objects
         that wait, and with those that have changed."""
-        turn = self._turn
-        demands = [demand for demand in turn.engine.demands.values() if not demand.per_agent]
+        self._follow_all()
+        self._followed_at, self._outdated = self._turn.now, False
+        self.consider_promised()  # the trees may not have known their applications
+
+    def _follow_all(self) -> None:
+        demands = [demand for demand in self._turn.engine.demands.values() if not demand.per_agent]
         for role in self._roles():
             self._follow(role, self._input(role, [demand for demand in demands if demand.role == role], {}))
-        self._followed_at, self._outdated = turn.now, False
-        self.consider_promised()  # the trees may not have known their applications
+
+    def present(self) -> Trees:
+        """A copy of the trees that is up to date, for questions."""
+        asked = copied(self)
+        asked._follow_all()
+        return asked.trees
 
     def void(self) -> None:
         """Like `SessionPass.void`; maintenance waits for offers."""
@@ -390,27 +402,14 @@ class HierarchyPass(SessionPass):
         evicted = [] if tree_of.attempts.unfinished else self._maintain(role, tree_of, found)
         return self._decisions(role, found, binds, evicted)
 
-    def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
-        """Like `SessionPass._imagine`. Nothing is preempted: work must wait for `preemption.delay` before that. The
-        tree is as before afterwards, and forgets the work of the dry run when it follows the state in this turn."""
-        tree_of = self.trees.of(role)
-        made: list[tuple[str, str, str]] = []
-
-        def session(role: str, part: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
-            found = self._input(role, part, caps)
-            tree_of.take_back(made)
-            self._follow(role, found)
-            made[:] = tree_of.run(found.missing)
-            return found, self._decisions(role, found, made, [])
-
-        tree_of.attempts.restore()
-        waits = waits_of(tree_of.tree)
-        chosen = self._choose(role, demands, session)
-        held_back = self._held_back(role, chosen.decisions)
-        tree_of.take_back(made)
-        restore_waits(tree_of.tree, waits)
-        self._outdated, self._followed_at = True, 0.0
-        return chosen, held_back
+    def _answer(
+        self, role: str, demands: list[Demand[Slot]], caps: dict[str, int], queues: Partition | None
+    ) -> tuple[SessionInput, Decisions]:
+        """Like `SessionPass._answer`. Nothing is preempted: work must wait for `preemption.delay` before that."""
+        if queues is not None:
+            self.trees.suppose(queues)
+        found = self._input(role, demands, caps)
+        return found, self._decisions(role, found, self._follow(role, found).run(found.missing), [])
 
     def _decisions(
         self, role: str, found: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction]
@@ -564,9 +563,10 @@ class HierarchyPass(SessionPass):
         """See `aging.Hands`. Costs as much as a decision that places nothing, and one search for each place."""
         self.follow()
         role, names = wants[0].role, self._waiting_tasks(wants)
-        tree_of = self.trees.roles.get(role)
-        if tree_of is None or names is None:
+        live = self.trees.roles.get(role)
+        if live is None or names is None:
             return None
+        tree_of = copied(live)
         tree_of.attempts.restore()
         asks = tree_of.pending(zip((one.application for one in wants), names, strict=True))
         if asks is None:
@@ -577,10 +577,10 @@ class HierarchyPass(SessionPass):
         if held is not None:
             kept = self._as_kept(tree_of, held, is_own=True)
         agents = held.agents if held is not None else ()
-        with places(tree, asks, agents, kept, self._may_ever_end, self._turn.now, self._can_end) as made:
-            if made is None:
-                return None
-            return self._as_room(tuple(one.node for one in made), tuple(evictions_of(tree, made)))
+        made = places(tree, asks, agents, kept, self._may_ever_end, self._turn.now, self._can_end)
+        if made is None:
+            return None
+        return self._as_room(tuple(one.node for one in made), tuple(evictions_of(tree, made)))
 
     def _is_promised(self, demand: Demand[Slot], task: str) -> bool:
         tree_of = self.trees.roles.get(demand.role)

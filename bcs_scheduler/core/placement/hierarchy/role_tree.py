@@ -133,15 +133,11 @@ class RoleTree:
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         return not isinstance(constraint, Template) or self.admits(constraint, node)
 
-    def frozen(self) -> Callable[[Hashable, str], bool]:
-        """See `admission.frozen`."""
-        return frozen(lambda: self.admits, self.counted.names)
-
     def captured(self, partition: Partition) -> Captured:
         """The state of the tree, with amounts of all resources that it counts at present or with a configuration."""
         names = counted_with(self.tree, partition) - self.counted.names
         if not names:
-            return captured(self.tree, self.frozen())
+            return captured(self.tree, frozen(lambda: self.admits, self.counted.names))
         counted = Counted(names | self.counted.names)
         sizes = {name: (dict(counted.of(one.total)), counted.of(one.foreign)) for name, one in self._agents.items()}
         requests = {
@@ -326,7 +322,8 @@ class RoleTree:
         another agent, continues with a task that is new on its agent: a placement was planned, or was launched."""
         name, tree = job.name, self.tree
         application = tree.applications[name]
-        present, allocations = self._tasks[name], application.allocations
+        present = self._tasks[name] = dict(self._tasks[name])  # copies share the tasks of each application
+        allocations = application.allocations
         promised, tried = promises_to(tree, name), dict(application.preempted_at)
         free: dict[tuple[str, Amounts], list[str]] = {}
         """Names of allocations without a task, by agent and amounts."""
@@ -368,7 +365,7 @@ class RoleTree:
                 continue
             leaving = allocations[safe(identity)]
             if task.status is not Status.RELEASING:
-                keep(tree, leaving)  # a dry run has ended the taskgroup
+                keep(tree, leaving)
             else:
                 tree.leave(leaving)
                 if self._has_ended(identity):
@@ -461,18 +458,6 @@ class RoleTree:
         made = self.attempts.run(missing, most)
         self._doubtful.update(one.ask.application for one in made)
         return [(one.ask.application, task_name(one.ask.name), one.node) for one in made]
-
-    def take_back(self, made: Iterable[tuple[str, str, str]]) -> None:
-        """Undoes a run whose allocations are not carried out. Its asks wait again, and those of gangs that found too
-        little room."""
-        asks: dict[str, list[Ask]] = {}
-        for application, task, _ in made:
-            asks.setdefault(application, []).append(self.tree.release(application, safe(task)).ask)
-        for application, of_application in asks.items():
-            self.tree.ask_all(of_application)
-            self._doubtful.discard(application)
-        self.attempts.restore()
-        self.attempts.left.clear()
 
     def knows(self, name: str) -> bool:
         """True if an application has a queue, or no queue takes it."""

@@ -163,6 +163,12 @@ class Trees:
             tree_of.change(self.partition, halts)
         return True
 
+    def suppose(self, partition: Partition) -> None:
+        """Gives the trees of a copy another configuration."""
+        for tree_of in self.roles.values():
+            tree_of.change(partition, self.halts)
+        self.partition = partition
+
     def _readable(self) -> QueueTree | None:
         newest = self.present()
         if newest is None or newest.document == self._document:
@@ -179,9 +185,11 @@ class Trees:
                 return record
         return None
 
-    def catch_up(self, role: str, changes: Changes) -> int:
+    def catch_up(self, role: str, changes: Changes, left: int | None = None) -> int:
         """Has the tree of a role follow a part of the changes, if there are many. Returns the number of agents and
-        tasks that were looked at; 0: the rest follows at once."""
+        tasks that were looked at; 0: the rest follows at once. `left`: the number of agents that may be left; None:
+        `STEP`."""
+        left = STEP if left is None else left
         snapshot, agents, jobs = changes
 
         def size(name: str) -> int:
@@ -191,7 +199,7 @@ class Trees:
         tree_of = self.of(role)
         some = list(islice(agents, STEP))
         work = some_of(jobs, size) if len(some) == len(agents) else []
-        if not work and len(some) == len(agents):
+        if not work and len(agents) <= left:
             return 0
         agents.difference_update(some)
         jobs.difference_update(work)

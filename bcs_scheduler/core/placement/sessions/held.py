@@ -6,7 +6,6 @@ Taskgroups that have changed are noted, and only these are read again for the ne
 from __future__ import annotations
 
 import sys
-from collections import deque
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -50,13 +49,14 @@ class HeldTasks:
         self._role = role
         self._plain = plain
         self._tasks: dict[str, dict[str, Task]] = {}
-        """Tasks by application and id of the taskgroup."""
+        """Tasks by application and id of the taskgroup. The tasks of an application are replaced, and not changed in
+        place, like the amounts of an agent in `used`."""
         self._held: dict[str, Held] = {}
         self._templates: dict[tuple[Resources, tuple[tuple[str, int], ...]], Template] = {}
         self._changed: dict[str, dict[str, None]] = {}
         """Ids of the taskgroups that have changed, by application."""
-        self._ended: deque[tuple[str, Task, float]] = deque(maxlen=MOST_ENDED)
-        """See `ended`."""
+        self._ended: dict[str, tuple[str, Task, float]] = {}
+        """See `ended`; by id of the taskgroup."""
         self.used: dict[str, dict[str, int]] = {}
         """Amounts by agent and dimension."""
         self.touched: set[str] = set()
@@ -75,12 +75,18 @@ class HeldTasks:
         """A taskgroup has ended and left its room to its agent. `before`: its record until then; `at`: Unix seconds."""
         task = self._task(before)
         if task is not None:
-            self._ended.append((before.application_key, task, at))
+            self._ended[before.id] = (before.application_key, task, at)
+            if len(self._ended) > 2 * MOST_ENDED:
+                del self._ended[next(iter(self._ended))]
+
+    def forget_end(self, identity: str) -> None:
+        """The end of a taskgroup was only supposed, for a question."""
+        self._ended.pop(identity, None)
 
     def ended(self) -> list[tuple[str, Task, float]]:
         """The taskgroups that were noted since the latest call: application, task as it was before, and Unix seconds of
         the end. If there are very many, the newest ones."""
-        found = list(self._ended)
+        found = list(self._ended.values())[-MOST_ENDED:]
         self._ended.clear()
         return found
 
@@ -119,7 +125,7 @@ class HeldTasks:
         return held
 
     def _read(self, application: str, identities: Iterable[str]) -> bool:
-        known = self._tasks.setdefault(application, {})
+        known = dict(self._tasks.get(application, ()))  # copies share the tasks of each application
         different = False
         in_order = True
         for identity in identities:
@@ -138,9 +144,11 @@ class HeldTasks:
         if different:
             self._held.pop(application, None)
             if not in_order:
-                self._tasks[application] = dict(sorted(known.items(), key=lambda item: _place(item[1])))
-        if not known:
-            del self._tasks[application]
+                known = dict(sorted(known.items(), key=lambda item: _place(item[1])))
+            if known:
+                self._tasks[application] = known
+            else:
+                self._tasks.pop(application, None)
         return different
 
     def _task(self, group: TaskGroup | None) -> Task | None:
@@ -168,13 +176,15 @@ class HeldTasks:
 
     def _use(self, task: Task, sign: int) -> None:
         self.touched.add(task.agent)
-        sums = self.used.setdefault(task.agent, {})
+        sums = dict(self.used.get(task.agent, ()))
         for name, amount in task.template.request:
             sums[name] = sums.get(name, 0) + sign * amount
             if not sums[name]:
                 del sums[name]
-        if not sums:
-            del self.used[task.agent]
+        if sums:
+            self.used[task.agent] = sums
+        else:
+            self.used.pop(task.agent, None)
 
 
 def _status(group: TaskGroup) -> Status:

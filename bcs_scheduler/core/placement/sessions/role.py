@@ -90,7 +90,7 @@ class SessionInput(NamedTuple):
     """The moment from which the first room that is coming back counts as that of others; None: no room is coming."""
 
 
-class _Parts(NamedTuple):
+class Parts(NamedTuple):
     """The parts that a job with open demands was made of. Equal parts make an equal job."""
 
     held: Held
@@ -124,7 +124,7 @@ class RoleSnapshot:
         """Agents that have changed and were read, and that the snapshot does not have yet."""
         self._snapshot = Snapshot((), (), (), plain=plain)
         self._pending = PendingTasks()
-        self._parts: dict[str, _Parts] = {}
+        self._parts: dict[str, Parts] = {}
         """The parts of the jobs with something planned, pending or leaving."""
         self._kinds: dict[str, list[tuple[Kind, Demand[Slot]]]] = {}
         self._missing: dict[str, int] = {}
@@ -168,22 +168,24 @@ class RoleSnapshot:
         """See `Snapshots.unchanged`."""
         return not (self._changed or self.queues_changed or self._since)
 
-    def catch_up(self, now: float) -> bool:
+    def catch_up(self, now: float, left: int | None = None) -> bool:
         """Takes over a part of the changes, if there are many: taskgroups first, then agents, then applications. False:
-        the next `take` costs little beside the open demands. `now`: Unix seconds."""
-        if self.held.behind > STEP:
+        the next `take` costs little beside the open demands. `now`: Unix seconds. `left`: the number of taskgroups and
+        of agents that may be left for it; None: `STEP`."""
+        left = STEP if left is None else left
+        if self.held.behind > left:
             self._changed |= self.held.refresh(STEP)
             return True
         touched, used = self._touched, self.held.touched
         jobs = some_of(self._changed, lambda name: len(self.held.of(name).tasks))
-        if len(touched) + len(used) > (0 if jobs else STEP):  # agents come before the tasks on them
+        if len(touched) + len(used) > (0 if jobs else left):  # agents come before the tasks on them
             names = set(islice(chain(touched, used), STEP))
             touched -= names
             used -= names
             self._pool.table.flush()
             self._read_agents(names, self._extra_before, now)
             return True
-        if self._read and (jobs or len(self._read) > STEP):
+        if self._read and (jobs or len(self._read) > left):
             moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in self._read.items())
             part = self._read if moved else dict(islice(self._read.items(), STEP))
             self._read = {name: agent for name, agent in self._read.items() if name not in part}
@@ -251,7 +253,7 @@ class RoleSnapshot:
         found: dict[str, Job | None] = {}
         for key in sorted({*changed, *restless}):
             wanted = tuple(demands.get(key, ()))
-            parts = _Parts(
+            parts = Parts(
                 self.held.of(key),
                 tuple(planned.get(key, ())),
                 tuple(gone.get(key, ())),
@@ -299,7 +301,7 @@ class RoleSnapshot:
     def _queue_of(self, key: str) -> str:
         return queue_of(self._state, namespace_of(key))
 
-    def _job(self, key: str, parts: _Parts, nominations: Mapping[str, Nomination]) -> Job | None:
+    def _job(self, key: str, parts: Parts, nominations: Mapping[str, Nomination]) -> Job | None:
         if not (parts.facts or parts.gone):
             return None
         held = self.held.of(key)

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.aging import Held, Room, is_gang
+from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, prompt
@@ -30,6 +31,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots,
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
+from offers.policy.hierarchy import Partition
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.configuration.policy import PluginChoice, Policy
@@ -64,6 +66,8 @@ from transactions.text import are, counted, duration
 
 T = TypeVar("T")
 
+LEFT = 32
+"""Changed agents and taskgroups that a pass may leave for the copies that questions make of it."""
 NO_BOUND = 1 << 62
 """Above every number of taskgroups."""
 AFTER_FAILURE = 60.0
@@ -103,8 +107,6 @@ class SessionPass(PlacementPass):
         self.labels = labels
         self._snapshots = snapshots or Snapshots(turn)
         self._set_aside = SetAside()
-        self._hung: list[PluginFault] = []
-        """Calls that did not return, and that no event names yet: a dry run records none."""
         self._nominations: dict[TaskName, Nomination] = {}
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
@@ -476,8 +478,23 @@ class SessionPass(PlacementPass):
 
     # --- dry runs ---------------------------------------------------------------------------------------------
 
-    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
-        """See `Policy.foresee`. Costs as much as a session; the snapshot stays the one of the next session."""
+    def read_changes(self) -> None:
+        """See `placer.Policies`."""
+        for role in self._snapshots.roles(self._turn.options.transactions.role):
+            while self._covers(role) and self._read_some(role):
+                pass
+
+    def _read_some(self, role: str) -> bool:
+        """Takes over a part of the changes of a role, if there are some. False: the rest costs a copy little."""
+        return self._snapshots.catch_up(role, self._turn.now, plain=self.plain, left=LEFT)
+
+    def foresee(
+        self,
+        demands: Sequence[Demand[Slot]],
+        without: frozenset[str] = frozenset(),
+        queues: Partition | None = None,
+    ) -> Foreseen:
+        """See `Policy.foresee`. Costs as much as a session."""
         turn, role = self._turn, demands[0].role
         known = turn.state.transactions
         demands = [avoiding(demand, without) for demand in demands]
@@ -491,7 +508,15 @@ class SessionPass(PlacementPass):
             and (transaction := known.get(demand.id)) is not None
             and transaction.active  # the request may have ended it
         ]
-        chosen, held_back = self._imagine(role, [*waiting, *demands])
+        asked = self
+
+        def session(role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
+            nonlocal asked
+            asked = copied(self)
+            return asked._answer(role, demands, caps, queues)
+
+        chosen = self._choose(role, [*waiting, *demands], session)
+        held_back = asked._held_back(role, chosen.decisions)
         missing = chosen.found.missing
         with turn.placer.trial() as trial:
             placements = turn.placer.assign(assignments(chosen), missing, chosen.lacking, trial)
@@ -503,10 +528,13 @@ class SessionPass(PlacementPass):
         evicted = [one.task for one in chosen.decisions.evictions if one.beneficiary in applications]
         return Foreseen(MatchResult(found, why), tuple(evicted))
 
-    def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
-        """The decisions of a session that are not carried out, and the queues that hold applications back."""
-        chosen = self._choose(role, demands, self._session)
-        return chosen, self._held_back(role, chosen.decisions)
+    def _answer(
+        self, role: str, demands: list[Demand[Slot]], caps: dict[str, int], queues: Partition | None
+    ) -> tuple[SessionInput, Decisions]:
+        """The decisions of a session that are not carried out, in a copy of the pass. `queues`: see
+        `Policy.foresee`."""
+        del queues
+        return self._session(role, demands, caps)
 
     def _drop(self, decisions: Decisions) -> None:
         """Decisions that are not carried out, because the session is repeated."""
@@ -517,10 +545,9 @@ class SessionPass(PlacementPass):
             try:
                 return found, self._decided(role, found)
             except NeverReturned as hangs:
-                self._set_aside.add(hangs.fault.plugin, self._turn.now)
+                self._set_aside.add(hangs.fault, self._turn.now)
                 self._snapshots.forget()  # the abandoned session may still use the snapshot
                 self._memories.pop(role, None)
-                self._hung.append(hangs.fault)
 
     def _input(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> SessionInput:
         """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
@@ -618,9 +645,8 @@ class SessionPass(PlacementPass):
         try:
             made = self._watched(found, work, self._allowance) or self._watched(found, work, self._may_ever_end)
         except NeverReturned as hangs:
-            self._set_aside.add(hangs.fault.plugin, self._turn.now)
+            self._set_aside.add(hangs.fault, self._turn.now)
             self._snapshots.forget()  # the abandoned session may still use the snapshot
-            self._hung.append(hangs.fault)
             return None
         return self._as_room(made.agents, made.evictions) if made is not None else None
 
@@ -789,8 +815,7 @@ class SessionPass(PlacementPass):
         return ended
 
     def _report_hung(self) -> None:
-        hung, self._hung = self._hung, []
-        for fault in hung:
+        for fault in self._set_aside.untold():
             pause = duration(self._set_aside.pause(fault.plugin))
             self._report(fault._replace(cause=f"{fault.cause}; not used for {pause}"), "hung")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offers.policy.session.configuration.policy import Policy
-from offers.policy.session.decisions import Later, Passing
+from offers.policy.session.decisions import Later, Passing, PluginFault
 
 FIRST_PAUSE, GROWTH, LONGEST_PAUSE = 60.0, 4, 86400.0
 """Seconds without the plug-in: each attempt may cost the core the time of a call, and leave a thread behind."""
@@ -15,9 +15,12 @@ class SetAside:
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
+        self._untold: list[PluginFault] = []
 
-    def add(self, name: str, now: float) -> None:
+    def add(self, fault: PluginFault, now: float) -> None:
         """A call of a plug-in or action has not returned."""
+        name = fault.plugin
+        self._untold.append(fault)
         before = self._pauses.get(name)
         pause = self._pauses[name] = FIRST_PAUSE if before is None else min(before * GROWTH, LONGEST_PAUSE)
         self._until[name] = now + pause
@@ -25,6 +28,12 @@ class SetAside:
     def pause(self, name: str) -> float:
         """The latest pause of a plug-in that was added, in seconds."""
         return self._pauses[name]
+
+    def untold(self) -> list[PluginFault]:
+        """The calls that have not returned since the latest look: no event names them yet, since a question records
+        none."""
+        found, self._untold = self._untold, []
+        return found
 
     def later(self, now: float) -> Later | None:
         """The moment at which the next plug-in is used again; None: all are used."""

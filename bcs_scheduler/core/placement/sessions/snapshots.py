@@ -42,6 +42,10 @@ class Snapshots:
         turn.watch("offers", ("namespace",), self._namespace_changed)
         turn.watch("offers", ("queue",), self._queue_changed)
 
+    def roles(self, first: str) -> list[str]:
+        """The roles with a snapshot, and this one."""
+        return list(dict.fromkeys((first, *self._roles)))
+
     def take(
         self,
         role: str,
@@ -65,11 +69,12 @@ class Snapshots:
         if found is not None:
             rooms.end(role, found.changes(is_new=False).snapshot, found.held.ended(), now)
 
-    def catch_up(self, role: str, now: float, *, plain: bool = False) -> bool:
+    def catch_up(self, role: str, now: float, *, plain: bool = False, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the
-        open demands. `now`: Unix seconds. The other arguments are those of `take`."""
+        open demands. `now`: Unix seconds. `left`: see `RoleSnapshot.catch_up`. The other arguments are those of
+        `take`."""
         self.drain()
-        return self._of(role, plain=plain).catch_up(now)
+        return self._of(role, plain=plain).catch_up(now, left)
 
     def changes(self, role: str, *, is_new: bool) -> Changes:
         """See `RoleSnapshot.changes`. Raises KeyError before the first `catch_up` or `take`."""
@@ -124,7 +129,12 @@ class Snapshots:
         if isinstance(group, TaskGroup):
             for role in self._roles.values():
                 role.held.note(group.application_key, key, present=after is not None)
-            if isinstance(before, TaskGroup) and isinstance(after, TaskGroup) and _leaves_room(before, after):
+            if not (isinstance(before, TaskGroup) and isinstance(after, TaskGroup)):
+                return
+            if before.ended and not after.ended:
+                for role in self._roles.values():
+                    role.held.forget_end(key)
+            elif _leaves_room(before, after):
                 for role in self._roles.values():
                     if not (role.plain and before.killing_since):  # trees follow their own victims
                         role.held.note_end(before, self._turn.now)

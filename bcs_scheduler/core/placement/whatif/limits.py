@@ -19,7 +19,7 @@ from bcs_scheduler.core.placement.placer import Foreseen
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.dimensions import THOUSANDTHS
 from offers.model import Demand, ResourceRequest
-from offers.policy.hierarchy.configuration.partition import QueueConfig
+from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from store.records import DEFAULT_QUEUE
 from store.records import Queue as QueueRecord
 from transactions.base import Slot
@@ -55,8 +55,9 @@ class _Queues(Protocol):
     def limits(self, demand: Demand[Slot]) -> list[Limit]:
         """The limits that hold for the application, of the queues above it."""
 
-    def supposing(self, raised: Raised) -> Iterator[None]:
-        """A block in which queues have other limits."""
+    def supposing(self, raised: Raised) -> Iterator[Partition | None]:
+        """A block in which the queues of records have other limits, or the configuration of a tree with other
+        limits."""
 
 
 def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suffices | None]:
@@ -114,7 +115,7 @@ def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
 def _queues(turn: TurnContext, demand: Demand[Slot]) -> _Tree | _Sessions | None:
     policy = turn.placer.policy_of(demand.role)
     if isinstance(policy, HierarchyPass):
-        return _Tree(turn, policy)
+        return _Tree(policy)
     return _Sessions(turn) if isinstance(policy, SessionPass) else None
 
 
@@ -131,8 +132,8 @@ def _tried(turn: TurnContext, queues: _Tree | _Sessions, demand: Demand[Slot], t
             raised[limit.queue] = more
     if not raised:
         return None
-    with contextmanager(queues.supposing)(raised):
-        foreseen = turn.placer.foresee([demand])
+    with contextmanager(queues.supposing)(raised) as supposed:
+        foreseen = turn.placer.foresee([demand], queues=supposed)
     if len(foreseen.result.placements) < len(demand.slots):
         return None
     return Suffices(before, raised, foreseen)
@@ -166,7 +167,7 @@ class _Sessions:
             return []
         return [Limit(name, figures.used.get(demand.role, {}), figures.queue.limits)]
 
-    def supposing(self, raised: Raised) -> Iterator[None]:
+    def supposing(self, raised: Raised) -> Iterator[Partition | None]:
         """The records are undone at the end of the block."""
         turn = self._turn
         with turn.uow.held():
@@ -177,19 +178,18 @@ class _Sessions:
                 extended = {name: most for name, most in limits.items() if name not in THOUSANDTHS}
                 extended = {**record.capability_extended, **extended}
                 turn.uow.put(msgspec.structs.replace(record, capability=capability, capability_extended=extended))
-            yield
+            yield None
 
 
 class _Tree:
     """Queues of the policy `hierarchical`."""
 
-    def __init__(self, turn: TurnContext, placing: HierarchyPass) -> None:
-        self._turn, self._placing = turn, placing
+    def __init__(self, placing: HierarchyPass) -> None:
+        self._placing = placing
 
     def limits(self, demand: Demand[Slot]) -> list[Limit]:
         """The limits of the queue and of those above, but that of root, which is the size of the cluster."""
-        self._placing.follow()
-        tree = self._placing.trees.of(demand.role).tree
+        tree = self._placing.present().of(demand.role).tree
         application = tree.applications.get(demand.application)
         if application is None:
             return []
@@ -197,18 +197,10 @@ class _Tree:
         path = [queue for queue in above if queue.parent is not None and queue.max]
         return [Limit(queue.name, dict(queue.allocated), dict(queue.max)) for queue in path]
 
-    def supposing(self, raised: Raised) -> Iterator[None]:
-        """The trees get their configuration back at the end of the block."""
-        trees = self._placing.trees
-        before = trees.partition
-        other = before._replace(root=_with_limits(before.root, raised))
-        try:
-            for tree_of in trees.roles.values():
-                tree_of.change(other, trees.halts)
-            yield
-        finally:
-            for tree_of in trees.roles.values():
-                tree_of.change(before, trees.halts)
+    def supposing(self, raised: Raised) -> Iterator[Partition | None]:
+        """A configuration for the copy that is asked."""
+        present = self._placing.trees.partition
+        yield present._replace(root=_with_limits(present.root, raised))
 
 
 def _with_limits(config: QueueConfig, raised: Raised, above: str = "") -> QueueConfig:

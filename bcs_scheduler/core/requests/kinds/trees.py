@@ -128,9 +128,8 @@ class TreeRequests:
         document = canonical(msgspec.json.decode(document))
         if document == (present.document if present is not None else placing.trees.document):
             return {"revision": present.number if present is not None else 0, "unchanged": True} | _labelled(placing)
-        placing.follow()
         try:
-            placing.trees.refuse(partition)
+            placing.present().refuse(partition)
         except CannotChange as error:
             raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
         halts = halts_in(partition, placing.trees.halts)
@@ -156,9 +155,8 @@ class TreeRequests:
         self, placing: HierarchyPass, partition: Partition, halts: tuple[QueueHalt, ...], answer: Data
     ) -> Iterator[None]:
         """Adds the effect of a configuration to an answer, in steps."""
-        placing.follow()
         try:
-            tried = yield from placing.trees.trying(partition, halts)
+            tried = yield from placing.present().trying(partition, halts)
         except CannotChange as error:
             raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
         waits = [one for found in tried.values() for one in _waits(found)]

@@ -1,21 +1,18 @@
 """Places for given asks, with the victims that make their room: for work that has waited for long.
 
-The rules are those of a try to preempt (`preemption.preemption`), except its pause between two tries. The tree is as
-before afterwards: the caller ends the victims as their disruption budgets admit, and keeps the room of each.
+The rules are those of a try to preempt (`preemption.preemption`), except its pause between two tries. The caller ends
+the victims as their disruption budgets admit, and keeps the room of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from offers.policy.hierarchy.preemption.preemption import Check, delay_of, has_victims, only_on, plan
-from offers.policy.hierarchy.preemption.promises import Promise, promise_again, promises_to
 from offers.policy.hierarchy.state.model import Ask, Kept, Preemption
 from offers.policy.hierarchy.tree import Tree
 
 
-@contextmanager
 def places(
     tree: Tree,
     asks: Sequence[Ask],
@@ -24,30 +21,21 @@ def places(
     allowance: Callable[[str], int],
     now: float,
     check: Check | None = None,
-) -> Iterator[list[Preemption] | None]:
-    """The node and the victims for each of some pending asks of one application, which are noted in the tree until the
-    end of the context; None if the rules do not give room to all of them. `nodes`: the only node of each; empty: any
-    nodes. `kept`: room that these asks may use. `allowance`: in place of `Tree.allowance`. `now`: seconds.
+) -> list[Preemption] | None:
+    """The node and the victims for each of some pending asks of one application, which are noted in the tree; None if
+    the rules do not give room to all of them. `tree`: a copy for this question. `nodes`: the only node of each; empty:
+    any nodes. `kept`: room that these asks may use. `allowance`: in place of `Tree.allowance`. `now`: seconds.
     `check`: as for `plan`. Raises KeyError if an ask is not pending."""
-    before, budgets = tree.kept, tree.allowance
-    promised = [promise for name in {ask.application for ask in asks} for promise in promises_to(tree, name)]
-    made: list[Preemption] = []
     tree.kept, tree.allowance = kept, allowance
-    try:
-        may_have = _may_preempt(tree, asks, now)
-        for number, ask in enumerate(asks) if may_have else ():
-            found = _place(tree, ask, nodes[number] if nodes else "", now, check)
-            if found is None:
-                may_have = False
-                break
-            made.append(found)
-        yield made if may_have else None
-    finally:
-        for one in reversed(made):
-            for victim in one.victims:
-                tree.stay(victim)
-        _restore(tree, asks, promised)
-        tree.kept, tree.allowance = before, budgets
+    if not _may_preempt(tree, asks, now):
+        return None
+    made: list[Preemption] = []
+    for number, ask in enumerate(asks):
+        found = _place(tree, ask, nodes[number] if nodes else "", now, check)
+        if found is None:
+            return None
+        made.append(found)
+    return made
 
 
 def _may_preempt(tree: Tree, asks: Sequence[Ask], now: float) -> bool:
@@ -77,13 +65,3 @@ def _place(tree: Tree, ask: Ask, only: str, now: float, check: Check | None) -> 
     if found is not None:
         tree.preempt(found)
     return found
-
-
-def _restore(tree: Tree, asks: Sequence[Ask], promised: Sequence[Promise]) -> None:
-    """Ends the promises to some asks, and renews those that they had before."""
-    for ask in asks:
-        group = tree.applications[ask.application].asks.get(ask.name)
-        if group is not None and group.alike.promised:
-            tree.forget_promise(ask.application, ask.name)
-    names = {ask.id for ask in asks}
-    promise_again(tree, [promise for promise in promised if promise.ask.id in names])

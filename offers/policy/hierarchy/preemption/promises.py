@@ -46,7 +46,8 @@ class Promise(NamedTuple):
 
 def promises(tree: Tree) -> list[Promise]:
     """The promises of a tree."""
-    return [_promise(tree, ask, node.name) for node in tree.nodes for ask in node.promises.values()]
+    promising = sorted(tree.nodes.promising.items())
+    return [_promise(tree, ask, name) for name, node in promising for ask in node.promises.values()]
 
 
 def promises_to(tree: Tree, application: str) -> list[Promise]:
@@ -73,32 +74,6 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         if reserved is not None:
             owner.reserved_at[ask.name] = reserved
         tree.promise(ask.application, ask.name, node, reserves=reserves)
-
-
-class Waits(NamedTuple):
-    """The facts about the asks of a tree that neither records nor offers tell: its promises, and the moments of the
-    latest tries to preempt, by application and name of the ask, seconds."""
-
-    promises: list[Promise]
-    tried: dict[str, dict[str, float]]
-
-
-def waits_of(tree: Tree) -> Waits:
-    """These facts at present."""
-    tried = {name: dict(one.preempted_at) for name, one in tree.applications.items() if one.preempted_at}
-    return Waits(promises(tree), tried)
-
-
-def restore_waits(tree: Tree, before: Waits) -> None:
-    """Restores these facts after work that was taken back. Promises are renewed as by `promise_again`."""
-    known = {(promise.ask.id, promise.node) for promise in before.promises}
-    for promise in promises(tree):
-        if (promise.ask.id, promise.node) not in known:
-            tree.forget_promise(promise.ask.application, promise.ask.name)
-    promise_again(tree, before.promises)
-    for name, application in tree.applications.items():
-        tried = before.tried.get(name, {})
-        application.preempted_at = {ask: at for ask, at in tried.items() if ask in application.asks}
 
 
 def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> None:

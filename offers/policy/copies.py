@@ -1,0 +1,259 @@
+"""Copies of live structures that are made as they are read, for questions.
+
+A question (a dry run of a decision) is asked of a copy, which is dropped: nothing has to be undone. The copy of
+an object is empty until something reads or changes it; then it gets copies of the attributes of the original, and the
+objects that these name are empty copies again. So a copy costs with the objects that the question touches, and
+with the number of entries of the containers among them. The originals must not change while a copy is read.
+
+Each class has one of two roles. Objects of *structures* are copied. *Values* never change and are shared: numbers,
+texts, enumerations, functions, and the classes that the caller names. Tuples and containers are copied with their
+entries. Anything else raises TypeError, so that nothing is shared by mistake.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from fractions import Fraction
+from functools import cache, partial
+from types import BuiltinFunctionType, FunctionType, MappingProxyType, MethodType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+T = TypeVar("T")
+SIMPLE: frozenset[type] = frozenset(
+    {
+        str,
+        bytes,
+        int,
+        float,
+        bool,
+        type(None),
+        Fraction,
+        type,
+        FunctionType,
+        BuiltinFunctionType,
+        MappingProxyType,
+        partial,
+    }
+)
+
+Maker = Callable[[Callable[[Any], Any], Any], Any]
+"""Makes the attribute of a copy from a function that copies one object, and the attribute of the original."""
+
+
+class Rules:
+    """The roles of classes."""
+
+    def __init__(
+        self,
+        structures: Iterable[type],
+        values: Iterable[type],
+        shallow: Mapping[type, Iterable[str]] | None = None,
+        keyed: Mapping[type, Iterable[str]] | None = None,
+        made: Mapping[type, Mapping[str, Maker]] | None = None,
+    ) -> None:
+        """`shallow`: attributes by class that are containers of values only, or of containers that are never changed in
+        place: they are copied without a look at their entries. `keyed`: attributes by class that are mappings whose
+        keys are values. `made`: attributes by class with functions that make those of a copy."""
+        self.structures = frozenset(structures)
+        self.values = SIMPLE.union(values)
+        self.shallow = {kind: frozenset(names) for kind, names in (shallow or {}).items()}
+        self.keyed = {kind: frozenset(names) for kind, names in (keyed or {}).items()}
+        self.made = made or {}
+        self._slots: dict[type, list[tuple[Any, Any, Maker | None]]] = {}
+        self._ways: dict[type, dict[str, Maker]] = {}
+
+    def ways_of(self, kind: type) -> Mapping[str, Maker]:
+        """The attributes of a class that are copied in a way of their own."""
+        found = self._ways.get(kind)
+        if found is None:
+            found = self._ways[kind] = {
+                **dict.fromkeys(self.shallow.get(kind, ()), _shallow),
+                **dict.fromkeys(self.keyed.get(kind, ()), _keyed),
+                **self.made.get(kind, {}),
+            }
+        return found
+
+    def slots_of(self, kind: type) -> list[tuple[Any, Any, Maker | None]]:
+        """The slots of a class: of each its getter, its setter, and the way in which it is copied."""
+        found = self._slots.get(kind)
+        if found is None:
+            ways = self.ways_of(kind)
+            found = self._slots[kind] = [(one.__get__, one.__set__, ways.get(one.__name__)) for one in _slots(kind)]
+        return found
+
+    def joined(self, other: Rules) -> Rules:
+        """These rules and others."""
+        shallow: dict[type, Iterable[str]] = {**self.shallow, **other.shallow}
+        keyed: dict[type, Iterable[str]] = {**self.keyed, **other.keyed}
+        made = {**self.made, **other.made}
+        return Rules(self.structures | other.structures, self.values | other.values, shallow, keyed, made)
+
+
+class Copies:
+    """The copies for one question. No two of them share anything but values with the originals."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._values = set(rules.values)
+        self._known: dict[int, Any] = {}
+        """The copies by identity of the original, which stays the same for as long as the copies are read."""
+        self._is_over = False
+
+    def of(self, original: T) -> T:
+        """The copy of an object. Raises TypeError for an object of no known role, at once or when it is reached."""
+        return cast(T, self._copy(original))
+
+    def end(self) -> None:
+        """The originals may change from now on: objects that were not read yet cannot be read any more."""
+        self._is_over = True
+        self._known.clear()
+
+    def _copy(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in self._values:
+            return value
+        if kind in _unread:
+            kind = value.__class__  # reads it
+        known = self._known.get(id(value))
+        if known is not None:
+            return known
+        if kind in self._rules.structures:
+            found = _empty(kind)
+            _remember(found, kind, (self, value))
+        elif isinstance(value, Enum):
+            self._values.add(kind)
+            return value
+        elif isinstance(value, tuple):
+            return self._tuple(value)
+        elif kind is MethodType:
+            owner = value.__self__
+            return MethodType(value.__func__, self._copy(owner)) if type(owner) in self._rules.structures else value
+        else:
+            found = self._container(kind, value)
+        self._known[id(value)] = found
+        return found
+
+    def _tuple(self, value: tuple[Any, ...]) -> Any:
+        if self._values.issuperset(map(type, value)):
+            return value
+        parts = [self._copy(one) for one in value]
+        if all(map(_is_same, parts, value)):
+            return value
+        kind = type(value)
+        return tuple(parts) if kind is tuple else cast(Any, kind)._make(parts)
+
+    def _container(self, kind: type, value: Any) -> Any:
+        simple, copy = self._values.issuperset, self._copy
+        if kind is np.ndarray:
+            return value.copy()
+        if kind in (dict, defaultdict, Counter, OrderedDict):
+            keys, entries = simple(map(type, value)), simple(map(type, value.values()))
+            found = value.copy()
+            if keys and not entries:
+                found.update({key: copy(entry) for key, entry in value.items()})
+            elif not keys:
+                found.clear()
+                found.update({copy(key): copy(entry) for key, entry in value.items()})
+            return found
+        if kind in (list, set, frozenset, deque):
+            if simple(map(type, value)):
+                return value.copy()
+            found = map(copy, value)
+            return deque(found, value.maxlen) if kind is deque else kind(found)
+        raise TypeError(f"{kind.__module__}.{kind.__qualname__} is neither a structure that is copied nor a value")
+
+    def fill(self, found: Any, kind: type, original: Any) -> None:
+        """Gives a copy, of which nothing was read so far, the attributes of its original."""
+        if self._is_over:
+            raise RuntimeError(f"a {kind.__qualname__} of a question that is over")
+        object.__setattr__(found, "__class__", kind)
+        slots = self._rules.slots_of(kind)
+        values, known, copy = self._values, self._known, self._copy
+        for get, put, make in slots:
+            try:
+                value = get(original)
+            except AttributeError:
+                continue
+            if type(value) not in values:
+                mine = known.get(id(value))
+                if mine is None:
+                    mine = copy(value) if make is None else make(copy, value)
+                    known[id(value)] = mine
+                value = mine
+            put(found, value)
+        if not slots:
+            ways, attributes = self._rules.ways_of(kind), found.__dict__
+            for name, value in original.__dict__.items():
+                make = None if type(value) in values else ways.get(name)
+                attributes[name] = copy(value) if make is None else make(copy, value)
+
+
+def _shallow(copy: Callable[[Any], Any], value: Any) -> Any:  # noqa: ARG001
+    return value.copy()
+
+
+def _keyed(copy: Callable[[Any], Any], value: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: copy(entry) for key, entry in value.items()}
+
+
+def _is_same(one: object, other: object) -> bool:
+    return one is other
+
+
+# --- objects that were not read yet -----------------------------------------------------------------------------------
+
+_unread: set[type] = set()
+"""The classes of objects that were not read yet."""
+_PENDING = "\0"
+"""The attribute in which an object that was not read yet has its copies and its original."""
+
+
+@cache
+def _slots(kind: type) -> tuple[Any, ...]:
+    """The descriptors of the slots of a class."""
+    names = [(one, name) for one in kind.__mro__ for name in one.__dict__.get("__slots__", ())]
+    return tuple(one.__dict__[name] for one, name in names if name not in ("__dict__", "__weakref__"))
+
+
+def _remember(found: Any, kind: type, pending: tuple[Copies, Any]) -> None:
+    slots = _slots(kind)
+    if slots:
+        slots[0].__set__(found, pending)
+    else:
+        object.__getattribute__(found, "__dict__")[_PENDING] = pending
+
+
+def _read(found: Any) -> None:
+    kind: type = type(found).__mro__[1]
+    slots = _slots(kind)
+    if slots:
+        copies, original = slots[0].__get__(found)
+    else:
+        copies, original = object.__getattribute__(found, "__dict__").pop(_PENDING)
+    copies.fill(found, kind, original)
+
+
+def _get(self: Any, name: str) -> Any:
+    _read(self)
+    return getattr(self, name)
+
+
+def _set(self: Any, name: str, value: Any) -> None:
+    _read(self)
+    setattr(self, name, value)
+
+
+@cache
+def _class_of(kind: type) -> type:
+    """The class of the copies that were not read yet. They become objects of `kind` when they are read."""
+    found = type(f"Unread{kind.__name__}", (kind,), {"__slots__": (), "__getattribute__": _get, "__setattr__": _set})
+    _unread.add(found)
+    return found
+
+
+def _empty(kind: type) -> Any:
+    return object.__new__(_class_of(kind))
