@@ -155,6 +155,25 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
     assert room(RETURN_SECONDS) == (700, 700, False)
 
 
+def test_figures_of_agents_are_made_again_when_their_settings_change() -> None:
+    """An agent that takes no work holds nothing; the memory of sessions depends on the number of changes of agents."""
+    lab = Lab(OPTIONS)
+    placing = lab.core._offer_manager.placing.loops[0]
+    assert isinstance(placing, SessionPass)
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a"),)))
+
+    def changes() -> int:
+        promises = Promises({}, placing._leaving)
+        return placing._snapshots.take("*", (), {}, (), promises, lab.now).snapshot.agent_changes
+
+    before = changes()
+    assert changes() == before
+    for disabled in (True, False):
+        lab.turn(requests.SetAgent(agent="a", disabled=disabled))
+        assert changes() > before
+        before = changes()
+
+
 def test_what_is_gone_is_not_kept() -> None:
     """Taskgroups, applications and agents come and go, and no session is held in between."""
     lab = Lab(OPTIONS)

@@ -136,6 +136,8 @@ class Agent(NamedTuple):
     ports: tuple[int, ...] = ()
     """Ports of the host that others use."""
     coming: Amounts = NOTHING
+    facts: Hashable = None
+    """All else that the tests of a plug-in of the caller depend on (`Template.tests`)."""
 
 
 class Job:

@@ -62,7 +62,9 @@ def agent_of(
     names = IN_ORDER if len(total) == len(SCALARS) else sorted(total)
     whole = tuple([(line, total[line]) for line in names if total[line]])
     coming = amounts((line, max(0, min(amount, expected.get(line, 0)))) for line, amount in foreign)
-    return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {}, coming=coming)
+    if row is None:
+        return Agent(name, whole, tuple(foreign), coming=coming)
+    return Agent(name, whole, tuple(foreign), row.attributes, coming=coming, facts=(row.overrides, row.unavailable))
 
 
 def _offered(row: Row | None) -> dict[str, int]:
