@@ -11,13 +11,15 @@ import pytest
 from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.sessions.pending import task_name
 from offers.ledger.holds import GATHERED
 from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.kept import Standing
+from offers.policy.session.model import Nomination
 from store.mentions import plain
-from store.records import Namespace, Queue
+from store.records import Limits, Namespace, Queue
 from store.records.definition import Amounts
 from tests.unit.busycluster import BusyCluster
 from tests.unit.policy_clusters import TIERS
@@ -266,6 +268,21 @@ def test_work_for_which_others_were_just_ended_uses_no_held_room_at_once(monkeyp
     cluster.create("better", 3000, priority=5)
     cluster.seconds(5)
     assert found[0] == (False, []) and (True, ["default/better"]) in found
+
+
+def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
+    limited = Queue(name="default", capability=Limits(cpus=3000))
+    cluster = BusyCluster(session_options(), {"a": 1000}, [limited])
+    for name, cores in (("one", 1000), ("small", 1000), ("big", 2000)):
+        cluster.create(name, cores)
+        cluster.seconds(2)
+    found = {demand.application: demand for demand in cluster.lab.core.turn_context.engine.demands.values()}
+    small, big = found["default/small"], found["default/big"]
+    decides = placing(cluster)
+    assert decides.takes([small]) and decides.takes([big])
+    promise = Nomination("a", cluster.lab.now + MINUTE)
+    decides._nominations["default/big", task_name(big, big.slots[0])] = promise
+    assert not decides.takes([small]) and decides.takes([big])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -278,10 +278,10 @@ class SessionPass(PlacementPass):
         return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self.takes(wants)
 
     def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `aging.Rules`: the capability of the queues suffices."""
-        planned = [one for one, _ in self._launcher.placements()]
+        """See `aging.Rules`: the capability of the queues suffices, beside the promises to others."""
+        taken = self._taken(wants)
         return all(
-            self._turn.queues.has_capability(wants[number], (*planned, *wants[:number], *wants[number + 1 :]))
+            self._turn.queues.has_capability(wants[number], (*taken, *wants[:number], *wants[number + 1 :]))
             for number in {namespace_of(one.application): at for at, one in enumerate(wants)}.values()
         )
 
@@ -293,8 +293,15 @@ class SessionPass(PlacementPass):
 
     def _standing(self, demand: Demand[Slot]) -> Standing:
         """The standing of a demand with all places that it needs at the same time."""
-        planned = (one for one, _ in self._launcher.placements())
-        return self._turn.queues.standing(demand, (*planned, *self.wants(demand)[1:]), self._priority(demand))
+        wants = self.wants(demand)
+        return self._turn.queues.standing(demand, (*self._taken(wants), *wants[1:]), self._priority(demand))
+
+    def _taken(self, wants: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
+        """The demand of each placement that is not launched yet, and of each promise, but for promises to these."""
+        own, demands = {one.id for one in wants}, self._turn.engine.demands
+        promised = (demand_of(task) for _, task in self._nominations)
+        planned = [one for one, _ in self._launcher.placements()]
+        return [*planned, *(demands[name] for name in promised if name in demands and name not in own)]
 
     def use_first(self) -> None:
         """Places demands that may use the room of old ones, before a session looks for room or victims for them."""
