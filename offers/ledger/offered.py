@@ -15,13 +15,15 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from offers.host_ports import HostPort
 from offers.ledger.ages import Ages
 from offers.ledger.expected import ExpectedRooms, rest_of
 from offers.ledger.holds import PROMISED_SECONDS, Hold, Left, set_apart, together
 from offers.ledger.pool import Pool
 from offers.ledger.rooms import KeptRooms
-from offers.ledger.table import AMOUNTS, SCORE_UNIT, Row
+from offers.ledger.table import AMOUNTS, SCORE_UNIT, Mask, Row
 from offers.model import (
     AgentOverrides,
     Allocation,
@@ -245,11 +247,21 @@ class Offers:
         row = self._pool.row(*site)
         if row is not None:
             self.expected.more(row.number, amounts)
+            self._pool.touch(row.agent_id)
 
     def expect_nothing(self, agent_id: str) -> None:
         """No offer of an agent is expected: the agent is away."""
         for row in self._pool.rows_of(agent_id):
             self.expected.drop(row.number)
+            self._pool.touch(agent_id)
+
+    def expect_nothing_on(self, rows: Mask) -> None:
+        """No offer is expected of the agents of these rows, and no unread one."""
+        self.expected.drop_all(rows)
+        for number in np.flatnonzero(rows).tolist():
+            row = self._pool.table.rows[number]
+            if row is not None:
+                self._pool.touch(row.agent_id)
 
     def open_room(self, name: str, now: float, *, loose: bool = False) -> None:
         """The taskgroup of a kept room has ended; `now`: Unix seconds. `loose`: all units may use the room; else only

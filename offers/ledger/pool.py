@@ -134,7 +134,7 @@ class Pool(Generic[HandT]):
 
     def remove_rows(self, agent_id: str) -> list[Row]:
         """Forgets an agent and its size. Returns the rows that it had."""
-        self._touch(agent_id)
+        self.touch(agent_id)
         rows = self.rows_of(agent_id)
         for row in rows:
             self.remove_row(row)
@@ -194,7 +194,7 @@ class Pool(Generic[HandT]):
         if self._sizes.get(agent_id) == size:
             return
         self._sizes[agent_id], self._totals[agent_id] = size, (cpus, mem)
-        self._touch(agent_id)
+        self.touch(agent_id)
         for row in self.rows_of(agent_id):
             row.totals = (max(row.totals[0], cpus), max(row.totals[1], mem))
             self.room_changed(row.site)
@@ -206,7 +206,7 @@ class Pool(Generic[HandT]):
             self.learn_total(agent_id, *size)
         gone = [agent_id for agent_id in self._totals if agent_id not in totals]
         for agent_id in gone:
-            self._touch(agent_id)
+            self.touch(agent_id)
         if gone:
             self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
             self._sizes = {agent_id: size for agent_id, size in self._sizes.items() if agent_id in totals}
@@ -228,7 +228,7 @@ class Pool(Generic[HandT]):
         if row is not None and row.open:
             self.table.amounts_changed(row)
         elif row is not None:
-            self._touch(row.agent_id)  # the next offers have other room for others
+            self.touch(row.agent_id)  # the next offers have other room for others
 
     def follow(self) -> set[str]:
         """Returns the set to which ids of agents are added from now on when any of their facts changes. There is one
@@ -237,7 +237,8 @@ class Pool(Generic[HandT]):
             self.table.touched = set()
         return self.table.touched
 
-    def _touch(self, agent_id: str) -> None:
+    def touch(self, agent_id: str) -> None:
+        """A fact of an agent has changed that is not in its row."""
         if self.table.touched is not None:
             self.table.touched.add(agent_id)
 

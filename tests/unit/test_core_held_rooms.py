@@ -3,11 +3,13 @@ and no hold lasts without an offer."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 import pytest
 
+from bcs_scheduler.core.controllers.holds import placeholders
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import LaunchOnAgent
 from bcs_scheduler.core.options import CoreOptions
@@ -179,6 +181,26 @@ def test_room_that_no_offer_has_any_more_is_replaced() -> None:
     lab.room("b", "c")
     assert sorted(group.agent_id for group in live(lab)) == ["b", "c"]
     assert before.id not in lab.launched
+
+
+def test_a_turn_ends_few_placeholders_of_many_whose_room_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The offers of all agents may go away at once. A turn is bounded, and the next ones end the others."""
+    monkeypatch.setattr(placeholders, "AT_ONCE", 3)
+    lab = Holder()
+    lab.gang(11, 11)
+    lab.room(*"abcdefghij")
+    while lab.core.next_wakeup(lab.now) <= lab.now:
+        lab.turn()
+    assert len(lab.sleeping) == 10 and not lab.holds.short
+    for offer in lab.core.offers():
+        lab.turn(leased.OfferRescinded(offer_id=offer.id))
+    lab.now += AWAY_SECONDS + 2.0
+    left = [10]
+    while left[-1] and lab.core.next_wakeup(lab.now) <= lab.now:
+        lab.turn()
+        left.append(len(lab.sleeping))
+    assert left[-1] == 0
+    assert max(before - after for before, after in pairwise(left)) == 3
 
 
 def test_an_offer_with_less_than_the_held_room_does_not_count() -> None:

@@ -59,7 +59,7 @@ class Spreading:
         for identity in released:
             demand = self._turn.engine.demands.get(identity)
             if demand is not None and self._turn.now >= self._turn.shown_at(identity):
-                self._turn.pool.hand.expected.drop_all(self._away(demand))
+                self._turn.pool.hand.expect_nothing_on(self._away(demand))
         return released
 
     def judge(self, demands: Iterable[Demand[Slot]]) -> None:
