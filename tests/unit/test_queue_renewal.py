@@ -10,9 +10,12 @@ from offers.ledger.holds import LONGEST, RETRY
 from offers.policy.hierarchy import Attempts, add_node
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew
+from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few
+from tests.unit.busycluster import BusyCluster
+from tests.unit.test_core_reserved_rooms import tree_options
 from tests.unit.test_queue_preemption import LATE, queue, running, tree
 from tests.unit.test_queue_regaining import crowded, wait
 
@@ -66,6 +69,38 @@ def test_rooms_that_are_not_there_yet_are_awaited() -> None:
     assert renew(state, coming[1:], LATE + LONGEST) == []
     assert [one.node for one in state.run()] == ["n9"]
     assert [victim.node for one in preempt(state, LATE + RETRY) for victim in one.victims] == ["n0"]
+
+
+def test_the_time_of_a_room_does_not_pass_while_it_cannot_be_there() -> None:
+    """As that of a promise: while something leaves the node, or while the node is not offered, for some time."""
+    state, leaving = interrupted(asks=0)
+    assert [one.since for one in renew(state, leaving, LATE + LONGEST)] == [LATE + LONGEST]
+    state, _ = interrupted(asks=0, victims=0)
+    unseen = [Vacated("web", "n0", LATE, LATE + 90.0)]
+    state.submit(Application("web", "root.q2", 0))
+    assert renew(state, unseen, LATE + LONGEST) == []
+    (awaited,) = renew(state, unseen, LATE + LONGEST, lambda node: False)
+    assert awaited.since == LATE + LONGEST
+    assert renew(state, [awaited], LATE + 2 * LONGEST, lambda node: False) == []
+
+
+def test_a_new_leader_expects_the_room_of_a_victim_that_took_long_to_end() -> None:
+    owed = {"name": "owed", "resources": {"guaranteed": {"cpus": 1}}, "properties": {"preemption.delay": "1s"}}
+    cluster = BusyCluster(tree_options({"name": "default"}, owed), {"a": 1000})
+    cluster.create("low", 1000, max_unavailable=1)
+    cluster.ends_after["default/low"] = LONGEST + 10.0
+    cluster.seconds(3)
+    cluster.create("team", 1000, namespace="owed")
+    cluster.seconds(5)
+    assert cluster.evicted
+    cluster.create("other", 1000, priority=5)
+    cluster.is_silent = True
+    while cluster.evicted:
+        cluster.second()
+    cluster.succeed()
+    cluster.is_silent = False
+    cluster.seconds(10)
+    assert cluster.groups("team", "owed") and not cluster.groups("other")
 
 
 def test_no_ask_waits_for_the_room_of_an_application_that_is_gone() -> None:

@@ -394,13 +394,18 @@ class HierarchyPass(SessionPass):
 
     def _run(self, role: str, found: SessionInput, tree_of: RoleTree) -> Decisions:
         grouped = any(demand.group for demand in self._deciding())  # their members are decided together
-        tree_of.attempts.renew(self._turn.now)
+        tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         binds = tree_of.run(found.missing, None if grouped else PORTION)
-        tree_of.attempts.renew(self._turn.now)
+        tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         self._unfinished |= tree_of.attempts.unfinished
         tree_of.tree.allowance = self._remaining(tree_of.tree)
         evicted = [] if tree_of.attempts.unfinished else self._maintain(role, tree_of, found)
         return self._decisions(role, found, binds, evicted)
+
+    def _is_shown(self, role: str, agent: str) -> bool:
+        """True if an offer shows the free room of an agent."""
+        row = self._turn.pool.row(agent, role)
+        return row is not None and bool(row.offers)
 
     def _answer(
         self, role: str, demands: list[Demand[Slot]], caps: dict[str, int], queues: Partition | None

@@ -17,7 +17,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.sessions.held import request_of
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
-from offers.ledger.holds import LONGEST
+from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
 from offers.policy.hierarchy import (
@@ -226,8 +226,9 @@ class Trees:
             payload = transaction.payload
             if isinstance(payload, ReschedulePayload) and payload.beneficiary:
                 group = state.taskgroups.get(payload.taskgroup)
-                if group is not None and (not group.ended or now - transaction.created_at < LONGEST):
-                    found.append(Vacated(payload.beneficiary, group.agent_id, now))
+                if group is not None and (not group.ended or now < group.ended_at + UNOFFERED_SECONDS):
+                    until = group.ended_at + UNOFFERED_SECONDS if group.ended else 0.0
+                    found.append(Vacated(payload.beneficiary, group.agent_id, now, until))
         return found
 
     def _lasts(self, application: str) -> bool:

@@ -24,7 +24,15 @@ from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.preemption.preemption import TRIES, Check, attempt, delay_of, has_victims, never, only_on
-from offers.policy.hierarchy.preemption.promises import Promise, Vacated, promise_again, promises, promises_to, renew
+from offers.policy.hierarchy.preemption.promises import (
+    Promise,
+    Vacated,
+    always,
+    promise_again,
+    promises,
+    promises_to,
+    renew,
+)
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.steps import withdraw_all
@@ -138,12 +146,13 @@ class Attempts:
                 refused.add(alike)
         return found
 
-    def renew(self, now: float) -> None:
+    def renew(self, now: float, is_shown: Callable[[str], bool] = always) -> None:
         """Promises the rooms of victims to other asks of the same applications: rooms of a former leader, and those
-        that an ask did not need. `now`: seconds of the clock of the asks."""
+        that an ask did not need. `now`: seconds of the clock of the asks. `is_shown`: True if the free room of a node
+        is known."""
         self.vacated += [Vacated(name, node, now) for name, node in self.left]
         self.left.clear()
-        self.vacated = renew(self.tree, self.vacated, now)
+        self.vacated = renew(self.tree, self.vacated, now, is_shown)
         for one in self.vacated:
             if now - one.since < RETRY:
                 self._tried.setdefault(one.application, now)

@@ -17,7 +17,7 @@ comes already, and other work would take the room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -169,27 +169,48 @@ def give(tree: Tree, node: Node, ask: Ask) -> None:
 # --- room of victims without a promise --------------------------------------------------------------------------------
 
 
+def always(_: str) -> bool:
+    """The room of every node is known."""
+    return True
+
+
 class Vacated(NamedTuple):
     """The room of a victim: the application that gets the room, and the node. `since`: the moment from which the tree
-    expects the room, for `LONGEST`; seconds of the clock of the asks."""
+    expects the room, for `LONGEST`; seconds of the clock of the asks. `until`: before this moment the time does not
+    pass while the node cannot show the room."""
 
     application: str
     node: str
     since: float
+    until: float = 0.0
 
 
-def renew(tree: Tree, vacated: Iterable[Vacated], now: float) -> list[Vacated]:
+def renew(
+    tree: Tree, vacated: Iterable[Vacated], now: float, is_shown: Callable[[str], bool] = always
+) -> list[Vacated]:
     """Promises the nodes of victims to asks of the applications that get the room, or else of their queues, as far as
     the guarantees of the queues go. Returns the victims whose node or room is not there yet, and is still expected.
-    For each of them that is younger than `RETRY`, one ask does not preempt. `now`: seconds of the clock of the asks."""
+    For each of them that is younger than `RETRY`, one ask does not preempt. `now`: seconds of the clock of the asks.
+    `is_shown`: True if the free room of a node is known."""
     candidates: dict[Queue, list[Ask]] = {}
-    missing = [one for one in vacated if not _renewed(tree, one, candidates, now) and now - one.since < LONGEST]
+    rest = [_awaited(tree, one, now, is_shown) for one in vacated if not _renewed(tree, one, candidates, now)]
+    missing = [one for one in rest if now - one.since < LONGEST]
     young = Counter(one.application for one in missing if now - one.since < RETRY)
     for name in young.keys() & tree.applications.keys():
         owner = tree.applications[name]
         for ask in islice(_without_victims(owner), young[name]):
             owner.preempted_at.setdefault(ask.name, now)
     return missing
+
+
+def _awaited(tree: Tree, vacated: Vacated, now: float, is_shown: Callable[[str], bool]) -> Vacated:
+    """The same room; its time begins now if something still leaves the node, as for a promise, or if the room cannot be
+    known."""
+    node = tree.nodes.by_name.get(vacated.node)
+    leaves = node is not None and any(node.leaving.values())
+    if leaves or (now < vacated.until and not is_shown(vacated.node)):
+        return vacated._replace(since=now)
+    return vacated
 
 
 def _renewed(tree: Tree, vacated: Vacated, candidates: dict[Queue, list[Ask]], now: float) -> bool:
