@@ -280,6 +280,8 @@ class TurnContext:
         """Does work for each object of one kind; see `each_change`. Returns the keys of those whose work has failed."""
         failed: list[Change] = []
         self.uow.each(zip(keys, strict=True), work, lambda key, error: self._failed(failed, (kind, *key), error))
+        if not failed:
+            return []
         self._count_failed(failed)
         return [key for _, key in failed]
 
@@ -289,7 +291,8 @@ class TurnContext:
         because the objects share units."""
         failed: list[Change] = []
         self.uow.each(changed, work, lambda change, error: self._failed(failed, change, error))
-        self._count_failed(failed)
+        if failed:
+            self._count_failed(failed)
         return failed
 
     def _failed(self, failed: list[Change], change: Change, error: Exception) -> None:

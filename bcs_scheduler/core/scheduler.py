@@ -453,7 +453,8 @@ class Core:
         self._plan_waiting()
         self._offers.call("tick", self._offer_manager.tick)
         self._sender.tick()
-        self._notice()  # the message sender writes records; no controller needs those that the services write
+        if not turn.uow.empty or turn.changed:
+            self._notice()  # of what was sent and answered; no controller needs the records that the services write
         self._endpoints.call("flush", self._services.flush)
         turn.cut()
 

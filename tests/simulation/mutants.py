@@ -331,7 +331,7 @@ MUTANTS = (
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(26, 109, 2)),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",), range(4, 44)),
     Mutant("wait for the young", _wait_for_the_young, ("I31",), range(14, 53, 4)),
-    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(42, 122)),
+    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(53, 133)),
     Mutant("store what is too large", _store_what_is_too_large, ("I26",), range(16, 56)),
     Mutant("launch without secret", _launch_without_secret, ("I16",), range(7, 47)),
     Mutant("remember content", _remember_content, ("I16",), range(36, 76)),

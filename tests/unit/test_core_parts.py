@@ -31,7 +31,7 @@ from offers.agents import ListedAgent
 from offers.policy.session.configuration.document import default_policy
 from store.records import ConfigMap, Namespace, Queue, Quota, Service, Transaction
 from store.state.validation import validate
-from tests.unit.lab import START, Lab, version
+from tests.unit.lab import START, Lab, running, version
 from transactions.base import Failure, Step
 from transactions.rules.gangs import FAILED
 
@@ -626,3 +626,12 @@ def test_a_question_that_fails_between_turns_is_reported_in_the_next(monkeypatch
     assert [one.key for one in lines] == ["taskkiller.next_timer"]
     go_on(lab)
     finish(lab)
+
+
+def test_a_turn_without_changes_calls_each_part_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = running(1)
+    lab.turn()
+    noticed: list[str] = []
+    monkeypatch.setattr(parts.Part, "notice", lambda part, changed: noticed.append(part.name))
+    lab.turn()
+    assert noticed == [part.name for part in lab.core.parts]
