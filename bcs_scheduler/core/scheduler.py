@@ -454,7 +454,7 @@ class Core:
         self._offers.call("tick", self._offer_manager.tick)
         self._sender.tick()
         if not turn.uow.empty or turn.changed:
-            self._notice()  # of what was sent and answered; no controller needs the records that the services write
+            self._notice()  # no controller needs the records that the services write
         self._endpoints.call("flush", self._services.flush)
         turn.cut()
 
