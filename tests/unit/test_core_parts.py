@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import controllers, parts
+from bcs_scheduler.core import controllers, parts, run_times
 from bcs_scheduler.core import requests as handlers
 from bcs_scheduler.core.context import ERRORS_AT_ONCE, RETRY, TurnContext
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
@@ -191,18 +191,19 @@ def test_the_life_has_every_step_of_every_part() -> None:
 
 
 def test_every_controller_is_a_part() -> None:
-    """Everything below core/controllers and core/requests that follows records is called by the guarded function, or by
-    a controller."""
+    """Everything below core/controllers and core/requests, and the count of running times, that follows records is
+    called by the guarded function, or by a controller."""
     core = begun().core
     parts = [one.controller for one in core.parts if isinstance(one, ControllerPart)]
     known = {type(one) for one in (*parts, core._offer_manager)}
     known |= {type(rooms) for one in parts if isinstance(one, ManagedApplications) for rooms in one._placeholders}
     found = set()
     folders = (controllers, handlers)
-    for module in chain(*(pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in folders)):
-        for _, one in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-            methods = all(hasattr(one, name) for name in ("recover", "notice", "tick", "next_timer"))
-            if methods and one.__module__ == module.name and not getattr(one, "_is_protocol", False):
+    below = chain(*(pkgutil.walk_packages(one.__path__, f"{one.__name__}.") for one in folders))
+    for name in (run_times.__name__, *(module.name for module in below)):
+        for _, one in inspect.getmembers(importlib.import_module(name), inspect.isclass):
+            methods = all(hasattr(one, method) for method in ("recover", "notice", "tick", "next_timer"))
+            if methods and one.__module__ == name and not getattr(one, "_is_protocol", False):
                 found.add(one)
     assert found == known
 
