@@ -13,7 +13,7 @@ entries. Anything else raises TypeError, so that nothing is shared by mistake.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from fractions import Fraction
 from functools import cache, partial
@@ -42,6 +42,9 @@ SIMPLE: frozenset[type] = frozenset(
 
 Maker = Callable[[Callable[[Any], Any], Any], Any]
 """Makes the attribute of a copy from a function that copies one object, and the attribute of the original."""
+
+LARGE = 128
+"""Mappings with more entries are copied entry by entry, as these are read."""
 
 
 class Rules:
@@ -150,12 +153,12 @@ class Copies:
         simple, copy = self._values.issuperset, self._copy
         if kind is np.ndarray:
             return value.copy()
-        if kind in (dict, defaultdict, Counter, OrderedDict):
+        if kind in (dict, defaultdict, Counter, OrderedDict, _Later):
             keys, entries = simple(map(type, value)), simple(map(type, value.values()))
-            found = value.copy()
             if keys and not entries:
-                found.update({key: copy(entry) for key, entry in value.items()})
-            elif not keys:
+                return self._entries(value)
+            found = value.copy()
+            if not keys:
                 found.clear()
                 found.update({copy(key): copy(entry) for key, entry in value.items()})
             return found
@@ -165,6 +168,15 @@ class Copies:
             found = map(copy, value)
             return deque(found, value.maxlen) if kind is deque else kind(found)
         raise TypeError(f"{kind.__module__}.{kind.__qualname__} is neither a structure that is copied nor a value")
+
+    def _entries(self, value: dict[Any, Any]) -> dict[Any, Any]:
+        """A copy of a mapping whose keys are values."""
+        if len(value) > LARGE and type(value) is dict:
+            return _Later(value, self._copy)
+        found = value.copy()
+        for key, entry in value.items():
+            found[key] = self._copy(entry)
+        return found
 
     def fill(self, found: Any, kind: type, original: Any) -> None:
         """Gives a copy, of which nothing was read so far, the attributes of its original."""
@@ -204,7 +216,75 @@ def _is_same(one: object, other: object) -> bool:
     return one is other
 
 
-# --- objects that were not read yet -----------------------------------------------------------------------------------
+# --- what was not read yet -----------------------------------------------------------------------------------
+
+
+class _Later(dict[Any, Any]):
+    """A large mapping: entries are those of the original until they are read."""
+
+    __slots__ = ("_copy", "_own")
+
+    def __init__(self, original: Mapping[Any, Any], copy: Callable[[Any], Any]) -> None:
+        super().__init__(original)
+        self._copy = copy
+        self._own: set[Any] | None = set()
+        """The keys whose entries are of this mapping; None: all are."""
+
+    def __getitem__(self, key: Any) -> Any:
+        found = super().__getitem__(key)
+        if self._own is not None and key not in self._own:
+            found = self._copy(found)
+            self[key] = found
+        return found
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if self._own is not None:
+            self._own.add(key)
+        super().__setitem__(key, value)
+
+    def __iter__(self) -> Iterator[Any]:  # without it, dict() and ** would take entries that were not read
+        return super().__iter__()
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return self[key] if key in self else default  # noqa: SIM401  # it would call itself
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        if key in self:
+            found = self[key]
+            del self[key]
+            return found
+        return super().pop(key, *default)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        if key not in self:
+            self[key] = default
+        return self[key]
+
+    def update(self, *others: Any, **more: Any) -> None:
+        for key, value in dict(*others, **more).items():
+            self[key] = value
+
+    def popitem(self) -> tuple[Any, Any]:
+        self._read_all()
+        return super().popitem()
+
+    def values(self) -> Any:
+        self._read_all()
+        return super().values()
+
+    def items(self) -> Any:
+        self._read_all()
+        return super().items()
+
+    def copy(self) -> dict[Any, Any]:
+        return dict(self.items())
+
+    def _read_all(self) -> None:
+        if self._own is not None:
+            for key in self:
+                self[key]
+            self._own = None
+
 
 _unread: set[type] = set()
 """The classes of objects that were not read yet."""

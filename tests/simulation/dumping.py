@@ -17,24 +17,30 @@ import numpy as np
 
 LEFT_OUT: Mapping[str, Collection[str]] = {
     # Names that are read again before the next decision: reading an unchanged one again changes nothing.
-    "RoleSnapshot": ("_touched", "_since", "_changed"),
+    "RoleSnapshot": ("_touched", "_since", "_changed", "queues_changed"),
     "HeldTasks": ("_changed",),
     "Snapshots": ("_touched",),
-    # An index of the rows, written before the next search: columns of attributes that a constraint has asked for, and
-    # counts of changes, which say that something must be looked at again.
-    "Table": ("_columns", "_outdated", "_port_revisions"),
+    # Numbers in the order of arrival, and entries of offers that are gone, which are passed over.
+    "Ages": ("_entries", "_serial"),
+    # One object for equal layouts of rows.
+    "Offers": ("_layouts",),
+    "Row": ("_layouts",),
     # Worked out of immutable tasks when it is first read.
     "Job": ("_positions",),
 }
 """Attributes by class that a question may change, because they change no decision."""
-OUTSIDE = ("bcs_scheduler.core.context", "bcs_scheduler.core.options", "offers.policy.session.configuration")
-"""Modules whose objects are settings or the turn itself: they are named by their type alone, like objects of other
-packages than that of the core and of `offers`."""
+OUTSIDE = (
+    "bcs_scheduler.core.context", "bcs_scheduler.core.options", "offers.policy.session.configuration",
+    # The matcher's columns and judgements of rows follow the rows before each search.
+    "offers.matching", "offers.ledger.table.Table", "offers.rules.eligibility.Eligibility",
+)  # fmt: skip
+"""Modules and classes whose objects are settings, the turn itself, or an index: they are named by their type alone,
+like objects of other packages than that of the core and of `offers`."""
 
 
 def dump(root: object, outside: Collection[str] = OUTSIDE) -> Iterator[str]:
     """Yields a line for each object that can be reached: its number and class, and its attributes behind tabulators.
-    `outside`: beginnings of the names of modules whose objects are not entered."""
+    `outside`: beginnings of the names of classes, with their modules, whose objects are not entered."""
     numbers: dict[int, int] = {}
     known: list[object] = []
     waiting: deque[object] = deque()
@@ -61,8 +67,8 @@ def dump(root: object, outside: Collection[str] = OUTSIDE) -> Iterator[str]:
             return f"{value.__func__.__qualname__} of {shown(value.__self__)}"
         if isinstance(value, FunctionType | BuiltinFunctionType):
             return value.__qualname__
-        module = type(value).__module__
-        if not module.startswith(("offers.", "bcs_scheduler.")) or module.startswith(tuple(outside)):
+        place = f"{type(value).__module__}.{type(value).__qualname__}"
+        if not place.startswith(("offers.", "bcs_scheduler.")) or place.startswith(tuple(outside)):
             return type(value).__qualname__
         return f"#{number(value)}"
 

@@ -6,7 +6,8 @@ from collections import Counter
 
 import pytest
 
-from offers.policy.hierarchy.preemption import promises
+from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
+from bcs_scheduler.core.placement.sessions import session_pass
 from tests import effort
 from tests.simulation.policies.mutants import PLANTED, PolicyMutant
 from tests.simulation.policies.presence import WORDS
@@ -47,10 +48,12 @@ def test_questions_change_nothing_of_what_follows(engine: Engine) -> None:
 
 
 @pytest.mark.rotating
-def test_questions_that_end_promises_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(promises, "promise_again", lambda tree, kept: None)
-    found = (questioned(seed, QUESTIONED, "hierarchical", ("agents", "whatif"))[0] for seed in (6, 7))
-    assert any(one is not None and one.number == "I12" for one in found)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_questions_that_ask_the_live_pass_are_noticed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in (session_pass, hierarchy_pass):
+        monkeypatch.setattr(place, "copied", lambda live: live)
+    violation, _ = questioned(1, 40, engine, KINDS)
+    assert violation is not None and violation.number == "I12" and " changed #" in str(violation)
 
 
 @pytest.mark.rotating

@@ -13,6 +13,7 @@ import pytest
 from bcs_scheduler.core.placement.copied import PASSES, copied
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from offers.policy import copies
 from offers.policy.copies import Copies, Rules
 from offers.policy.hierarchy import QueueState
 from tests.effort import check_few
@@ -103,6 +104,28 @@ def test_a_copy_of_a_copy_does_not_change_the_first() -> None:
     assert first.things["a"].used == {"cpus": 1}
 
 
+def test_a_large_mapping_is_copied_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "LARGE", 1)
+    live = owner()
+    before = digest(live, ())
+    copy = Copies(RULES).of(live)
+    things = copy.things
+    assert list(things) == ["a", "b"] and len(things) == 2 and "a" in things
+    read = [
+        things["a"], things.get("b"), *things.values(), *dict(things).values(), *{**things}.values(),
+        *(one for _, one in things.items()), *things.copy().values(), things.setdefault("a", things["b"]),
+    ]  # fmt: skip
+    assert all(type(one) is Thing or isinstance(one, Thing) for one in read)
+    assert not {id(one) for one in read} & {id(one) for one in live.things.values()}
+    assert things.get("c") is None and things.pop("c", None) is None
+    with pytest.raises(KeyError):
+        things["c"]
+    assert things.pop("a").owner is copy and list(things) == ["b"]
+    things.update(c=Thing("c", copy))
+    assert list(things) == ["b", "c"] and things.popitem()[0] == "c"
+    assert digest(live, ()) == before
+
+
 def test_an_object_without_a_role_is_refused() -> None:
     live = owner()
     live.things["a"].used["cpus"] = iter([1])  # type: ignore[assignment]
@@ -112,10 +135,10 @@ def test_an_object_without_a_role_is_refused() -> None:
 
 
 def test_what_was_not_read_cannot_be_read_after_the_end() -> None:
-    copies = Copies(RULES)
-    copy = copies.of(owner())
+    question = Copies(RULES)
+    copy = question.of(owner())
     assert copy.things
-    copies.end()
+    question.end()
     with pytest.raises(RuntimeError, match="a Thing of a question that is over"):
         copy.things["a"].name  # noqa: B018
 
@@ -132,7 +155,10 @@ def passes(seed: int, policy: str) -> tuple[Any, SessionPass]:
 
 @pytest.mark.parametrize("policy", ["session", "hierarchical"])
 @pytest.mark.parametrize("seed", check_few(range(20), 3))
-def test_a_copy_of_a_pass_is_equal_and_shares_no_structure(seed: int, policy: str) -> None:
+def test_a_copy_of_a_pass_is_equal_and_shares_no_structure(
+    seed: int, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copies, "LARGE", seed % 2 * 128)
     _, live = passes(seed, policy)
     copy = copied(live)
     assert list(dump(copy, OUTSIDE)) == list(dump(live, OUTSIDE))

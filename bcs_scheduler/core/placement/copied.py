@@ -65,4 +65,6 @@ def copied(live: T) -> T:
 
 @cache
 def _rules(kind: Hashable) -> Rules:
-    return PASSES.joined(Rules((cast(type, kind),), ()))
+    structure = cast(type, kind)
+    # The time of the turn has many forms; a question does not look at it.
+    return PASSES.joined(Rules((structure,), (), made={structure: {"_pace": lambda _, pace: pace}}))

@@ -12,6 +12,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +21,7 @@ from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from store.records import Application, TaskGroup
 from store.state.unit_of_work import Unit
+from tests.simulation.dumping import dump
 from tests.simulation.policies.users import Engine, FairWorld, address, replace_version
 from tests.simulation.policies.world import TICK, QuietWorld
 from tests.simulation.violation import Violation
@@ -33,6 +35,7 @@ PERIOD = 1.0
 """Seconds by which a question may change the moment of a decision: the period of sessions."""
 SHARE = 0.3
 """Share of the turns after which a question is asked."""
+TAB = "\t"
 NUMBER = re.compile(r"\d{5,}")
 Make = Callable[[], requests.Request | None]
 
@@ -85,6 +88,7 @@ class AskingWorld(QuietWorld):
         if question is None:
             return
         self.counts[f"question: {kind}"] += 1
+        before = self._structures()
         batch = [msgspec.structs.replace(question, token=TOKEN, dry_run=True)]
         for _ in range(ANSWERING):
             units = self.core.turn(batch, self.now)
@@ -102,6 +106,24 @@ class AskingWorld(QuietWorld):
             if any(isinstance(one, effects.Reply) for unit in units for one in unit.effects):
                 self.counts[f"answer: {kind}"] += 1
                 break
+        self._compare(kind, before)
+
+    def _structures(self) -> list[str]:
+        """A dump of the live structures of decisions: trees of queues, snapshots, promises, held room, offers, and
+        demands."""
+        turn = self.core.turn_context
+        turn.pool.table.flush()  # figures of rows that are out of date are worked out before the next search
+        return list(dump({"pass": turn.placer.policy_of("*"), "offers": turn.pool, "engine": turn.engine}))
+
+    def _compare(self, kind: str, before: Sequence[str]) -> None:
+        after = self._structures()
+        if after == before:
+            return
+        pairs = zip_longest(before, after, fillvalue="nothing")
+        first, second = next((one, other) for one, other in pairs if one != other)
+        parts = zip_longest(first.split(TAB), second.split(TAB), fillvalue="nothing")
+        changed = " -> ".join(next((one, other) for one, other in parts if one != other))
+        raise Violation("I12", f"a question ({kind}) changed {first.split(TAB)[0]}: {changed}")
 
     # --- questions --------------------------------------------------------------------------------------------
 

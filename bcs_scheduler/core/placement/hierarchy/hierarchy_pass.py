@@ -27,7 +27,7 @@ from bcs_scheduler.core.placement.placement_pass import Covers
 from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.session_pass import LEFT, MOST_USES, SessionPass
+from bcs_scheduler.core.placement.sessions.session_pass import MOST_USES, SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import MATCHING, UNLIMITED, TimeBudget
 from offers.dimensions import amounts
@@ -64,6 +64,8 @@ FULL_PAUSE = 4_000
 period. A decision takes some 20 microseconds for each; an agent changes several times during a launch."""
 PORTION = 1024
 """Number of places after which a decision continues in the next turn: some 30 ms."""
+LEFT = 32
+"""Changed agents and taskgroups that the trees may leave for the copies that questions make of them."""
 FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 
 
@@ -273,9 +275,11 @@ class HierarchyPass(SessionPass):
                     return False
         return True
 
-    def _read_some(self, role: str) -> bool:
-        """Like `SessionPass._read_some`; a decision that continues sees no changes."""
-        return role not in self._rest and self._step(role, LEFT)
+    def read_changes(self) -> None:
+        """See `placer.Policies`. A decision that continues sees no changes."""
+        for role in self._snapshots.roles(self._turn.options.transactions.role):
+            while self._covers(role) and role not in self._rest and self._step(role, LEFT):
+                pass
 
     def _step(self, role: str, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many: the snapshot first, then its tree. False: the

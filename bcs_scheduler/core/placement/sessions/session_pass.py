@@ -66,8 +66,6 @@ from transactions.text import are, counted, duration
 
 T = TypeVar("T")
 
-LEFT = 32
-"""Changed agents and taskgroups that a pass may leave for the copies that questions make of it."""
 NO_BOUND = 1 << 62
 """Above every number of taskgroups."""
 AFTER_FAILURE = 60.0
@@ -486,14 +484,7 @@ class SessionPass(PlacementPass):
     # --- dry runs ---------------------------------------------------------------------------------------------
 
     def read_changes(self) -> None:
-        """See `placer.Policies`."""
-        for role in self._snapshots.roles(self._turn.options.transactions.role):
-            while self._covers(role) and self._read_some(role):
-                pass
-
-    def _read_some(self, role: str) -> bool:
-        """Takes over a part of the changes of a role, if there are some. False: the rest costs a copy little."""
-        return self._snapshots.catch_up(role, self._turn.now, plain=self.plain, left=LEFT)
+        """See `placer.Policies`. A session follows changes of agents as fast as a copy of it does."""
 
     def foresee(
         self,

@@ -72,11 +72,13 @@ def agents_present(pool: OfferPool, agents: Agents, number: int, role: str) -> I
     if agents.size is not None:
         for name in agents.ids[:number]:
             _arrive(pool, name, agents.size, role)
+        taken = len(pool.hand.taken)
         try:
             yield
         finally:
             for name in agents.ids[:number]:
                 pool.hand.remove_agent(name)
+            del pool.hand.taken[taken:]  # the cluster manager knows nothing of these offers
         return
     rows = {row.key: row.overrides for key in agents.ids[:number] for row in pool.rows_of(key)}
     for key, overrides in rows.items():
