@@ -127,7 +127,7 @@ class Copies:
         if kind in self._rules.structures:
             found = _empty(kind)
             _remember(found, kind, (self, value))
-        elif isinstance(value, Enum):
+        elif isinstance(value, Enum | np.generic):
             self._values.add(kind)
             return value
         elif isinstance(value, tuple):
