@@ -216,7 +216,7 @@ def _is_same(one: object, other: object) -> bool:
     return one is other
 
 
-# --- what was not read yet -----------------------------------------------------------------------------------
+# --- objects that were not read yet -------------------------------------------------------------------------------
 
 
 class _Later(dict[Any, Any]):
