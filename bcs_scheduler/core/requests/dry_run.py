@@ -62,7 +62,7 @@ def wait_for_offers(turn: TurnContext, offers: OfferManager, command: requests.R
     """Unix seconds until which a request waits for offers, which are requested; 0.0: the request does not wait."""
     if isinstance(command, requests.Rebalance) and offers.gather():
         return turn.now + rebalancing.GATHER
-    if needs_offers(command) and turn.connected and not turn.pool:
+    if needs_offers(command) and turn.connected and not len(turn.pool.hand):
         offers.revive()
         return turn.now + PLAN_PATIENCE
     return 0.0

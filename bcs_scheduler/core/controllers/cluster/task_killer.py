@@ -107,7 +107,7 @@ class TaskKiller:
         tasks = tuple([task.id for task in group.tasks if not task.ended])
         forced = sent >= PATIENCE and bool(group.agent_id) and not group.unreachable_since
         if version is not None and version.kept:
-            return  # nothing runs; its room is opened (bcs_scheduler.core.controllers.rooms)
+            return  # nothing runs; its room is opened (bcs_scheduler.core.controllers.holds)
         if tasks or forced:
             turn.emit(
                 End(
