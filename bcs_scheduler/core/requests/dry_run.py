@@ -71,7 +71,7 @@ def wait_for_offers(turn: TurnContext, offers: OfferManager, command: requests.R
 def waits_for_offers(turn: TurnContext, command: requests.Request, until: float) -> bool:
     """True while a request waits on. `until`: Unix seconds, from `wait_for_offers`. A rebalancing waits for the offers
     of all agents, a plan for the first one."""
-    return turn.now < until and turn.connected and (isinstance(command, requests.Rebalance) or not turn.pool)
+    return turn.now < until and turn.connected and (isinstance(command, requests.Rebalance) or not len(turn.pool.hand))
 
 
 def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request) -> Data:
