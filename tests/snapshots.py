@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
+from bcs_scheduler.core.placement.engines.session import Session
+from bcs_scheduler.core.placement.inputs import Inputs
+from bcs_scheduler.core.placement.loop import Loop
 from bcs_scheduler.core.placement.sessions.role import RoleSnapshot, SessionInput
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Promises
 from bcs_scheduler.core.scheduler import Core
 from offers.policy.session.snapshot import Snapshot
@@ -45,22 +48,27 @@ def contents(snapshot: Snapshot) -> dict[str, Any]:
 def outdated(core: Core) -> list[str]:
     """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing."""
     placing = core._offer_manager.placing
-    return [line for one in placing.loops if isinstance(one, SessionPass) for line in _outdated(core, one)]
+    return [
+        line
+        for one in placing.loops
+        if isinstance(one.engine, Session | Hierarchical)
+        for line in _outdated(core, one, one.engine._inputs)
+    ]
 
 
-def _outdated(core: Core, placing: SessionPass) -> list[str]:
-    turn, kept = core.turn_context, placing._snapshots
-    promises = Promises(placing._nominations, placing._leaving)
+def _outdated(core: Core, placing: Loop, inputs: Inputs) -> list[str]:
+    turn, kept = core.turn_context, inputs.snapshots
+    promises = Promises(inputs.promises.nominations, inputs.promises.leaving)
     found: list[str] = []
     for role in filter(placing._covers, kept._roles):
         demands = [demand for demand in turn.engine.demands.values() if demand.role == role and not demand.per_agent]
         planned = list(placing._launcher.placements())
         moving = kept.moving(role, demands, {}, planned, promises)
-        taken = kept.take(role, demands, {}, planned, promises, turn.now, plain=placing.plain)
-        fresh = RoleSnapshot(core.state, turn.pool, role, plain=placing.plain)
+        taken = kept.take(role, demands, {}, planned, promises, turn.now, plain=inputs.plain)
+        fresh = RoleSnapshot(core.state, turn.pool, role, plain=inputs.plain)
         since = kept._roles[role]  # room counts as coming since it was first seen
         fresh._expected, fresh._coming = dict(since._expected), dict(since._coming)
-        found += _differences(fresh.take(moving, turn.now), taken, plain=placing.plain)
+        found += _differences(fresh.take(moving, turn.now), taken, plain=inputs.plain)
     return found
 
 

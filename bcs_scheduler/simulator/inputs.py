@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.decisions.format import MAGIC
 from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.sections import ConfigError
@@ -31,6 +30,7 @@ from offers.policy.hierarchy import BadQueues, partition_of
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.resources import SCALARS
 from transactions.base import Refused
+from transactions.rules.queues import chosen_tree
 
 
 class Inputs(NamedTuple):

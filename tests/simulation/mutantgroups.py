@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.placement import placement_pass
+from bcs_scheduler.core.placement.engines import simple
 from store.records import PodGroup
 from transactions.rules import gangs
 
@@ -31,4 +31,4 @@ def forget_minimums_of_members(patch: pytest.MonkeyPatch) -> None:
 
 def match_members_alone(patch: pytest.MonkeyPatch) -> None:
     """Demands of a group are matched one by one."""
-    patch.setattr(placement_pass.PlacementPass, "_match_group", lambda self, group: False)
+    patch.setattr(simple.Matching, "_match_group", lambda self, group: False)

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
+from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.partitions import Placing
-from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.requests.kinds import trees
 
 
@@ -34,21 +33,23 @@ def place_without_the_tree(patch: pytest.MonkeyPatch) -> None:
 
 def decide_about_every_role(patch: pytest.MonkeyPatch) -> None:
     """Sessions and trees decide about the roles of all partitions."""
-    honest = PlacementPass.__init__
+    honest = Placing._covers
 
-    def hasty(self: PlacementPass, turn: Any, launcher: Any, covers: Any) -> None:
-        honest(self, turn, launcher, (lambda role: True) if isinstance(self, SessionPass) else covers)
+    def hasty(self: Placing, number: int) -> Covers:
+        return honest(self, number) if self._parts[number].kind == "simple" else lambda role: True
 
-    patch.setattr(PlacementPass, "__init__", hasty)
+    patch.setattr(Placing, "_covers", hasty)
 
 
 def evict_in_every_role(patch: pytest.MonkeyPatch) -> None:
     """Sessions look at the demands of all roles, whatever their policy is."""
     patch.setattr(
-        SessionPass,
+        Loop,
         "_deciding",
-        lambda self: [
-            demand for demand in self._turn.engine.demands.values() if not (demand.per_agent or demand.promised)
+        lambda self, role="": [
+            demand
+            for demand in self._turn.engine.demands.values()
+            if not (demand.per_agent or demand.promised) and role in ("", demand.role)
         ],
     )
 

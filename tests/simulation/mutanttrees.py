@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, role_tree, trees
+from bcs_scheduler.core.placement.engines import hierarchical
+from bcs_scheduler.core.placement.engines.engine import Portion
+from bcs_scheduler.core.placement.hierarchy import role_tree, trees
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from offers.policy.hierarchy import Allocation, Attempts, Partition, Queue, Tree, maintenance
 from offers.policy.hierarchy.preemption import preemption
@@ -64,7 +65,7 @@ def admit_the_young(patch: pytest.MonkeyPatch) -> None:
 
 def keep_the_present_tree(patch: pytest.MonkeyPatch) -> None:
     """A leader does not take new revisions over."""
-    patch.setattr(hierarchy_pass.HierarchyPass, "_change", lambda self: None)
+    patch.setattr(hierarchical.Hierarchical, "_change", lambda self: None)
 
 
 def begin_with_the_oldest(patch: pytest.MonkeyPatch) -> None:
@@ -86,7 +87,7 @@ def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:
         return found
 
     patch.setattr(maintenance, "give_back", hasty)
-    patch.setattr(hierarchy_pass, "give_back", hasty)
+    patch.setattr(hierarchical, "give_back", hasty)
 
 
 def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
@@ -122,16 +123,14 @@ def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
 
 def drop_victims_afterwards(patch: pytest.MonkeyPatch) -> None:
     """The tree chooses victims for work that waits for offers; the evictions are dropped."""
-    honest = hierarchy_pass.HierarchyPass._maintain
+    honest = hierarchical.Hierarchical._maintain
 
     def hasty(
-        self: hierarchy_pass.HierarchyPass, role: str, tree_of: role_tree.RoleTree, found: SessionInput
-    ) -> list[Eviction]:
-        with patch.context() as context:
-            context.setattr(TurnContext, "unshown", lambda self, demands: set())
-            return honest(self, role, tree_of, found)
+        self: hierarchical.Hierarchical, portion: Portion, tree_of: role_tree.RoleTree, found: SessionInput
+    ) -> tuple[list[Eviction], bool]:
+        return honest(self, portion._replace(closed=frozenset()), tree_of, found)
 
-    patch.setattr(hierarchy_pass.HierarchyPass, "_maintain", hasty)
+    patch.setattr(hierarchical.Hierarchical, "_maintain", hasty)
 
 
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (

@@ -15,11 +15,10 @@ from dataclasses import replace
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
-from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from bcs_scheduler.core.placement.loop import Loop
 from offers.model import Demand
-from store.ids import namespace_of
 from store.records import Record, TaskGroup, Version
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
@@ -112,13 +111,13 @@ class PartitionRules:
         placing, options = term.core._offer_manager.placing, self._options
         for part, one in zip(options.parts(), placing.loops, strict=True):
             known: list[str] = []
-            if isinstance(one, HierarchyPass):
-                known += one.trees.roles
+            if isinstance(one.engine, Hierarchical):
+                known += one.engine.trees.roles
             known += [demand.role for demand in term.core.turn_context.engine.demands.values() if _waits(one, demand)]
             foreign = [role for role in known if options.part_of(role) is not part]
             if foreign:
                 raise Violation("I65", f"the policy {part.kind} of {part.roles} decides about role {foreign[0]}")
-            if isinstance(one, HierarchyPass):
+            if isinstance(one.engine, Hierarchical):
                 self._figures_are_own(term, part)
             self.world.count(f"turns of a partition with the policy {part.kind}")
         if all(part.hierarchy is not None for part in options.parts()):
@@ -135,8 +134,8 @@ class PartitionRules:
             raise Violation("I65", f"{shown} taskgroups wait in partition {part.title}, of its roles {waiting}")
 
 
-def _waits(placing: PlacementPass, demand: Demand[Slot]) -> bool:
-    return placing._untried.holds(namespace_of(demand.application), demand.id)
+def _waits(placing: Loop, demand: Demand[Slot]) -> bool:
+    return placing._untried.holds(demand)
 
 
 def _roles(records: Records, application: str) -> set[str]:

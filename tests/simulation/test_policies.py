@@ -6,8 +6,7 @@ from collections import Counter
 
 import pytest
 
-from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
-from bcs_scheduler.core.placement.sessions import session_pass
+from bcs_scheduler.core.placement.engines import hierarchical, session
 from tests import effort
 from tests.simulation.policies.mutants import PLANTED, PolicyMutant
 from tests.simulation.policies.presence import WORDS
@@ -50,7 +49,7 @@ def test_questions_change_nothing_of_what_follows(engine: Engine) -> None:
 @pytest.mark.rotating
 @pytest.mark.parametrize("engine", ENGINES)
 def test_questions_that_ask_the_live_pass_are_noticed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    for place in (session_pass, hierarchy_pass):
+    for place in (session, hierarchical):
         monkeypatch.setattr(place, "copied", lambda live: live)
     violation, _ = questioned(1, 40, engine, KINDS)
     assert violation is not None and violation.number == "I12" and " changed #" in str(violation)

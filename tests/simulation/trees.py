@@ -25,8 +25,8 @@ import msgspec
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.asks import task_name
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, Trees, read_tree
 from offers.model import Demand, Placement
@@ -265,9 +265,9 @@ class TreeRules:
                 for beneficiary in sorted({_beneficiary(group, changed) for group in groups}):
                     self._gang_can_start(placing, role, beneficiary)
 
-    def _gang_can_start(self, placing: HierarchyPass, role: str, beneficiary: str) -> None:
+    def _gang_can_start(self, placing: Hierarchical, role: str, beneficiary: str) -> None:
         """I73."""
-        lacking = placing._snapshots._roles[role]._missing.get(beneficiary, 0)
+        lacking = placing._inputs.snapshots._roles[role]._missing.get(beneficiary, 0)
         application = placing.trees.roles[role].tree.applications.get(beneficiary)
         if lacking < 2 or application is None:
             return
@@ -479,7 +479,7 @@ class TreeRules:
             self.world.count("victims that leave")
 
 
-def _passes(term: Term) -> list[HierarchyPass]:
+def _passes(term: Term) -> list[Hierarchical]:
     return list(term.core._offer_manager.placing.trees().values())
 
 

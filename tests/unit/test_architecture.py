@@ -102,3 +102,95 @@ def test_two_controllers_end_taskgroups() -> None:
     }
     controllers = "bcs_scheduler.core.controllers.cluster"
     assert made == {f"{controllers}.task_killer", f"{controllers}.orphaned_tasks"}
+
+
+PLACEMENT = "bcs_scheduler.core.placement"
+
+
+def test_no_class_of_the_placement_inherits_from_another_one() -> None:
+    """Engines are parts of the loop. A class is named like those of other modules that its module imports."""
+    classes = {
+        f"{module}.{node.name}"
+        for module, source in modules_of(PLACEMENT)
+        for node in source.nodes
+        if isinstance(node, ast.ClassDef)
+    }
+    found = []
+    for module, source in modules_of(PLACEMENT):
+        known = {name.rpartition(".")[2]: name for name in imports_of(module, source)}
+        for node in source.nodes:
+            if isinstance(node, ast.ClassDef):
+                bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
+                full = [known.get(base, f"{module}.{base}") for base in bases]
+                full += [
+                    f"{known[base.rpartition('.')[0]]}.{base.rpartition('.')[2]}"
+                    for base in bases
+                    if base.rpartition(".")[0] in known
+                ]
+                found += [f"{module}.{node.name} inherits from {base}" for base in full if base in classes]
+    assert len(classes) > 60
+    assert found == []
+
+
+def test_nobody_sets_attributes_of_engines_and_loops() -> None:
+    """They get what they need in constructors and questions."""
+    owners = {
+        "Engine",
+        "Hierarchical",
+        "Session",
+        "Simple",
+        "Loop",
+        "Placing",
+        "Placer",
+        "Aging",
+        "Spreading",
+        "Evictor",
+    }
+    named = {
+        target.attr
+        for _, source in modules_of(PLACEMENT)
+        for owner in source.nodes
+        if isinstance(owner, ast.ClassDef) and owner.name in owners
+        for node in ast.walk(owner)
+        for target in _targets(node)
+        if ast.unparse(target.value) == "self"
+    }
+    found = [
+        f"{module}:{target.lineno} sets {ast.unparse(target)}"
+        for module, source in modules_of("bcs_scheduler.core")
+        for owner in source.nodes
+        for target in _targets(owner)
+        if target.attr in named and ast.unparse(target.value).rpartition(".")[2] in HOLDERS
+    ]
+    assert found == []
+    assert {"_waiting", "loops", "trees"} <= named
+
+
+HOLDERS = {
+    "engine",
+    "_engine",
+    "loop",
+    "one",
+    "placing",
+    "_placing",
+    "placer",
+    "aging",
+    "spreading",
+    "evictor",
+    "policy",
+}
+"""The names under which the program keeps engines, loops and their parts."""
+
+
+def _targets(node: ast.AST) -> Iterator[ast.Attribute]:
+    """The attributes that a statement assigns."""
+    if isinstance(node, ast.Assign):
+        given = node.targets
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign):
+        given = [node.target]
+    else:
+        return
+    for target in given:
+        yield from (
+            one for one in ast.walk(target) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
+        )

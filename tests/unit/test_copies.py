@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from bcs_scheduler.core.placement.copied import PASSES, copied
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
+from bcs_scheduler.core.placement.engines.session import Session
 from offers.policy import copies
 from offers.policy.copies import Copies, Rules
 from offers.policy.hierarchy import QueueState
@@ -146,10 +146,10 @@ def test_what_was_not_read_cannot_be_read_after_the_end() -> None:
 # --- passes -----------------------------------------------------------------------------------------------------------
 
 
-def passes(seed: int, policy: str) -> tuple[Any, SessionPass]:
+def passes(seed: int, policy: str) -> tuple[Any, Session | Hierarchical]:
     lab, request = cluster(seed, policy)
-    found = lab.core.turn_context.placer.policy_of("*")
-    assert isinstance(found, SessionPass)
+    found = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(found, Session | Hierarchical)
     return (lab, request), found
 
 
@@ -178,7 +178,7 @@ def test_a_dry_run_changes_no_part_of_a_pass(seed: int, policy: str) -> None:
 
 def test_a_copy_follows_other_work_and_another_configuration_alone() -> None:
     _, live = passes(3, "hierarchical")
-    assert isinstance(live, HierarchyPass)
+    assert isinstance(live, Hierarchical)
     before = list(dump(live, OUTSIDE))
     copy = copied(live)
     copy.trees.suppose(live.trees.partition)
@@ -204,7 +204,7 @@ def reached(root: object) -> dict[int, object]:
             found[id(one)] = one
             shallow = isinstance(one, np.ndarray)
             waiting += () if shallow else [*one, *(one.values() if isinstance(one, dict) else ())]
-        elif kind in PASSES.structures or kind in (SessionPass, HierarchyPass):
+        elif kind in PASSES.structures or kind in (Session, Hierarchical):
             found[id(one)] = one
             rest = PASSES.shallow.get(kind, ())
             entered = [getattr(one, name) for name in rest if hasattr(one, name)]

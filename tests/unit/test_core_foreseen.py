@@ -12,7 +12,7 @@ from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.copied import copied
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.preemption.promises import promises
@@ -165,8 +165,8 @@ def test_promises_of_nodes_outlive_a_dry_run() -> None:
 
 
 def trees(lab: Lab) -> list[RoleTree]:
-    placing = lab.core.turn_context.placer.policy_of("*")
-    assert isinstance(placing, HierarchyPass)
+    placing = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(placing, Hierarchical)
     return list(placing.trees.roles.values())
 
 

@@ -18,8 +18,9 @@ from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import AgentRemoved, LaunchOnAgent, StatusUpdate
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, trees
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
+from bcs_scheduler.core.placement.engines import hierarchical
+from bcs_scheduler.core.placement.engines.hierarchical import FULL_PAUSE, Hierarchical
+from bcs_scheduler.core.placement.hierarchy import trees
 from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
@@ -297,8 +298,8 @@ def replaced(lab: Lab, victims: Iterable[Any]) -> None:
 
 def the_tree(lab: Lab) -> RoleTree:
     """The tree of the one role."""
-    (placing,) = lab.core._offer_manager.placing.loops
-    assert isinstance(placing, HierarchyPass)
+    placing = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(placing, Hierarchical)
     (tree_of,) = placing.trees.roles.values()
     return tree_of
 
@@ -475,7 +476,7 @@ def test_a_new_leader_preempts_when_agents_are_offered() -> None:
     lab.wait(4.0)
     assert ending(lab) == []
     timer = lab.core._offer_manager.placing.next_timer()
-    assert timer is not None and timer <= lab.now + hierarchy_pass.MAINTENANCE  # however small the offers are
+    assert timer is not None and timer <= lab.now + hierarchical.MAINTENANCE  # however small the offers are
     arrive(lab, *agents(3), cpus=50)
     assert len(ending(lab)) == 1
 
@@ -684,7 +685,7 @@ def figures(tree_of: RoleTree) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("portion", "step"), ((hierarchy_pass.PORTION, role_snapshots.STEP), (2, role_snapshots.STEP), (2, 1))
+    ("portion", "step"), ((hierarchical.PORTION, role_snapshots.STEP), (2, role_snapshots.STEP), (2, 1))
 )
 @pytest.mark.parametrize("seed", check_few(range(12), 3, always=4))
 def test_the_kept_tree_equals_one_that_is_made_from_nothing(
@@ -695,7 +696,7 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
 
     from tests.unit.test_core_session_snapshots import Steps
 
-    monkeypatch.setattr(hierarchy_pass, "PORTION", portion)
+    monkeypatch.setattr(hierarchical, "PORTION", portion)
     monkeypatch.setattr(role_snapshots, "STEP", step)
     monkeypatch.setattr(trees, "STEP", step)
     steps = Steps(random.Random(seed), options())
@@ -704,10 +705,10 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
             for _ in range(steps.chance.randint(0, 4)):
                 steps.chance.choice(steps.steps)()
         steps()
-        (placing,) = steps.lab.core._offer_manager.placing.loops
-        assert isinstance(placing, HierarchyPass)
+        placing = steps.lab.core._offer_manager.placing.loops[0].engine
+        assert isinstance(placing, Hierarchical)
         for role, kept in placing.trees.roles.items():
-            snapshot = placing._snapshots._roles[role]._snapshot
+            snapshot = placing._inputs.snapshots._roles[role]._snapshot
             kept.follow(snapshot, (), (), lambda template, agent: True)
             fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission, lambda _: False)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, lambda template, agent: True)
@@ -746,7 +747,7 @@ def test_a_decision_about_many_goes_on_in_the_next_turns(monkeypatch: pytest.Mon
     at_once = launches(Lab(options()), 8)
     assert len(at_once) == max(portions) == 16
     portions.clear()
-    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    monkeypatch.setattr(hierarchical, "PORTION", 3)
     assert launches(Lab(options()), 8) == at_once
     assert max(portions) == 3 and sum(portions) == 16
 
@@ -754,7 +755,7 @@ def test_a_decision_about_many_goes_on_in_the_next_turns(monkeypatch: pytest.Mon
 def test_a_gang_is_decided_whole_in_a_decision_of_portions(
     monkeypatch: pytest.MonkeyPatch, portions: list[int]
 ) -> None:
-    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    monkeypatch.setattr(hierarchical, "PORTION", 3)
     assert len(launches(Lab(options()), 8, min_available=8)) == 16
     assert 8 <= max(portions) < 16
 
@@ -770,7 +771,7 @@ def follows(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return honest(tree, *arguments)
 
     monkeypatch.setattr(RoleTree, "follow", spied)
-    monkeypatch.setattr(hierarchy_pass, "FOLLOWED", float("inf"))
+    monkeypatch.setattr(hierarchical, "FOLLOWED", float("inf"))
     return found
 
 
@@ -787,7 +788,7 @@ def crowd(lab: Lab, *, cpus: int = 900, **fields: Any) -> None:
 
 
 def test_portions_follow_the_records_once(monkeypatch: pytest.MonkeyPatch, follows: list[str]) -> None:
-    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    monkeypatch.setattr(hierarchical, "PORTION", 3)
     lab = Lab(options())
     crowd(lab)
     follows.clear()
@@ -799,7 +800,7 @@ def test_portions_follow_the_records_once(monkeypatch: pytest.MonkeyPatch, follo
 def test_portions_know_the_resources_that_queues_do_not_count(
     monkeypatch: pytest.MonkeyPatch, follows: list[str]
 ) -> None:
-    monkeypatch.setattr(hierarchy_pass, "PORTION", 1)
+    monkeypatch.setattr(hierarchical, "PORTION", 1)
     lab = Lab(options())
     container = Container(command="serve", requests=Resources(cpus=100, mem=32_000, disk=30_000_000))
     crowd(lab, cpus=16_000, containers=(container,))  # disk for two on each; the first agent has the most cores
@@ -812,7 +813,7 @@ def test_portions_know_the_resources_that_queues_do_not_count(
 
 @pytest.mark.parametrize("change", ("application", "offer", "rescinded", "deleted", "queue"))
 def test_portions_follow_a_change_in_between(monkeypatch: pytest.MonkeyPatch, follows: list[str], change: str) -> None:
-    monkeypatch.setattr(hierarchy_pass, "PORTION", 3)
+    monkeypatch.setattr(hierarchical, "PORTION", 3)
     lab = Lab(options(), [Queue(name="default"), Queue(name="few")])
     crowd(lab)
     follows.clear()

@@ -10,7 +10,7 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent, Reconcile
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement import placement_pass
+from bcs_scheduler.core.placement.engines import simple
 from offers.ledger.holds import ANSWER_SECONDS, PROMISE_SECONDS, Cause
 from offers.ledger.offered import OfferPool, offer_pool
 from offers.model import Allocation, ResourceRequest
@@ -165,7 +165,7 @@ def test_a_gang_of_which_a_part_was_launched_stays_whole() -> None:
 
 def test_many_replacements_share_the_time_of_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other work does not get the room meanwhile."""
-    monkeypatch.setattr(placement_pass, "MATCHING", -1.0)  # the time of each turn is used up before the matching
+    monkeypatch.setattr(simple, "MATCHING", -1.0)  # the time of each turn is used up before the matching
     before = Lab()
     for number in range(12):
         wanted = msgspec.structs.replace(version(), application=f"web-{number}")

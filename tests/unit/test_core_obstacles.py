@@ -15,7 +15,7 @@ from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.sessions.session_pass import TOLD_AGAIN
+from bcs_scheduler.core.placement.loop import TOLD_AGAIN
 from bcs_scheduler.security.caller import Caller
 from offers.policy.hierarchy import partition_of
 from offers.policy.obstacles import OF_APPLICATIONS, Attempt, Met, Obstacle, label

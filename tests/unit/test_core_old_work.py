@@ -23,6 +23,7 @@ from store.records import Limits, Namespace, Queue
 from store.records.definition import Amounts
 from tests.unit.busycluster import BusyCluster
 from tests.unit.policy_clusters import TIERS
+from transactions.rules import disruptions
 
 AGING, MINUTE = 30.0, 60
 ENGINES = ("session", "hierarchical")
@@ -132,7 +133,7 @@ def test_those_end_that_may_end_now_rather_than_less_important_ones_that_may_not
     cluster.create("high", 1000, namespace="has", priority=9)
     cluster.seconds(3)
     admitted: set[str] = set()
-    monkeypatch.setattr(placing(cluster), "_allowance", lambda key: int(key in admitted))
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: int(key in admitted))
     cluster.create("old", 2000, namespace="owed")
     assert evictions(cluster, int(AGING) + 15) == [] and holders(cluster) == {"owed/old"}
     admitted.add("has/high")
@@ -217,7 +218,7 @@ def test_an_agent_is_given_up_on_which_the_budget_admits_nothing_more(
 ) -> None:
     cluster = contended(engine)
     assert len(evictions(cluster, int(AGING) + 15)) == 1
-    monkeypatch.setattr(placing(cluster), "_allowance", lambda _: 0)
+    monkeypatch.setattr(disruptions, "allowance", lambda context, application: 0)
     assert evictions(cluster, int(GATHERED) - 30) == [] and "owed/old" in holders(cluster)
     assert evictions(cluster, 45) == [] and "owed/old" not in holders(cluster)
 
@@ -259,7 +260,7 @@ def test_work_for_which_others_were_just_ended_uses_no_held_room_at_once(monkeyp
     plain = aging.use
 
     def use(demands: Any, awaiting: Any) -> bool:
-        promised = {job for job, _ in placing(cluster)._nominations}
+        promised = {job for job, _ in placing(cluster)._promises.nominations}
         if promised:
             found.append((bool(awaiting), sorted(promised & {demand.application for demand in demands})))
         return bool(plain(demands, awaiting))
@@ -278,10 +279,10 @@ def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
         cluster.seconds(2)
     found = {demand.application: demand for demand in cluster.lab.core.turn_context.engine.demands.values()}
     small, big = found["default/small"], found["default/big"]
-    decides = placing(cluster)
+    decides = placing(cluster).engine
     assert decides.takes([small]) and decides.takes([big])
     promise = Nomination("a", cluster.lab.now + MINUTE)
-    decides._nominations["default/big", task_name(big, big.slots[0])] = promise
+    decides._inputs.promises.nominations["default/big", task_name(big, big.slots[0])] = promise
     assert not decides.takes([small]) and decides.takes([big])
 
 

@@ -11,9 +11,8 @@ import pytest
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
-from bcs_scheduler.core.placement.hierarchy import hierarchy_pass
+from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
-from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, read_tree
 from bcs_scheduler.observability.metrics import Metrics
 from offers.policy.hierarchy.configuration.document import canonical
@@ -26,6 +25,7 @@ from tests.unit.metrics_support import leading, samples
 from tests.unit.test_core_partitions import arrive, count, create
 from tests.unit.test_queue_accounts import observed
 from transactions.base import Refused
+from transactions.rules.queues import chosen_tree
 
 
 class SeeingLab(Lab):
@@ -301,13 +301,12 @@ def test_the_next_maintenance_is_the_soonest_that_a_role_of_the_partition_wants(
         maintained.append(not maintained)
         return Maintenance((), (), (), (), again=maintained[-1])
 
-    monkeypatch.setattr(hierarchy_pass, "maintain", again_for_the_first)
+    monkeypatch.setattr(hierarchical, "maintain", again_for_the_first)
     for namespace, role in (("a", "batch"), ("b", "*")):
         create(lab, namespace, 9, role)
         arrive(lab, 1, role)
     maintained.clear()
     (placing,) = lab.core._offer_manager.placing.loops
-    assert isinstance(placing, hierarchy_pass.HierarchyPass)
     placing._waiting = True
     lab.wait(1.0)
     assert len(maintained) > 2

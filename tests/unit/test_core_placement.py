@@ -12,7 +12,7 @@ import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement import placement_pass
+from bcs_scheduler.core.placement.engines import simple
 from bcs_scheduler.core.placement.placer import Mode, WhatIf
 from offers.ledger.offered import offer_pool
 from offers.matching.matcher import match
@@ -347,7 +347,7 @@ def report_of(group: TaskGroup, state: str) -> cluster_manager.StatusUpdate:
 
 
 def test_a_gang_waits_for_its_minimum_and_others_get_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement_pass, "SLICE", 2)
+    monkeypatch.setattr(simple, "SLICE", 2)
     lab = Lab()
     gang = msgspec.structs.replace(version(5, min_available=3), application="gang", namespace="a")
     lab.turn(requests.CreateApplication(version=gang, token=1), application("plain", "b", 1))

@@ -100,8 +100,8 @@ def start(lab: Lab) -> None:
 
 
 def figures(lab: Lab, name: str) -> TreeQueueFigures:
-    (placing,) = lab.core._offer_manager.placing.loops
-    placing.follow()  # type: ignore[attr-defined]
+    placing = lab.core._offer_manager.placing.trees()["default"]
+    placing.follow()
     found = lab.core.turn_context.queues.tree("default")
     assert found is not None
     return next(one for one in found.queues if one.name == name)

@@ -11,7 +11,7 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees
 from bcs_scheduler.core.scheduler import Core
 from offers.policy.hierarchy import partition_of
@@ -80,9 +80,9 @@ def trees(lab: Lab) -> Trees:
     return placing(lab).trees
 
 
-def placing(lab: Lab) -> HierarchyPass:
-    (found,) = lab.core._offer_manager.placing.loops
-    assert isinstance(found, HierarchyPass)
+def placing(lab: Lab) -> Hierarchical:
+    found = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(found, Hierarchical)
     return found
 
 
@@ -227,7 +227,7 @@ def test_a_trial_names_the_queue_that_would_hold_applications_back() -> None:
     lab.turn()
     # The room is there, and the maximum that the trial has keeps it from two of them.
     document = changed("two", resources={"max": {"cpus": 0.1}})
-    placing(lab)._next = lab.now + 1000.0
+    lab.core._offer_manager.placing.loops[0]._next = lab.now + 1000.0
     lab.turn()
     arrive(lab, *agents(3))
     assert not groups(lab, "two")
@@ -409,8 +409,8 @@ def test_a_revision_that_cannot_be_read_gives_way_to_the_one_before() -> None:
     lab = Lab(options())
     records = [*lab.core.state.records(), QueueTree(number=2, document='{"queues":[{"name":"a.b"}]}')]
     core = Core(records, options(), lab.now)
-    (found,) = core._offer_manager.placing.loops
-    assert isinstance(found, HierarchyPass) and "root.one" in found.trees.of("*").tree.queues
+    found = core._offer_manager.placing.loops[0].engine
+    assert isinstance(found, Hierarchical) and "root.one" in found.trees.of("*").tree.queues
     core.turn([], lab.now)
     reasons = [event.reason for log in core.state.event_logs.values() for event in log.events]
     assert "QueueTreeUnreadable" in reasons

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.sessions.snapshots import Promises
 from offers.agents import ListedAgent
 from offers.ledger.holds import RETURN_SECONDS, Cause
@@ -132,11 +132,12 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
     """It counts as room that is being released, as far as nothing else is known to have it: no more is ended than
     beside the offer."""
     lab = Lab(OPTIONS)
-    turn, placing = lab.core.turn_context, lab.core._offer_manager.placing.loops[0]
-    assert isinstance(placing, SessionPass)
+    turn, placing = lab.core.turn_context, lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(placing, Session)
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=1000),)))
 
-    snapshots, promises = placing._snapshots, Promises({}, placing._leaving)
+    inputs = placing._inputs
+    snapshots, promises = inputs.snapshots, Promises({}, inputs.promises.leaving)
 
     def room(after: float = 0.0) -> tuple[int, int, bool]:
         found = snapshots.take("*", (), {}, (), promises, lab.now + after)
@@ -158,13 +159,14 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
 def test_figures_of_agents_are_made_again_when_their_settings_change() -> None:
     """An agent that takes no work holds nothing; the memory of sessions depends on the number of changes of agents."""
     lab = Lab(OPTIONS)
-    placing = lab.core._offer_manager.placing.loops[0]
-    assert isinstance(placing, SessionPass)
+    placing = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(placing, Session)
+    inputs = placing._inputs
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a"),)))
 
     def changes() -> int:
-        promises = Promises({}, placing._leaving)
-        return placing._snapshots.take("*", (), {}, (), promises, lab.now).snapshot.agent_changes
+        promises = Promises({}, inputs.promises.leaving)
+        return inputs.snapshots.take("*", (), {}, (), promises, lab.now).snapshot.agent_changes
 
     before = changes()
     assert changes() == before
@@ -180,7 +182,7 @@ def test_what_is_gone_is_not_kept() -> None:
     lab.create(1)
     lab.offer()
     lab.wait(2.0)
-    kept = lab.core._offer_manager.placing.loops[0]._snapshots._roles["*"]  # type: ignore[attr-defined]
+    kept = lab.core._offer_manager.placing.loops[0].engine._inputs.snapshots._roles["*"]  # type: ignore[attr-defined]
     lab.delete(enforce=True)
     for group in lab.groups:
         lab.report(group, "KILLED")

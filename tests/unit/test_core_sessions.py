@@ -15,7 +15,7 @@ from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.sessions import session_pass
+from bcs_scheduler.core.placement.engines import session as session_engine
 from offers.ledger.holds import PROMISED_SECONDS, RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
@@ -579,7 +579,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         found.append(snapshot.now)
         return decide(snapshot, *rest, **more)
 
-    monkeypatch.setattr(session_pass, "decide", noted)
+    monkeypatch.setattr(session_engine, "decide", noted)
     return found
 
 

@@ -17,7 +17,6 @@ from bcs_scheduler.core.controllers.cluster.offer_manager import SETTLE_SECONDS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.leased import OfferRescinded, OffersArrived, Revive
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.matching.explain import TO_SPREAD
 from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
@@ -341,14 +340,13 @@ def test_a_demand_with_promised_room_does_not_lose_it_to_wait() -> None:
     """Offers are requested anew within the first second of a demand for which others have just been ended."""
     lab = partly("session")
     (placing,) = lab.core._offer_manager.placing.loops
-    assert isinstance(placing, SessionPass)
     lab.core.turn((requests.CreateApplication(version=version(3, containers=CONTAINERS)),), lab.now)
     (transaction,) = lab.core.state.active_of(KEY)
     demand, task = lab.core.turn_context.engine.demands[transaction], (KEY, f"{transaction}/0")
     assert placing.spreading.waits(demand)
     placing.spreading.waiting.clear()
-    placing._nominations = {task: Nomination("a0", lab.now + 10)}
+    placing._promises.nominations = {task: Nomination("a0", lab.now + 10)}
     assert not placing.spreading.waits(demand)
     placing._waiting = True
     lab.wait(0.06)
-    assert task in placing._nominations or lab.groups
+    assert task in placing._promises.nominations or lab.groups

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from store.ids import owner_of
 from store.records import DEFAULT_PARTITION, DEFAULT_QUEUE, QueueTree
 from store.state.reader import StateReader
+from transactions.base import Refused
 
 
 def queue_of(state: StateReader, namespace: str) -> str:
@@ -28,3 +31,21 @@ def present_tree(state: StateReader, partition: str) -> QueueTree | None:
     """The revision of the tree of a partition that counts; None if no revision is stored."""
     found = revisions_of(state, partition)
     return found[-1] if found else None
+
+
+def chosen_tree(names: Collection[str], wanted: str) -> str:
+    """The name of the partition that a request about a tree of queues means. `names`: those of the partitions with a
+    tree, at least one. `wanted` empty: the only one, or `DEFAULT_PARTITION`. Raises Refused (not_found; invalid if
+    `wanted` is empty and no partition of several has the default name)."""
+    listed = ", ".join(names)
+    if wanted:
+        if wanted not in names:
+            raise Refused("not_found", f"partition {wanted} has no tree of queues; partitions with a tree: {listed}")
+        return wanted
+    if len(names) == 1:
+        return next(iter(names))
+    if DEFAULT_PARTITION not in names:
+        raise Refused(
+            "invalid", f"several partitions have a tree of queues, and the request names none of them: {listed}"
+        )
+    return DEFAULT_PARTITION

@@ -21,14 +21,13 @@ from bcs_scheduler.api.views.usage import AllocatedView
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import PutQueueTree, RollbackQueueTree, SetQueueState
 from bcs_scheduler.core.placement.hierarchy.figures import LimitFigures, TreeFigures, TreeQueueFigures
-from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from offers.model import DecidedBy
 from offers.policy.hierarchy.configuration.yunikorn import document_name
 from store.records import DEFAULT_PARTITION, QueueTree
 from transactions.base import Refused
-from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
+from transactions.rules.queues import chosen_tree, partition_of_revision, present_tree, revisions_of
 
 
 class HaltedQueueView(msgspec.Struct, frozen=True, kw_only=True):

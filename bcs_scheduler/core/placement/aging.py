@@ -37,6 +37,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.sessions.pending import task_name
 from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.ledger.holds import GAIN, GATHERED, REST, Cause
 from offers.ledger.table import Row
@@ -47,6 +48,7 @@ from offers.resources import SCALARS, amounts_of
 from store import ids
 from store.records import TaskGroup
 from transactions.base import Slot
+from transactions.rules import disruptions
 from transactions.rules.application_types import bound_to_agents
 
 LOOK = 5.0
@@ -61,6 +63,8 @@ BECOME_OLD = 1024
 """Demands of a role that become old in one step, at most: some 2 ms. All that a new leader finds may be due at once."""
 SCANNED = 1024
 """Demands that are looked at before a decision, for those that may use held room: some 3 ms."""
+MOST_USES = 16
+"""Times that demands are looked for that may use held room; each time places one slot of some of them."""
 USED = 8
 """Demands that get held room at a time."""
 GANGS = 4
@@ -75,6 +79,9 @@ APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
 TASKGROUPS = 500
 """Running taskgroups that are looked at for the same."""
+
+NO_BOUND = 1 << 62
+"""Above every number of taskgroups."""
 
 NONE = (0,) * len(SCALARS)
 NOBODY: frozenset[str] = frozenset()
@@ -124,6 +131,37 @@ class Room(NamedTuple):
     evictions: tuple[Eviction, ...]
 
 
+def as_room(turn: TurnContext, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> Room | None:
+    """The room, or None if a taskgroup must not be ended with any budget."""
+    judge, groups = disruptions.at(turn.context), turn.state.taskgroups
+    for one in evictions:
+        group = groups.get(one.task)
+        if group is None or judge.protection(group, "evict") is not None:
+            return None
+    return Room(agents, evictions)
+
+
+def may_ever_end(turn: TurnContext, application: str) -> int:
+    """The number of ready taskgroups of an application that may end one after the other, as its budget admits."""
+    return NO_BOUND if disruptions.admits_some(turn.context, application) else 0
+
+
+def waiting_tasks(wants: Sequence[Demand[Slot]], is_promised: Callable[[Demand[Slot], str], bool]) -> list[str] | None:
+    """The names of the tasks of places of demands, without those for which room is made already; None if there are too
+    few."""
+    names: list[str] = []
+    left: dict[str, Iterator[str]] = {}
+    for one in wants:
+        if one.id not in left:
+            tasks = (task_name(one, slot) for slot in one.slots)
+            left[one.id] = (name for name in tasks if not is_promised(one, name))
+        name = next(left[one.id], None)
+        if name is None:
+            return None
+        names.append(name)
+    return names
+
+
 class Held(NamedTuple):
     """The reservation of a role. `agents`: that of each place; `rooms`: the amounts that are held, by agent and
     dimension; `lacks`: those that are missing; `applications`: those of the places."""
@@ -154,9 +192,12 @@ class Rules(Protocol):
         """True if the queues take these places into room that is there: the present room of the cluster is a limit,
         too."""
 
-    def outranks(self, demand: Demand[Slot], other: Demand[Slot]) -> bool:
-        """True if the first demand may use room that is kept for the second, which has waited for long, beyond
-        the room that is promised there."""
+    def outranks(
+        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]
+    ) -> bool:
+        """True if the first demand may use room that is kept for the other, which has waited for long, beyond the room
+        that is promised there. `wants`: the demands of the places that it needs at the same time; `owners`: the
+        applications for which room is kept beside the other demand."""
 
     def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """The amounts of agents, by dimension, that are promised to work of a role, without that of some
@@ -275,11 +316,6 @@ class Aging:
                 lacks[place.site[0]][name] += wanted - held
         return Held(demand, tuple(place.site[0] for place in kept.places), rooms, lacks, kept.applications)
 
-    def owners(self, role: str) -> frozenset[str]:
-        """The applications for which room of a role is held."""
-        kept = self._kept.get(role)
-        return kept.applications if kept is not None else frozenset()
-
     def gathering(self) -> set[str]:
         """The applications for which other work is being ended on agents with held room: nothing else is ended for
         them."""
@@ -391,7 +427,8 @@ class Aging:
                     seen[size] = self._fitting(kept, demand, promised[demand.role]) is not None
                 if not seen[size]:
                     continue
-            if self._hands.wants(demand) and self._rules.outranks(demand, holder):
+            wants = self._hands.wants(demand)
+            if wants and self._rules.outranks(demand, wants, holder, kept.applications):
                 served = awaiting.get(demand.id, ())
                 slot = next((one for one in demand.slots if one.index not in served), None)
                 if slot is not None or is_gang(demand):

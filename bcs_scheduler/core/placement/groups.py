@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
+from bcs_scheduler.core.placement.aging import MOST_PLACES
+from bcs_scheduler.core.placement.engines.engine import Decisions
 from offers.model import DecidedBy, Demand, GroupGap
-from offers.policy.session.decisions import Decisions
 from transactions.base import Slot
 from transactions.rules import gangs
 from transactions.rules.gangs import Shortage
@@ -47,6 +48,16 @@ class Groups:
         found += rest[: max(lacks.needed - len(found), 0)]
         return found if len(found) >= lacks.needed and not any(left.values()) else ()
 
+    def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
+        """The demands of the places that a demand needs at the same time, one for each place: those that its gang
+        lacks. Empty if room was freed for the demand, or the gang cannot reach its minimum in one role."""
+        if demand.promised:
+            return ()
+        lacks = self.lacks(demand.group) if demand.group else None
+        wants = (demand,) * max(demand.min_members, 1) if lacks is None else self.places(demand.group, lacks)
+        of_role = all(one.role == demand.role and not one.per_agent for one in dict.fromkeys(wants))
+        return wants if of_role and len(wants) <= MOST_PLACES else ()
+
     def incomplete(self, demands: Iterable[Demand[Slot]]) -> dict[str, Shortage]:
         """The groups of these demands that lack taskgroups."""
         names = dict.fromkeys(demand.group for demand in demands if demand.group)
@@ -72,12 +83,12 @@ class Groups:
     def gaps(
         self, incomplete: Mapping[str, Shortage], demands: Iterable[Demand[Slot]], decisions: Decisions | None
     ) -> dict[str, GroupGap]:
-        """The groups that stay below their minimum, by name. `decisions`: of the session; None: the groups whose
+        """The groups that stay below their minimum, by name. `decisions`: about the demands; None: the groups whose
         applications do not even want a place for their minimum."""
         wanted: Counter[str] = Counter()
         for demand in demands:
             wanted[demand.group] += len(demand.slots)
-        places = Counter(job for job, _ in decisions.pipelined) if decisions is not None else Counter[str]()
+        places = Counter(job for job, _ in decisions.promises) if decisions is not None else Counter[str]()
         places.update(bind.job for bind in decisions.binds) if decisions is not None else None
         gaps = {}
         for name, lacks in incomplete.items():

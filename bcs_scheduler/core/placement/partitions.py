@@ -14,16 +14,22 @@ from operator import le
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
 from bcs_scheduler.core.placement.aging import KeptRoom
-from bcs_scheduler.core.placement.groups import apart
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.engines.engine import Engine
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
+from bcs_scheduler.core.placement.engines.session import Session
+from bcs_scheduler.core.placement.engines.simple import Simple, Untried
+from bcs_scheduler.core.placement.groups import Groups, apart
+from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.launcher import Launcher, Site
-from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role
+from bcs_scheduler.core.placement.loop import Covers, Loop
+from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Policy
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.promises import PromisedRooms
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
 from offers.model import DecidedBy, Demand
 from offers.policy.obstacles import Attempt, Obstacle, Tally
+from offers.policy.session.configuration.document import default_policy
 from store import ids
 from transactions.base import Slot
 
@@ -43,28 +49,35 @@ class Placing:
         snapshots = Snapshots(turn) if any(part.kind != "simple" for part in parts) else None
         self.loops = tuple(self._loop(number, part, snapshots) for number, part in enumerate(parts))
         """The loops in the order of the partitions, at least one."""
-        self.has_policy = any(isinstance(one, SessionPass) for one in self.loops)
+        self.has_policy = any(one.engine.decides for one in self.loops)
         """See `placer.Policies`."""
         turn.placer.ask(self)
 
-    def _loop(self, number: int, part: RolePartition, snapshots: Snapshots | None) -> PlacementPass:
-        turn, launcher = self._turn, self._launcher
-        decides = part.decides if len(self._parts) > 1 else None
+    def _loop(self, number: int, part: RolePartition, snapshots: Snapshots | None) -> Loop:
+        turn, launcher, covers = self._turn, self._launcher, self._covers(number)
         labels: tuple[str, ...] = ()
         if sum(one.kind == "hierarchical" for one in self._parts) > 1:
             labels = (part.title if part.kind == "hierarchical" else "",)
-        covers = self._covers(number) if len(self._parts) > 1 else every_role
-        if part.hierarchy is not None:
-            return HierarchyPass(turn, launcher, covers, part, part.hierarchy, snapshots, decides, labels)
-        if part.policy is not None:
-            return SessionPass(turn, launcher, covers, part.policy, snapshots, labels)
-        return PlacementPass(turn, launcher, covers)
+        policy = part.policy or default_policy()
+        promises, untried = PromisedRooms(turn, policy.nomination_seconds), Untried(turn, covers)
+        pauses = Pauses(turn, policy.nomination_seconds, promises.leaving.__contains__)
+        groups = Groups(turn, covers)
+        engine: Engine = Simple(turn)
+        if snapshots is not None and part.kind != "simple":
+            inputs = Inputs(turn, snapshots, launcher, promises, covers, plain=part.hierarchy is not None)
+            if part.hierarchy is not None:
+                engine = Hierarchical(turn, part, part.hierarchy, covers, untried, inputs, pauses)
+            else:
+                engine = Session(turn, policy, groups, inputs, pauses)
+        return Loop(turn, launcher, covers, groups, engine, untried, promises, pauses, labels)
 
     def _number_of(self, role: str) -> int:
         number = self._numbers.get(role)
         return self._numbers[OTHERS] if number is None else number
 
     def _covers(self, number: int) -> Covers:
+        if len(self._parts) == 1:
+            return lambda role: True
         return lambda role: self._number_of(role) == number
 
     @property
@@ -94,16 +107,17 @@ class Placing:
         """The room of agents that is kept for work that waits (any thread)."""
         return [room for one in self.loops for room in one.kept_rooms()]
 
-    def trees(self) -> dict[str, HierarchyPass]:
-        """The loops with a tree of queues, by the name of the partition."""
-        return {one.trees.name: one for one in self.loops if isinstance(one, HierarchyPass)}
+    def trees(self) -> dict[str, Hierarchical]:
+        """The engines with a tree of queues, by the name of the partition."""
+        engines = (one.engine for one in self.loops)
+        return {engine.trees.name: engine for engine in engines if isinstance(engine, Hierarchical)}
 
     # --- policies, as the placer asks about them --------------------------------------------------------------
 
     def policy_of(self, role: str) -> Policy | None:
         """See `placer.Policies`."""
         found = self.loops[self._number_of(role)]
-        return found if isinstance(found, SessionPass) else None
+        return found if found.engine.decides else None
 
     def decided_by(self, role: str) -> DecidedBy | None:
         """See `placer.Policies`."""
@@ -116,8 +130,7 @@ class Placing:
     def read_changes(self) -> None:
         """See `placer.Policies`."""
         for one in self.loops:
-            if isinstance(one, SessionPass):
-                one.read_changes()
+            one.engine.read_changes()
 
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
         """See `placer.Policies`; by reservations, and by holds of taskgroups."""

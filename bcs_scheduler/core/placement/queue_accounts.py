@@ -14,12 +14,13 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, queue_figures
 from bcs_scheduler.core.placement.sessions.held import by_resource
 from offers.matching.explain import PROMISED
-from offers.model import DecidedBy, Demand
+from offers.model import DecidedBy, Demand, HeldBack
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
+from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle, label
-from offers.policy.session.decisions import QUEUE_GUARANTEES, QUEUE_LIMIT, QUEUE_OVERUSED, Decisions
 from offers.policy.session.kept import Standing, is_owed
+from offers.policy.session.model import Nomination
 from offers.resources import requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
@@ -41,12 +42,8 @@ Waiting: TypeAlias = str
 """
 
 
-OF_SESSIONS: Mapping[str, Waiting] = {
-    QUEUE_LIMIT: "queue_limit",
-    QUEUE_GUARANTEES: label(Obstacle.GUARANTEE),
-    QUEUE_OVERUSED: "queue_overused",
-}
-"""The reasons for which a taskgroup waits at its queue, by code of `Decisions.held_back`."""
+AT_QUEUE: Mapping[str, Waiting] = {**REASONS, Hold.GUARANTEES: label(Obstacle.GUARANTEE), "": "queue_overused"}
+"""The reasons for which a taskgroup waits at its queue, by `HeldBack.hold`."""
 
 
 class QueueFigures(NamedTuple):
@@ -62,6 +59,22 @@ class QueueFigures(NamedTuple):
     """Deserved shares by role, as of its latest session; empty without one, or without the plug-in `proportion`."""
     pending: Mapping[Waiting, int]
     """Taskgroups that wait for a place."""
+
+
+class Decided(Protocol):
+    """The parts of the decisions about a role that figures are made of."""
+
+    @property
+    def shares(self) -> Mapping[str, Mapping[str, int]]:
+        """Deserved shares by queue and dimension."""
+
+    @property
+    def held_back(self) -> Mapping[str, HeldBack]:
+        """The queues that hold applications back."""
+
+    @property
+    def promises(self) -> Mapping[tuple[str, str], Nomination]:
+        """Promised rooms by names of application and task."""
 
 
 class _Outcome(NamedTuple):
@@ -110,16 +123,12 @@ class QueueAccounts:
         self._outcomes: dict[str, _Outcome] = {}
         """Outcomes of the latest sessions, by role."""
 
-    def decided(self, role: str, decisions: Decisions, attempts: Mapping[str, Attempt]) -> None:
-        """Takes over the decisions of the latest session of a role. `attempts`: the latest attempts to make room, by
+    def decided(self, role: str, decisions: Decided, attempts: Mapping[str, Attempt]) -> None:
+        """Takes over the latest decisions about a role. `attempts`: the latest attempts to make room, by
         application."""
-        deserved = {
-            queue: by_resource({dimension: int(amount) for dimension, amount in shares.items()})
-            for queue, shares in decisions.deserved.items()
-        }
-        self._outcomes[role] = _Outcome(
-            deserved, decisions.held_back, {job for job, _ in decisions.pipelined}, attempts
-        )
+        deserved = {queue: by_resource(shares) for queue, shares in decisions.shares.items()}
+        held_back = {application: one.hold for application, one in decisions.held_back.items()}
+        self._outcomes[role] = _Outcome(deserved, held_back, {job for job, _ in decisions.promises}, attempts)
 
     def figures(self) -> list[QueueFigures]:
         """All queues, by name."""
@@ -234,7 +243,7 @@ class QueueAccounts:
         outcome = self._outcomes.get(role)
         held_back = outcome.held_back.get(application) if outcome is not None else None
         if held_back is not None:
-            return REASONS[held_back] if held_back in REASONS else OF_SESSIONS[held_back]
+            return AT_QUEUE[held_back]
         attempt = outcome.attempts.get(application) if outcome is not None else None
         if outcome is not None and (application in outcome.promised or (attempt is not None and attempt.agent)):
             return "room_promised"

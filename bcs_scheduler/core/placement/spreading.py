@@ -15,8 +15,9 @@ again, until the agent makes another offer or a taskgroup ends there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
+from typing import Protocol
 
 import numpy as np
 
@@ -30,17 +31,24 @@ JUDGED = 256
 """Demands that are judged in one turn; further ones do not wait. Each takes some 0.1 ms among 5,000 agents."""
 
 
-class Spreading:
-    """The demands of one placement pass that wait for requested offers. Belongs to the thread that owns the state."""
+class Prefers(Protocol):
+    """The answers of a policy about spreading."""
 
-    def __init__(self, turn: TurnContext, spreads: Callable[[], bool]) -> None:
-        """`spreads`: True if the emptiest agents are preferred now."""
-        self._turn, self._spreads = turn, spreads
+    def spreads(self) -> bool:
+        """True if the emptiest agents are preferred now."""
+
+    def awaiting(self) -> Collection[str]:
+        """Ids of the demands for which room is being made: they do not wait, because the room is kept for as long as
+        they are decided about."""
+
+
+class Spreading:
+    """The demands of one loop that wait for requested offers. Belongs to the thread that owns the state."""
+
+    def __init__(self, turn: TurnContext, policy: Prefers) -> None:
+        self._turn, self._policy = turn, policy
         self.waiting: dict[str, None] = {}
         """Ids of the demands that wait."""
-        self.promised: Callable[[], Collection[str]] = tuple
-        """Ids of the demands for which room is promised: they do not wait, because the room is kept for as long as
-        sessions decide about them."""
         self._judged_at, self._judged = 0.0, 0
 
     @property
@@ -72,14 +80,14 @@ class Spreading:
     def waits(self, demand: Demand[Slot]) -> bool:
         """True if the demand waits for offers now."""
         turn = self._turn
-        if not turn.is_unshown(demand.id) or not self._spreads():
+        if not turn.is_unshown(demand.id) or not self._policy.spreads():
             return False
         if demand.per_agent or demand.promised or demand.only_host or demand.only_agents:
             return False
         if turn.now != self._judged_at:
             self._judged_at, self._judged = turn.now, 0
         self._judged += 1
-        if self._judged > JUDGED or not self._would_share(demand) or demand.id in self.promised():
+        if self._judged > JUDGED or not self._would_share(demand) or demand.id in self._policy.awaiting():
             return False
         self.waiting[demand.id] = None
         return True

@@ -1,18 +1,18 @@
 """Faults put into the policies on purpose; worlds of this folder must show each of them.
 
-Those that end something are put in where both engines have their evictions carried out (`SessionPass._evict`), so that
+Those that end something are put in where both engines have their evictions carried out (`Evictor.evict`), so that
 they stay what they are when an engine changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pytest
 
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
+from bcs_scheduler.core.placement.evictor import Evictor
 from offers.dimensions import Amounts
 from offers.model import Demand
 from offers.policy.hierarchy import Queue
@@ -28,7 +28,7 @@ from transactions.rules import disruptions
 
 PAUSE = 10.0
 """Seconds between two evictions that a fault adds."""
-Chooses = Callable[[SessionPass, Demand[Slot], TaskGroup], bool]
+Chooses = Callable[[Evictor, Demand[Slot], TaskGroup], bool]
 
 
 class PolicyMutant(NamedTuple):
@@ -43,9 +43,9 @@ class PolicyMutant(NamedTuple):
 
 def end_one_more(patch: pytest.MonkeyPatch) -> None:
     """Beside the victims, another taskgroup of their agent is ended."""
-    honest = SessionPass._evict
+    honest = Evictor.evict
 
-    def hasty(self: SessionPass, decided: Iterable[Eviction]) -> None:
+    def hasty(self: Evictor, decided: Sequence[Eviction]) -> None:
         chosen = list(decided)
         tasks = {one.task for one in chosen}
         for one in list(chosen):
@@ -55,13 +55,13 @@ def end_one_more(patch: pytest.MonkeyPatch) -> None:
                 chosen.append(one._replace(job=more[0].application_key, task=more[0].id))
         honest(self, chosen)
 
-    patch.setattr(SessionPass, "_evict", hasty)
+    patch.setattr(Evictor, "evict", hasty)
 
 
 def end_for_what_no_limit_admits(patch: pytest.MonkeyPatch) -> None:
     """Work is ended for work that is larger than the limit of its queue."""
 
-    def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
+    def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
         most = _most(self, demand.application)
         return most is not None and demand.request.cpus > most
 
@@ -92,7 +92,7 @@ def swap_equals(patch: pytest.MonkeyPatch) -> None:
     """Work is ended for work of its queue that has the same size. The rule of pauses is left out: it notices the first
     of these evictions that does not help, and so hides those that swap."""
 
-    def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
+    def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
         same = self._queue_of(demand.application) == self._queue_of(group.application_key)
         return same and demand.request.cpus == group.resources.cpus
 
@@ -103,7 +103,7 @@ def swap_equals(patch: pytest.MonkeyPatch) -> None:
 def end_in_vain(patch: pytest.MonkeyPatch) -> None:
     """Work is ended for work that fits then, and that comes after it in the order of its queue."""
 
-    def chooses(self: SessionPass, demand: Demand[Slot], group: TaskGroup) -> bool:
+    def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
         same = self._queue_of(demand.application) == self._queue_of(group.application_key)
         state = self._turn.state
         application = state.applications[group.application_key]
@@ -130,10 +130,10 @@ def count_one_more(patch: pytest.MonkeyPatch) -> None:
 
 def _ends(patch: pytest.MonkeyPatch, chooses: Chooses) -> None:
     """Adds an eviction to a decision that has none: the first pair of waiting and running work that is chosen."""
-    honest = SessionPass._evict
+    honest = Evictor.evict
     latest: dict[int, float] = {}
 
-    def hasty(self: SessionPass, decided: Iterable[Eviction]) -> None:
+    def hasty(self: Evictor, decided: Sequence[Eviction]) -> None:
         found, now = list(decided), self._turn.now
         if not found and now - latest.get(id(self), 0.0) >= PAUSE:
             found = next(_pairs(self, chooses), [])
@@ -141,27 +141,27 @@ def _ends(patch: pytest.MonkeyPatch, chooses: Chooses) -> None:
                 latest[id(self)] = now
         honest(self, found)
 
-    patch.setattr(SessionPass, "_evict", hasty)
+    patch.setattr(Evictor, "evict", hasty)
 
 
-def _pairs(self: SessionPass, chooses: Chooses) -> Iterator[list[Eviction]]:
+def _pairs(self: Evictor, chooses: Chooses) -> Iterator[list[Eviction]]:
     for demand in list(self._turn.engine.demands.values()):
         for group in _running(self):
             if not demand.per_agent and group.application_key != demand.application and chooses(self, demand, group):
                 yield [Eviction(group.application_key, group.id, group.agent_id, demand.application)]
 
 
-def _running(self: SessionPass) -> list[TaskGroup]:
+def _running(self: Evictor) -> list[TaskGroup]:
     groups = self._turn.state.taskgroups.values()
     return sorted((g for g in groups if g.status == "Running" and not g.killing_since), key=lambda group: group.id)
 
 
-def _most(self: SessionPass, application: str) -> int | None:
+def _most(self: Evictor, application: str) -> int | None:
     """The least limit of cores on the way to an application; None without one."""
-    if isinstance(self, HierarchyPass):
+    if isinstance(self._engine, Hierarchical):
         limits = [
             queue.config.max["cpus"]
-            for role in self.trees.roles.values()
+            for role in self._engine.trees.roles.values()
             if (found := role.tree.applications.get(application)) is not None
             for queue in role.tree.queues[found.queue].path
             if "cpus" in queue.config.max

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
+from bcs_scheduler.core.placement.engines.session import Session
 from offers.model import Demand
 from offers.policy.hierarchy import Queue as TreeQueue
 from offers.policy.hierarchy import promises
@@ -131,13 +131,13 @@ class SessionQueues(Queues):
     def promised(self) -> dict[str, set[str]]:
         found: dict[str, set[str]] = {}
         for one in self._passes():
-            for (application, _), promise in one._nominations.items():
+            for (application, _), promise in one._inputs.promises.nominations.items():
                 found.setdefault(promise.agent, set()).add(application)
         return found
 
-    def _passes(self) -> list[SessionPass]:
+    def _passes(self) -> list[Session]:
         every = self.world.core._offer_manager.placing.loops
-        return [one for one in every if isinstance(one, SessionPass) and not isinstance(one, HierarchyPass)]
+        return [one.engine for one in every if isinstance(one.engine, Session)]
 
     def name(self, application: str) -> str:
         return self._of(application.partition("/")[0])
@@ -282,7 +282,7 @@ class TreeQueues(Queues):
                     return sorted(role.tree.queues[found.queue].path, key=lambda queue: queue.name.count("."))
         return []
 
-    def _passes(self) -> Iterable[HierarchyPass]:
+    def _passes(self) -> Iterable[Hierarchical]:
         return self.world.core._offer_manager.placing.trees().values()
 
     def name(self, application: str) -> str:

@@ -14,9 +14,9 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
+from bcs_scheduler.core.placement.loop import Loop
 from bcs_scheduler.core.placement.placer import Foreseen
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from offers.dimensions import THOUSANDTHS
 from offers.model import Demand, ResourceRequest
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
@@ -114,9 +114,9 @@ def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
 
 def _queues(turn: TurnContext, demand: Demand[Slot]) -> _Tree | _Sessions | None:
     policy = turn.placer.policy_of(demand.role)
-    if isinstance(policy, HierarchyPass):
-        return _Tree(policy)
-    return _Sessions(turn) if isinstance(policy, SessionPass) else None
+    if not isinstance(policy, Loop):
+        return None
+    return _Tree(policy.engine) if isinstance(policy.engine, Hierarchical) else _Sessions(turn)
 
 
 def _tried(turn: TurnContext, queues: _Tree | _Sessions, demand: Demand[Slot], taskgroups: int) -> Suffices | None:
@@ -184,7 +184,7 @@ class _Sessions:
 class _Tree:
     """Queues of the policy `hierarchical`."""
 
-    def __init__(self, placing: HierarchyPass) -> None:
+    def __init__(self, placing: Hierarchical) -> None:
         self._placing = placing
 
     def limits(self, demand: Demand[Slot]) -> list[Limit]:

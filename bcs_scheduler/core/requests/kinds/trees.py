@@ -13,19 +13,19 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
-from bcs_scheduler.core.placement.hierarchy.names import chosen_tree
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
 from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.requests.planned_effect import shown_partition
+from offers.model import DecidedBy
 from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.configuration.partition import ROOT
 from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
 from transactions import explain
 from transactions.base import Refused
-from transactions.rules.queues import present_tree, revisions_of
+from transactions.rules.queues import chosen_tree, present_tree, revisions_of
 from transactions.text import counted
 
 Data = dict[str, Any]
@@ -84,7 +84,7 @@ class TreeRequests:
         if name == ROOT and command.state == "Draining":
             raise Refused("invalid", "root cannot drain; stop root, or drain the queues below", "$.state")
         before = next((halt for halt in trees.halts if halt.queue == name), None)
-        answer: Data = {"queue": name, "state": command.state} | _labelled(placing)
+        answer: Data = {"queue": name, "state": command.state} | self._labelled(placing)
         if command.state == (before.state if before is not None else "Active"):
             return answer | {"unchanged": True}
         others = tuple(halt for halt in trees.halts if halt.queue != name)
@@ -105,8 +105,8 @@ class TreeRequests:
 
     # --- parts ------------------------------------------------------------------------------------------------
 
-    def _expect(self, command: requests.ChangeTree) -> HierarchyPass:
-        """The pass with the tree. Raises Refused (conflict with another policy, or if another revision counts; as
+    def _expect(self, command: requests.ChangeTree) -> Hierarchical:
+        """The engine with the tree. Raises Refused (conflict with another policy, or if another revision counts; as
         `chosen_tree`)."""
         found = self._placing.trees()
         if not found:
@@ -119,7 +119,7 @@ class TreeRequests:
             raise Refused("conflict", f"{words}; read the queues again, or leave out the revision", "$.revision")
         return placing
 
-    def _store(self, placing: HierarchyPass, command: requests.ChangeTree, document: str, why: str) -> Data:
+    def _store(self, placing: Hierarchical, command: requests.ChangeTree, document: str, why: str) -> Data:
         present = placing.trees.present()
         try:
             partition = read_tree(document)
@@ -127,14 +127,16 @@ class TreeRequests:
             raise _refused("invalid", "the queues are refused", error.problems) from None
         document = canonical(msgspec.json.decode(document))
         if document == (present.document if present is not None else placing.trees.document):
-            return {"revision": present.number if present is not None else 0, "unchanged": True} | _labelled(placing)
+            return {"revision": present.number if present is not None else 0, "unchanged": True} | self._labelled(
+                placing
+            )
         try:
             placing.present().refuse(partition)
         except CannotChange as error:
             raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
         halts = halts_in(partition, placing.trees.halts)
         record = self._next(placing.trees, document, halts, why, command.author)
-        answer: Data = {"revision": record.number} | _labelled(placing)
+        answer: Data = {"revision": record.number} | self._labelled(placing)
         if command.dry_run:
             self._turn.later(self._try(placing, partition, halts, answer))
         self._turn.uow.put(record)
@@ -152,7 +154,7 @@ class TreeRequests:
         )
 
     def _try(
-        self, placing: HierarchyPass, partition: Partition, halts: tuple[QueueHalt, ...], answer: Data
+        self, placing: Hierarchical, partition: Partition, halts: tuple[QueueHalt, ...], answer: Data
     ) -> Iterator[None]:
         """Adds the effect of a configuration to an answer, in steps."""
         try:
@@ -169,13 +171,17 @@ class TreeRequests:
             "preempted": preempted[:LISTED],
             "movedOn": moved[:LISTED],
             "draining": sorted({name for found in tried.values() for name in found.draining}),
-            **shown_partition(placing.decides),
+            **shown_partition(self._decided_by(placing)),
         }
 
+    def _labelled(self, placing: Hierarchical) -> Data:
+        """The name of the partition, if several have a tree."""
+        return {"partition": placing.trees.name} if len(self._placing.trees()) > 1 else {}
 
-def _labelled(placing: HierarchyPass) -> Data:
-    """The name of the partition, if several have a tree."""
-    return {"partition": placing.trees.name} if placing.labels else {}
+    def _decided_by(self, placing: Hierarchical) -> DecidedBy | None:
+        """The partition with the tree; None: there is one partition."""
+        parts = self._turn.queues.partitions()
+        return next((one for one in parts if one.name == placing.trees.name), None) if len(parts) > 1 else None
 
 
 def _waits(found: Trial) -> list[Data]:

@@ -1,0 +1,1 @@
+"""The engines of placement, one for each policy, and their interface."""

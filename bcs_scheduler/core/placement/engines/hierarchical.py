@@ -1,0 +1,606 @@
+"""The policy `hierarchical`: queues in a tree decide which demands get room, one tree for each role.
+
+The tree gives the order, the limits and the victims, and the matcher finds the exact places.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import TypeVar
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.options import RolePartition
+from bcs_scheduler.core.placement.aging import (
+    MOST_USES,
+    Aging,
+    Held,
+    KeptRoom,
+    Room,
+    Why,
+    as_room,
+    ending_within,
+    is_gang,
+    may_ever_end,
+    waiting_tasks,
+)
+from bcs_scheduler.core.placement.copied import copied
+from bcs_scheduler.core.placement.engines.engine import Deciding, Decisions, Portion, Rest, none, nothing
+from bcs_scheduler.core.placement.engines.session import QUEUED
+from bcs_scheduler.core.placement.engines.simple import Untried
+from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
+from bcs_scheduler.core.placement.hierarchy.asks import Counted, evictions_of, given_back_of, held_back
+from bcs_scheduler.core.placement.hierarchy.continuation import Continuation
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree, Wanted
+from bcs_scheduler.core.placement.hierarchy.trees import Trees
+from bcs_scheduler.core.placement.inputs import Inputs
+from bcs_scheduler.core.placement.pauses import Pauses
+from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of, task_name
+from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
+from offers.dimensions import amounts
+from offers.ledger.holds import LONGEST
+from offers.model import Demand, HeldBack, Placement
+from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
+from offers.policy.hierarchy.configuration.partition import NodeOrder
+from offers.policy.hierarchy.obstacles import attempt_of
+from offers.policy.hierarchy.preemption.places import places
+from offers.policy.hierarchy.preemption.quota import give_back
+from offers.policy.hierarchy.preemption.reservation import reservations
+from offers.policy.hierarchy.state.model import Kept
+from offers.policy.holds import Hold
+from offers.policy.obstacles import Attempt
+from offers.policy.session.columns import Array
+from offers.policy.session.decisions import Bind, Eviction
+from offers.policy.session.model import HOLDING
+from transactions.base import Failure, Slot
+from transactions.rules import disruptions
+from transactions.rules.queues import partition_of_revision
+
+T = TypeVar("T")
+
+MAINTENANCE = 5.0
+"""Seconds after which the queues look for victims again while taskgroups wait."""
+FOLLOWED = 5.0
+"""Seconds between two looks at records that have changed while nothing is decided, for the figures of queues."""
+LEAST_PAUSE = 0.1
+"""The shortest pause between two decisions, as a part of the period of sessions."""
+FULL_PAUSE = 4_000
+"""Number of changed agents and of tasks of changed applications from which the pause after a decision is the whole
+period. A decision takes some 20 microseconds for each; an agent changes several times during a launch."""
+PORTION = 1024
+"""Number of places after which a decision continues in the next turn: some 30 ms."""
+LEFT = 32
+"""Changed agents and taskgroups that the trees may leave for the copies that questions make of them."""
+FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
+
+
+class Hierarchical:
+    """The engine of one partition of roles whose policy is `hierarchical`."""
+
+    decides = by_queues = True
+    faults = staticmethod(none)
+    use_rest = staticmethod(nothing)
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        part: RolePartition,
+        partition: Partition,
+        covers: Callable[[str], bool],
+        untried: Untried,
+        inputs: Inputs,
+        pauses: Pauses,
+    ) -> None:
+        """`part`: the partition of roles, with the tree `partition`, and `covers`, its roles. `untried`: gets the
+        demands with promised room when the trees have followed, because they may not have known the applications."""
+        self._turn, self._part, self._covers = turn, part, covers
+        self._untried, self._inputs, self._pauses = untried, inputs, pauses
+        self.trees = Trees(turn, partition, part.hierarchy_document, covers, part.title)
+        turn.queues.trees[self.trees.name] = self.trees
+        self._again = 0.0
+        """Unix seconds of the next maintenance; 0: none is due."""
+        self._followed_at = 0.0
+        """Unix seconds at which the trees have followed the state the last time."""
+        self._outdated = True
+        """Records have changed since then."""
+        self._following = False
+        """The figures have changes left to follow."""
+        self._looked_at = 0
+        """Number of agents and tasks that the trees have looked at since the latest pause was set."""
+        self._portions: dict[str, Continuation] = {}
+        """Decisions of which a portion is being carried out, by role."""
+        self._rest: dict[str, Continuation] = {}
+        """Decisions that continue in the next turn, by role."""
+        self._soon: dict[str, tuple[float, Mapping[str, Mapping[str, int]]]] = {}
+        """Room that is expected soon, by role: the moment of the latest look in Unix seconds, and amounts by agent."""
+        self._reserved: list[KeptRoom] = []
+        self._unknown: set[str] = set()
+        """Demands with promised room of whose applications a tree knew nothing: it has followed once for each."""
+
+    # --- one decision -----------------------------------------------------------------------------------------
+
+    def begin(self) -> bool:
+        """See `Engine`; while taskgroups wait, the queues decide from time to time."""
+        self._inputs.snapshots.drain()
+        is_due = bool(self._again) and self._turn.now >= self._again
+        if is_due:
+            self._again = 0.0
+        return is_due
+
+    def catch_up(self, roles: Iterable[str], pace: TimeBudget) -> bool:  # noqa: ARG002
+        """See `Engine`, for all roles."""
+        for role in self._roles():
+            while role not in self._rest and self._step(role):
+                if pace.spent() >= MATCHING:
+                    return False
+        return True
+
+    def _step(self, role: str, left: int | None = None) -> bool:
+        """Takes over a part of the changes of a role, if there are many: the snapshot first, then its tree. False: the
+        rest is done at once. `left`: see `RoleSnapshot.catch_up`."""
+        if self._inputs.catch_up(role, left):
+            return True
+        tree_of = self.trees.roles.get(role)
+        is_new = tree_of is None or tree_of.wants_all()
+        looked_at = self.trees.catch_up(role, self._inputs.snapshots.changes(role, is_new=is_new), left)
+        self._looked_at += looked_at
+        return looked_at > 0
+
+    def decide(self, portion: Portion) -> Decisions:
+        """See `Engine`. The tree places first, and looks for victims when nothing more finds a place."""
+        role = portion.role
+        rest = self._rest.pop(role, None)
+        if rest is None or portion.caps or not rest.holds(role, portion.demands, self._inputs.snapshots):
+            found = self._take(role, portion.demands, portion.caps)
+            tree_of = self._follow(role, found)
+            rest = Continuation(found, (), ())
+        else:
+            found, tree_of = rest.found, self.trees.roles[role]
+            tree_of.admits = self._admits(found, tree_of.counted, rest.taken)
+            tree_of.tree.allowance = self._remaining(tree_of.tree)
+        tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
+        made = tree_of.run(found.missing, None if portion.is_grouped else PORTION)
+        tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
+        if tree_of.attempts.unfinished:
+            self._portions[role] = rest
+            return self._decisions(role, found, made, [], Rest.PORTION)
+        tree_of.tree.allowance = self._remaining(tree_of.tree)
+        evicted, is_behind = self._maintain(portion, tree_of, found)
+        return self._decisions(role, found, made, evicted, Rest.VICTIMS if is_behind else Rest.NOTHING)
+
+    def _is_shown(self, role: str, agent: str) -> bool:
+        """True if an offer shows the free room of an agent."""
+        row = self._turn.pool.row(agent, role)
+        return row is not None and bool(row.offers)
+
+    def _take(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> SessionInput:
+        """See `Inputs.take`. A gang of which members run gets the others back one by one, as they find room: it would
+        hold the room of the first for as long as there is none for the last."""
+        found = self._inputs.take(role, demands, caps)
+        if not found.missing:
+            return found
+        starting = {one.application for one in demands if any(not slot.replaces for slot in one.slots)}
+        jobs = found.snapshot.jobs
+        missing = {
+            name: number
+            for name, number in found.missing.items()
+            # Without a job, nothing of the application runs, and nothing of it can be placed now.
+            if name in starting or (job := jobs.get(name)) is None or not any(t.status in HOLDING for t in job.tasks)
+        }
+        return found._replace(missing=missing)
+
+    def _follow(self, role: str, found: SessionInput) -> RoleTree:
+        """The tree of a role, as the state is now."""
+        self._rest.pop(role, None)
+        is_new = role not in self.trees.roles
+        tree_of, snapshot = self.trees.of(role), found.snapshot
+        agents: Collection[str] = found.agents
+        jobs: Collection[str] = found.jobs
+        if tree_of.wants_all() or is_new:
+            agents, jobs = snapshot.rank, {*snapshot.jobs, *found.jobs}
+        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._admits(found, tree_of.counted))
+        tree_of.tree.allowance, tree_of.tree.budget_of = self._remaining(tree_of.tree), self._budget_of
+        found.agents.clear()
+        found.jobs.clear()
+        return tree_of
+
+    def _admits(self, found: SessionInput, counted: Counted, taken: Sequence[Array] = ()) -> Admits:
+        return admission(found, self._turn.placer.tests(), counted, taken)
+
+    def _decisions(
+        self, role: str, found: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
+    ) -> Decisions:
+        tree_of = self.trees.roles[role]
+        waiting = list(islice(filter(tree_of.waits, found.waiting), self._turn.options.explained))
+        return Decisions(
+            [Bind(*names) for names in made],
+            evicted,
+            missing=found.missing,
+            held_back={name: hold for name in waiting if (hold := self._hold(tree_of, name)) is not None},
+            attempts={name: self._attempt_of(tree_of.tree, name) for name in waiting},
+            rest=rest,
+        )
+
+    def _hold(self, tree_of: RoleTree, name: str) -> HeldBack | None:
+        """The queue that holds an application back; None if no queue does."""
+        tree = tree_of.tree
+        if name in tree_of.unplaced:
+            refusal = str(tree_of.unplaced[name])
+            return HeldBack(self.trees.named_queue(name), True, (), (), Hold.NO_QUEUE, whose=refusal)
+        application = tree.applications.get(name)
+        if application is None or not application.asks:
+            return None
+        cause = cause_in_queues(tree, name, next(iter(application.asks)))
+        if cause is None:
+            return None
+        queue = tree.queues[cause.where]
+        return held_back(cause, amounts(queue.allocated), amounts(queue.max))
+
+    def _attempt_of(self, tree: Tree, name: str) -> Attempt | None:
+        return attempt_of(tree, name, self._turn.now) if name in tree.applications else None
+
+    def answer(self, portion: Portion, queues: Partition | None = None) -> Decisions:
+        """See `Engine`. Nothing is preempted: work must wait for `preemption.delay` before that."""
+        asked = copied(self)
+        if queues is not None:
+            asked.trees.suppose(queues)
+        found = asked._take(portion.role, portion.demands, portion.caps)
+        made = asked._follow(portion.role, found).run(found.missing)
+        return asked._decisions(portion.role, found, made, [], Rest.NOTHING)
+
+    def read_changes(self) -> None:
+        """See `Engine`; a decision that continues sees no changes."""
+        for role in self._inputs.roles():
+            while role not in self._rest and self._step(role, LEFT):
+                pass
+
+    def drop(self, evictions: Iterable[Eviction]) -> None:
+        """See `Engine`."""
+        for eviction in evictions:
+            self.trees.keep(eviction)
+
+    def accept(
+        self, portion: Portion, decisions: Decisions, placed: Sequence[Placement[Slot]], left: Sequence[Demand[Slot]]
+    ) -> None:
+        """See `Engine`."""
+        demands = {demand.id: demand for demand in portion.demands}
+        rest = self._portions.pop(portion.role).after(demands, decisions.binds, placed, left)
+        if rest is not None:
+            self._inputs.snapshots.mark(portion.role)
+            self._rest[portion.role] = rest
+
+    def failed(self) -> None:
+        """See `Engine`. The trees may count launches and evictions that were not carried out."""
+        self.trees.forget()
+        self._rest.clear()
+
+    # --- evictions --------------------------------------------------------------------------------------------
+
+    def _maintain(self, portion: Portion, tree_of: RoleTree, found: SessionInput) -> tuple[list[Eviction], bool]:
+        """The evictions for taskgroups that wait, and of queues above their maximum. True: the time was over before all
+        had their turn."""
+        tree, role, closed = tree_of.tree, portion.role, set(portion.closed)
+        is_over = partial(_is_over, portion.pace)
+        self._note_idle(tree)
+        tree.keep_room(None if portion.held is None else self._as_kept(tree_of, portion.held))
+        shown = self._turn.shown_until
+        tree.paused = self._pauses.present()
+        gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, closed, is_over) if found.rows else ()
+        tree_of.attempts.restore()
+        waits = any(application.asks for application in tree.applications.values())
+        if waits:
+            is_away = self._turn.now < self._turn.returning_until
+            self._look_again(self._turn.returning_until if is_away else self._turn.now + MAINTENANCE)
+        if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
+            return self._given_back(tree, is_over), False
+        done = maintain(tree, shown, self._can_end, closed, self._ending_soon(role), is_over)
+        kept = reservations(tree, self._turn.now)
+        self._reserved = [
+            *(one for one in self._reserved if one.role != role),
+            *(KeptRoom(one.ask.application, role, one.node, one.ask.created, one.until, Why.RESERVED) for one in kept),
+        ]
+        for at in [self._turn.now] if done.again else [one.until for one in kept]:
+            self._look_again(at)
+        evicted = [*evictions_of(tree, spare(tree, (*gangs, *done.preemptions))), *given_back_of(tree, done.given_back)]
+        return evicted, done.is_unfinished or tree_of.attempts.is_behind
+
+    def idle(self, pace: TimeBudget) -> Iterator[Sequence[Eviction]]:
+        """See `Engine`: looks at queues above their maximum."""
+        self.follow()
+        for tree_of in self.trees.roles.values():
+            self._note_idle(tree_of.tree)
+            yield self._given_back(tree_of.tree, partial(_is_over, pace))
+
+    def _given_back(self, tree: Tree, is_over: Callable[[], bool]) -> list[Eviction]:
+        found = given_back_of(tree, give_back(tree, self._turn.now, is_over))
+        due = self._turn.now if "quota" in tree.rests else self._turn.now + MAINTENANCE
+        if "quota" in tree.rests or any(queue.above_since is not None for queue in tree.queues.values()):
+            self._look_again(due)
+        return found
+
+    def _look_again(self, at: float) -> None:
+        """A tree wants maintenance at a moment (Unix seconds). Another one may want it sooner."""
+        self._again = min(self._again or at, at)
+
+    def _ending_soon(self, role: str) -> Mapping[str, Mapping[str, int]]:
+        """Room by agent that is expected within the time that reservations last; looked up from time to time."""
+        looked_at, found = self._soon.get(role, (-inf, {}))
+        if self._turn.now >= looked_at + MAINTENANCE:
+            found = ending_within(self._turn, role, LONGEST)
+            self._soon[role] = (self._turn.now, found)
+        return found
+
+    def _remaining(self, tree: Tree) -> Callable[[str], int]:
+        """The disruption budget of an application, less the ready victims that were chosen and are not ended yet, those
+        of the other side of a rolling update included."""
+        before = set(tree.leaving)
+        budgets: dict[str, int] = {}
+        at = self._turn.now
+
+        def remaining(name: str) -> int:
+            nonlocal at
+            if at != self._turn.now:
+                at = self._turn.now
+                budgets.clear()
+            sides = self._budget_of(name)
+            chosen = sum(
+                victim.ask.application in sides and identity not in tree.idle
+                for identity, victim in tree.leaving.items()
+                if identity not in before
+            )
+            if name not in budgets:
+                budgets[name] = disruptions.allowance(self._turn.context, name)
+            return budgets[name] - chosen
+
+        return remaining
+
+    def _budget_of(self, application: str) -> tuple[str, ...]:
+        return disruptions.budget_of(self._turn.context, application)
+
+    def _note_idle(self, tree: Tree) -> None:
+        """Tells the tree which taskgroups are not ready."""
+        state = self._turn.state
+        tree.set_idle(
+            lambda: (
+                (key, group.id)
+                for key, groups in state.readiness.all.items()
+                if key in tree.applications and (application := state.applications.get(key)) is not None
+                for group in groups.values()
+                if not (group.ended or group.killing_since or disruptions.is_serving(application, group))
+            )
+        )
+
+    def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
+        """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""
+        return all(victim.ask.name in self._turn.state.taskgroups for victim in victims)
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    def spreads(self) -> bool:
+        """See `Engine`."""
+        return self.trees.partition.node_order is NodeOrder.FAIR
+
+    def queue_of(self, application: str) -> str:
+        """See `Engine`; the full name."""
+        return self.trees.queue_of(application)
+
+    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
+        """See `Engine`. A tree that does not know the application follows in this turn, and the demand is considered
+        again: the promise lasts only a few seconds."""
+        if not self.trees.knows(demand):
+            self._unknown &= self._turn.engine.promised.keys()
+            if demand.id not in self._unknown:
+                self._unknown.add(demand.id)
+                self._outdated, self._followed_at = True, 0.0
+            return False
+        return self.trees.takes_back(demand, replaced)
+
+    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `Engine`."""
+        return self.trees.takes_together(wants, root=False)
+
+    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `Engine`. The tree may count taskgroups that have ended."""
+        self.follow()
+        return self.trees.takes_together(wants, root=True)
+
+    def outranks(
+        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]
+    ) -> bool:
+        """See `Engine`. The tree follows before it is asked about an application that it does not know."""
+        if not self.trees.knows(demand):
+            return True
+        numbers = Counter(one.id for one in wants)
+        wanted = (
+            Wanted(
+                one.application,
+                one.id,
+                (task_name(one, slot) for slot in one.slots),
+                numbers[one.id],
+                is_gang(demand),
+            )
+            for one in {one.id: one for one in wants}.values()
+        )
+        return self.trees.roles[demand.role].outrank(wanted, owners, self._priority(other))
+
+    def use_held(self, aging: Aging, deciding: Deciding) -> None:
+        """See `Engine`."""
+        for _ in range(MOST_USES):
+            if not aging.betters(deciding(""), self._awaited()):
+                break
+            self.follow()  # it may not know them
+            if not aging.use(deciding(""), self._awaited()):
+                break
+
+    def _awaited(self) -> dict[str, dict[int, str]]:
+        """See `aging.Awaiting`."""
+        found: dict[str, dict[int, str]] = {}
+        for tree_of in self.trees.roles.values():
+            for task, agent in tree_of.awaiting():
+                found.setdefault(demand_of(task), {})[index_of(task)] = agent
+        return found
+
+    def awaiting(self) -> Collection[str]:
+        """See `Engine`."""
+        return self._awaited().keys()
+
+    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+        """See `Engine`."""
+        tree_of = self.trees.roles.get(role)
+        return {} if tree_of is None else tree_of.promised_rooms(without)
+
+    def promised(self) -> Collection[str]:
+        """See `Engine`."""
+        return self.trees.promised()
+
+    def kept_rooms(self) -> list[KeptRoom]:
+        """See `Engine`: the nodes that asks have reserved."""
+        return self._reserved
+
+    def next_timer(self) -> float | None:
+        """See `Engine`."""
+        return self._turn.now if self._following else self._again or None
+
+    def pause(self) -> float:
+        """See `Engine`. Queues decide sooner than sessions, as long as their decisions take a small part of the
+        time."""
+        looked_at, self._looked_at = self._looked_at, 0
+        return self._turn.options.session_period * min(max(looked_at / FULL_PAUSE, LEAST_PAUSE), 1.0)
+
+    def room_for(
+        self,
+        wants: Sequence[Demand[Slot]],
+        held: Held | None,
+        deciding: Deciding,  # noqa: ARG002
+    ) -> Room | None:
+        """See `Engine`. Costs as much as a decision that places nothing, and one search for each place."""
+        self.follow()
+        live = self.trees.roles.get(wants[0].role)
+        if live is None:
+            return None
+        names = waiting_tasks(wants, lambda demand, task: live.has_victims(demand.application, task))
+        if names is None:
+            return None
+        tree_of = copied(live)
+        tree_of.attempts.restore()
+        asks = tree_of.pending(zip((one.application for one in wants), names, strict=True))
+        if asks is None:
+            return None
+        tree, kept, ever = tree_of.tree, None, partial(may_ever_end, self._turn)
+        tree.paused = self._pauses.present()
+        self._note_idle(tree)
+        if held is not None:
+            kept = self._as_kept(tree_of, held, is_own=True)
+        agents = held.agents if held is not None else ()
+        made = places(tree, asks, agents, kept, ever, self._turn.now, self._can_end)
+        if made is None:
+            return None
+        return as_room(self._turn, tuple(one.node for one in made), tuple(evictions_of(tree, made)))
+
+    def _as_kept(self, tree_of: RoleTree, held: Held, *, is_own: bool = False) -> Kept:
+        """The room that is held for old work, as trees see it."""
+        counted = tree_of.counted
+        rooms, lacks = (
+            {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in one.items()}
+            for one in (held.rooms, held.lacks)
+        )
+        return Kept(rooms, lacks, held.applications, self._priority(held.demand), is_own)
+
+    def _priority(self, demand: Demand[Slot]) -> int:
+        return self._turn.engine.priority(self._turn.state, demand.id)
+
+    # --- following --------------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """Brings the trees of all roles up to date, without decisions: for figures and trials. Costs with the objects
+        that wait, and with those that have changed."""
+        self._follow_all()
+        self._followed_at, self._outdated = self._turn.now, False
+        self._untried.push_promised()
+
+    def _follow_all(self) -> None:
+        demands = [demand for demand in self._turn.engine.demands.values() if not demand.per_agent]
+        for role in self._roles():
+            self._follow(role, self._take(role, [demand for demand in demands if demand.role == role], {}))
+
+    def present(self) -> Trees:
+        """A copy of the trees that is up to date, for questions."""
+        asked = copied(self)
+        asked._follow_all()
+        return asked.trees
+
+    def _roles(self) -> Iterable[str]:
+        """The roles of all trees, and of everything that waits or holds room."""
+        engine, held = self._turn.engine, (role for _, role in self._turn.state.held())
+        demands = (demand.role for demand in engine.demands.values() if not demand.per_agent)
+        found = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
+        return [role for role in found if self._covers(role)]
+
+    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
+        """See `Engine`."""
+        self._inputs.expect(role, agents, victims)
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
+        """See `Engine`; the stored tree of the partition is followed."""
+        kinds = {kind for kind, _ in changed}
+        self._outdated = self._outdated or not kinds.isdisjoint(FOLLOWED_KINDS)
+        again = not kinds.isdisjoint(QUEUED)
+        if any(kind == "queuetree" and partition_of_revision(key) == self.trees.name for kind, key in changed):
+            again = self._attempt(self._change) is True or again
+        return again
+
+    def _change(self) -> bool:
+        """Takes over the stored tree; taskgroups that wait, and queues above a lowered maximum, are looked at. False:
+        it is the present one."""
+        if not self.trees.load():
+            return False
+        self._rest.clear()
+        self._outdated = True
+        self._followed_at = 0.0
+        self._again = self._turn.now
+        return True
+
+    def conclude(self, pace: TimeBudget) -> None:
+        """See `Engine`; the figures follow the state from time to time."""
+        self._following = False
+        if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
+            done = self._attempt(partial(self.catch_up, (), pace))
+            if isinstance(done, Failure) or done:
+                self._attempt(self.follow)
+            else:
+                self._following = True
+
+    def _attempt(self, work: Callable[[], T]) -> T | Failure:
+        """Like `TurnContext.attempt`."""
+        result = self._turn.attempt("core", "queues", work)
+        if isinstance(result, Failure):
+            self.failed()
+        return result
+
+    def recover(self) -> None:
+        """See `Engine`: makes the file of the settings the first revision of the stored tree."""
+        self.trees.seed()
+        role = self._turn.options.transactions.role
+        for name in (role,) if self._covers(role) else self._part.roles:
+            self.trees.of(name)
+
+    def void(self) -> None:
+        """See `Engine`; maintenance waits for offers."""
+        self._again = 0.0
+        self._rest.clear()
+
+    def forget(self) -> None:
+        """See `Engine`; the snapshots and the trees are made anew."""
+        self._inputs.snapshots.forget()
+        self.failed()
+        self._following, self._outdated = False, True
+        self._unknown.clear()
+        self._soon.clear()
+
+
+def _is_over(pace: TimeBudget) -> bool:
+    return pace.spent() >= MATCHING

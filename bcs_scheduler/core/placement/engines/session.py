@@ -1,0 +1,353 @@
+"""The policy `session`: a session decides about all open demands of a role at a time.
+
+The session decides how many slots of which demands are launched, and on which agents; the matcher carries that out
+(`Placer.assign`), because it knows exactly which parts of offers a taskgroup takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from functools import partial
+from typing import TypeVar
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.aging import (
+    MOST_USES,
+    Aging,
+    Held,
+    Room,
+    as_room,
+    is_gang,
+    may_ever_end,
+    waiting_tasks,
+)
+from bcs_scheduler.core.placement.copied import copied
+from bcs_scheduler.core.placement.engines.engine import (
+    Deciding,
+    Decisions,
+    Portion,
+    Rest,
+    no_rooms,
+    none,
+    nothing,
+)
+from bcs_scheduler.core.placement.groups import Groups
+from bcs_scheduler.core.placement.inputs import Inputs
+from bcs_scheduler.core.placement.pauses import Pauses
+from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
+from bcs_scheduler.core.placement.sessions.held import resource_of
+from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of
+from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.sessions.set_aside import SetAside
+from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
+from offers.dimensions import Amounts
+from offers.model import Demand, HeldBack
+from offers.policy.hierarchy import Partition
+from offers.policy.holds import Hold
+from offers.policy.obstacles import Obstacle
+from offers.policy.session.configuration.policy import PluginChoice, Policy
+from offers.policy.session.decisions import (
+    QUEUE_GUARANTEES,
+    QUEUE_LIMIT,
+    PluginFault,
+    earliest,
+)
+from offers.policy.session.decisions import Decisions as Outcome
+from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginFailed
+from offers.policy.session.kept import NOTHING_KEPT, Kept, Standing
+from offers.policy.session.memory import Memory
+from offers.policy.session.preemption import EVICTING, Places, Wanted, places
+from offers.policy.session.session import Session as Opened
+from offers.policy.session.session import decide
+from store.ids import namespace_of
+from transactions.base import Slot
+from transactions.obstacles import protecting
+from transactions.rules import disruptions
+from transactions.rules.queues import queue_of
+from transactions.text import duration
+
+T = TypeVar("T")
+
+QUEUED = frozenset({"queue", "namespace", "podgroup"})
+"""Kinds of records that define queues, their namespaces, and groups of applications."""
+
+
+class Session:
+    """The engine of one partition of roles whose policy is `session`."""
+
+    decides, by_queues = True, False
+    drop = accept = read_changes = next_timer = conclude = recover = void = staticmethod(nothing)
+    idle = promised = kept_rooms = staticmethod(none)
+    promised_rooms = staticmethod(no_rooms)
+
+    def __init__(self, turn: TurnContext, policy: Policy, groups: Groups, inputs: Inputs, pauses: Pauses) -> None:
+        self._turn, self._policy, self._groups, self._inputs, self._pauses = turn, policy, groups, inputs, pauses
+        self._set_aside = SetAside()
+        self._faults: list[tuple[PluginFault, str]] = []
+        self._awaiting: dict[str, dict[int, str]] = {}
+        """The slots with promised room on agents with held room (`aging.Awaiting`)."""
+        self._memories: dict[str, Memory] = {}
+        """The memory of the sessions of each role: turns of demands continue where the session before has stopped."""
+
+    # --- one session ------------------------------------------------------------------------------------------
+
+    def begin(self) -> bool:
+        """See `Engine`."""
+        self._inputs.snapshots.drain()
+        return False
+
+    def catch_up(self, roles: Iterable[str], pace: TimeBudget) -> bool:
+        """See `Engine`."""
+        for role in roles:
+            while self._inputs.catch_up(role):
+                if pace.spent() >= MATCHING:
+                    return False
+        return True
+
+    def decide(self, portion: Portion) -> Decisions:
+        """See `Engine`. A session within its bound continues where the one before has stopped."""
+        role, until = portion.role, portion.until
+        is_used_up: Callable[[], bool] | None = None
+        memory: Memory | None = None
+        if until is not None:
+            memory = self._memories.setdefault(role, Memory())
+            if not portion.is_grouped:
+                is_used_up = lambda: portion.pace.spent() >= until  # noqa: E731
+        while True:
+            found = self._inputs.take(role, portion.demands, portion.caps)
+            try:
+                outcome = self._decided(found, self._kept(portion.held), memory, is_used_up)
+            except NeverReturned as hangs:
+                self._put_aside(hangs)
+                self._memories.pop(role, None)
+                memory = None if memory is None else self._memories.setdefault(role, Memory())
+            else:
+                break
+        if until is not None:
+            self._faults += ((fault, "failed") for fault in outcome.faults)
+        return self._decisions(found, outcome)
+
+    def _decided(
+        self, found: SessionInput, kept: Kept, memory: Memory | None, is_used_up: Callable[[], bool] | None
+    ) -> Outcome:
+        found.agents.clear()
+        found.jobs.clear()
+        clock, paused = self._turn.options.session_clock, self._pauses.present()
+
+        def work(policy: Policy, calls: Calls) -> Outcome:
+            return decide(
+                found.snapshot, policy, clock, calls, memory=memory, is_used_up=is_used_up, paused=paused, kept=kept
+            )
+
+        return self._watched(found, work, partial(disruptions.allowance, self._turn.context))
+
+    def _watched(self, found: SessionInput, work: Callable[[Policy, Calls], T], allowance: Callable[[str], int]) -> T:
+        """The result of `work`, which gets the policy with the tests of agents, and `allowance`. Plug-ins of third
+        parties are bounded in time. Raises NeverReturned."""
+        options, explainer = self._turn.options, self._turn.placer.tests()
+        context = self._turn.context
+        grows_at, budget_of = partial(disruptions.grows_at, context), partial(disruptions.budget_of, context)
+        chosen = self._set_aside.rest(self._policy, self._turn.now)
+
+        def with_tests(calls: Calls) -> T:
+            budgets = (allowance, calls, self._obstacle, grows_at, budget_of)
+            tests = AgentTests(explainer, found.numbers, found.tests, *budgets)
+            tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
+            return work(chosen._replace(tiers=(*chosen.tiers, tier)), calls)
+
+        if options.plugin_watch is None or chosen.trusted:
+            return with_tests(UNWATCHED)
+        return options.plugin_watch.run(with_tests, chosen.plugin_seconds)
+
+    def _obstacle(self, taskgroup: str) -> Obstacle:
+        """The obstacle for a taskgroup that may not be evicted."""
+        group = self._turn.state.taskgroups.get(taskgroup)
+        return Obstacle.LEAVING if group is None else protecting(disruptions.at(self._turn.context), group)
+
+    def _put_aside(self, hangs: NeverReturned) -> None:
+        self._set_aside.add(hangs.fault, self._turn.now)
+        self._inputs.snapshots.forget()  # the abandoned session may still use the snapshot
+
+    def _decisions(self, found: SessionInput, outcome: Outcome) -> Decisions:
+        return Decisions(
+            outcome.binds,
+            outcome.evictions,
+            outcome.nominations,
+            found.missing,
+            self._held_back(outcome),
+            outcome.attempts,
+            {queue: {name: int(part) for name, part in parts.items()} for queue, parts in outcome.deserved.items()},
+            earliest((outcome.later, found.later, self._set_aside.later(self._turn.now))),
+            Rest.TURNS if outcome.unfinished else Rest.NOTHING,
+        )
+
+    def _held_back(self, outcome: Outcome) -> dict[str, HeldBack]:
+        """The queues that hold applications back, by application."""
+        found = {}
+        for application, reason in outcome.held_back.items():
+            queue = self.queue_of(application)
+            used, parts = outcome.allocated[queue], outcome.deserved.get(queue, {})
+            allocated = tuple((resource_of(name), amount) for name, amount in used.items() if amount)
+            deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
+            if reason == QUEUE_LIMIT:
+                found[application] = HeldBack(queue, True, allocated, self._capability(queue), Hold.QUEUE_MAXIMUM)
+            else:
+                hold = Hold.GUARANTEES if reason == QUEUE_GUARANTEES else ""
+                found[application] = HeldBack(queue, False, allocated, deserved, hold)
+        return found
+
+    def _capability(self, queue: str) -> Amounts:
+        record = self._turn.state.queues.get(queue)
+        return tuple(record.limits.items()) if record is not None else ()
+
+    def answer(self, portion: Portion, queues: Partition | None = None) -> Decisions:  # noqa: ARG002
+        """See `Engine`. Costs as much as a session."""
+        return copied(self).decide(portion)
+
+    def failed(self) -> None:
+        """See `Engine`: turns whose decisions were not carried out do not count."""
+        self._memories.clear()
+
+    def faults(self) -> list[tuple[PluginFault, str]]:
+        """See `Engine`."""
+        found, self._faults = self._faults, []
+        for fault in self._set_aside.untold():
+            words = f"{fault.cause}; not used for {duration(self._set_aside.pause(fault.plugin))}"
+            found.append((fault._replace(cause=words), "hung"))
+        return found
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    def spreads(self) -> bool:
+        """See `Engine`."""
+        return self._policy.spreads
+
+    def queue_of(self, application: str) -> str:
+        """See `Engine`."""
+        return queue_of(self._turn.state, namespace_of(application))
+
+    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:  # noqa: ARG002
+        """See `Engine`: the capability of the queue suffices."""
+        return self._turn.queues.has_capability(demand, self._inputs.planned())
+
+    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `Engine`: the latest session has not found the queue at a limit or at its share."""
+        return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self.takes(wants)
+
+    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+        """See `Engine`: the capability of the queues suffices, beside the promises to others."""
+        taken = self._taken(wants)
+        return all(
+            self._turn.queues.has_capability(wants[number], (*taken, *wants[:number], *wants[number + 1 :]))
+            for number in {namespace_of(one.application): at for at, one in enumerate(wants)}.values()
+        )
+
+    def outranks(
+        self,
+        demand: Demand[Slot],
+        wants: Sequence[Demand[Slot]],
+        other: Demand[Slot],
+        owners: Collection[str],  # noqa: ARG002
+    ) -> bool:
+        """See `Engine`. A gang for which others are ended gets the room that they leave, too."""
+        if demand.id in self._awaiting and is_gang(demand):
+            return True
+        return self._standing(demand, wants).outranks(self._standing(other, self._groups.wants(other)))
+
+    def _standing(self, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> Standing:
+        """The standing of a demand with all places that it needs at the same time."""
+        priority = self._turn.engine.priority(self._turn.state, demand.id)
+        return self._turn.queues.standing(demand, (*self._taken(wants), *wants[1:]), priority)
+
+    def _taken(self, wants: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
+        """The demand of each placement that is not launched yet, and of each promise, but for promises to these."""
+        own, demands = {one.id for one in wants}, self._turn.engine.demands
+        promised = (demand_of(task) for _, task in self._inputs.promises.nominations)
+        return [*self._inputs.planned(), *(demands[name] for name in promised if name in demands and name not in own)]
+
+    def use_held(self, aging: Aging, deciding: Deciding) -> None:
+        """See `Engine`."""
+        kept, demands = {(room.role, room.agent) for room in aging.rooms()}, self._turn.engine.demands
+        self._awaiting = {}
+        for (_, task), promise in self._inputs.promises.nominations.items():
+            name = demand_of(task)
+            if name in demands and (demands[name].role, promise.agent) in kept:
+                self._awaiting.setdefault(name, {})[index_of(task)] = promise.agent
+        for _ in range(MOST_USES):
+            if not aging.use(deciding(""), self._awaiting):
+                break
+
+    def use_rest(self, aging: Aging, deciding: Deciding) -> None:
+        """See `Engine`; by the deserved shares of the session."""
+        promised, self._awaiting = self.awaiting(), {}
+        for _ in range(MOST_USES):
+            if not aging.use([demand for demand in deciding("") if demand.id not in promised], {}):
+                break
+
+    def awaiting(self) -> Collection[str]:
+        """See `Engine`."""
+        return self._inputs.promises.demands()
+
+    def pause(self) -> float:
+        """See `Engine`."""
+        return self._turn.options.session_period
+
+    # --- old work ---------------------------------------------------------------------------------------------
+
+    def _kept(self, held: Held | None) -> Kept:
+        """The room that is held for old work, as sessions see it."""
+        if held is None:
+            return NOTHING_KEPT
+        nominations = self._inputs.promises.nominations
+        nominated = frozenset(job for (job, _), one in nominations.items() if one.agent in held.rooms)
+        standing = self._standing(held.demand, self._groups.wants(held.demand))
+        return Kept(held.rooms, held.lacks, standing, held.applications, outranking=nominated)
+
+    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
+        """See `Engine`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end rather
+        than less important ones whose budgets may never admit it."""
+        nominations = self._inputs.promises.nominations
+        names = waiting_tasks(wants, lambda demand, task: (demand.application, task) in nominations)
+        role = wants[0].role
+        demands = deciding(role)
+        known = {demand.id for demand in demands}
+        evicts = not EVICTING.isdisjoint(choice.action.name for choice in self._policy.actions)
+        if not evicts or names is None or any(one.id not in known for one in wants):
+            return None
+        agents = held.agents if held is not None else ("",) * len(wants)
+        wanted = [Wanted(one.application, name, agent) for one, name, agent in zip(wants, names, agents, strict=True)]
+        kept = NOTHING_KEPT
+        if held is not None:
+            standing = self._standing(held.demand, self._groups.wants(held.demand))
+            kept = Kept(held.rooms, held.lacks, standing, held.applications, is_own=True)
+        found, paused = self._inputs.take(role, demands, {}), self._pauses.present()
+        clock, context = self._turn.options.session_clock, self._turn.context
+
+        def work(policy: Policy, calls: Calls) -> Places | None:
+            try:
+                return places(Opened(found.snapshot, policy, clock, calls=calls, paused=paused, kept=kept), wanted)
+            except PluginFailed:
+                return None  # the next session reports it
+
+        try:
+            made = self._watched(found, work, partial(disruptions.allowance, context))
+            made = made or self._watched(found, work, partial(may_ever_end, self._turn))
+        except NeverReturned as hangs:
+            self._put_aside(hangs)
+            return None
+        return as_room(self._turn, made.agents, made.evictions) if made is not None else None
+
+    # --- following --------------------------------------------------------------------------------------------
+
+    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
+        """See `Engine`."""
+        self._inputs.expect(role, agents, victims)
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
+        """See `Engine`; queues and their namespaces decide about the order."""
+        return any(kind in QUEUED for kind, _ in changed)
+
+    def forget(self) -> None:
+        """See `Engine`; the snapshots are made anew."""
+        self._inputs.snapshots.forget()
+        self._memories.clear()

@@ -1,0 +1,68 @@
+"""The state of the roles of one partition, as its engine sees it: the kept snapshots, with planned launches and
+promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Set
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.launcher import Launcher
+from bcs_scheduler.core.placement.placer import SLICE, Mode
+from bcs_scheduler.core.placement.promises import PromisedRooms
+from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots
+from offers.model import Demand
+from transactions.base import Slot
+
+
+class Inputs:
+    """Makes the inputs of decisions."""
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        snapshots: Snapshots,
+        launcher: Launcher,
+        promises: PromisedRooms,
+        covers: Callable[[str], bool],
+        *,
+        plain: bool,
+    ) -> None:
+        """`snapshots`: shared by all partitions, since offers have one reader. `covers`: the roles of the partition.
+        `plain`: the engine has its own figures of applications."""
+        self._turn, self._launcher, self._covers, self.plain = turn, launcher, covers, plain
+        self.snapshots, self.promises = snapshots, promises
+
+    def take(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> SessionInput:
+        """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
+        most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
+        most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
+        promises, now = self.promises, self._turn.now
+        if demands:  # otherwise nothing waits for the room
+            self.snapshots.expect(role, promises.leaving, now)
+        moving = (self._launcher.placements(), Promises(promises.nominations, promises.leaving))
+        return self.snapshots.take(role, demands, most, *moving, now, plain=self.plain)
+
+    def _most(self, demand: Demand[Slot]) -> int:
+        """Number of slots that the matcher would place at most now. Constraints that count taskgroups are not known to
+        engines, and room must not be given to slots that cannot use it."""
+        part = demand._replace(slots=demand.slots[:SLICE], min_members=0)
+        return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
+
+    def catch_up(self, role: str, left: int | None = None) -> bool:
+        """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little. `left`:
+        see `RoleSnapshot.catch_up`."""
+        return self.snapshots.catch_up(role, self._turn.now, plain=self.plain, left=left)
+
+    def roles(self) -> list[str]:
+        """The roles of the partition with a snapshot, and that of the options."""
+        return list(filter(self._covers, self.snapshots.roles(self._turn.options.transactions.role)))
+
+    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
+        """See `Engine.expect`."""
+        snapshot = self.snapshots.changes(role, is_new=False).snapshot
+        self.promises.leaving.promise(role, snapshot, agents, set(victims), self._turn.now)
+
+    def planned(self) -> Iterable[Demand[Slot]]:
+        """The demand of each placement that is not launched yet."""
+        return (demand for demand, _ in self._launcher.placements())

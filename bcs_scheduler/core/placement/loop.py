@@ -1,0 +1,558 @@
+"""The loop of placement: takes demands that may have a chance, asks an engine, and carries its decisions out.
+
+A turn of the loop:
+
+    old work       reservations of agents for demands that have waited for long (`aging`)
+    freed room     slots for which room was freed are matched, each on its agent
+    the engine     decides about the open demands of one role after the other, in portions that end with the turn. Its
+                   launches are placed by the matcher (`Placer.assign`) and planned, victims are ended, promises kept,
+                   and the reasons why the others wait are explained
+    the others     demands that the engine does not decide about are matched in their order (`engines.simple`)
+
+Everything about queues, limits and victims is the engine's. The loop has no rule of a policy.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import NamedTuple, TypeVar
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.aging import Aging, Held, KeptRoom, Room
+from bcs_scheduler.core.placement.engines.engine import Decide, Decisions, Engine, Portion, Rest
+from bcs_scheduler.core.placement.engines.simple import Matching, Untried, prompt
+from bcs_scheduler.core.placement.evictor import Evictor
+from bcs_scheduler.core.placement.groups import Groups
+from bcs_scheduler.core.placement.launcher import Launcher, Site
+from bcs_scheduler.core.placement.pauses import Pauses
+from bcs_scheduler.core.placement.placer import Assignment, Foreseen, Mode, avoiding, without_first
+from bcs_scheduler.core.placement.promises import PromisedRooms, TaskName
+from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.spreading import Spreading
+from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
+from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
+from offers.policy.hierarchy import Partition
+from offers.policy.obstacles import Attempt, Obstacle
+from offers.policy.session.decisions import Eviction, Later, Passing, earliest
+from offers.policy.session.model import Nomination
+from store.records import PodGroup, TaskGroup
+from transactions.base import Failure, Slot
+from transactions.obstacles import attempted
+from transactions.rules.gangs import Shortage
+
+T = TypeVar("T")
+Covers = Callable[[str], bool]
+"""True for the roles of a partition."""
+
+AFTER_FAILURE = 60.0
+"""Seconds until the next decision after one that has failed unexpectedly."""
+LEAST_SHARE = 0.4
+"""Share of the time of a turn that a decision has, however much of it is used up before."""
+TOLD_AGAIN = 300.0
+"""Seconds between two events about the obstacles of one application, at least."""
+TOLD_AT_ONCE = 16
+"""Events about obstacles that one decision records at most."""
+
+
+class Chosen(NamedTuple):
+    """The decisions about a role."""
+
+    portion: Portion
+    decisions: Decisions
+    demands: dict[str, Demand[Slot]]
+    """The demands that took part, by id."""
+    lacking: list[Shortage]
+    """The groups of applications below their minimum that took part."""
+    gaps: dict[str, GroupGap]
+    """The groups that did not take part, because they stay below their minimum."""
+
+
+class Loop:
+    """The loop of one partition of roles."""
+
+    def __init__(
+        self,
+        turn: TurnContext,
+        launcher: Launcher,
+        covers: Covers,
+        groups: Groups,
+        engine: Engine,
+        untried: Untried,
+        promises: PromisedRooms,
+        pauses: Pauses,
+        labels: tuple[str, ...] = (),
+    ) -> None:
+        """`launcher`: shared by all partitions. `covers`: the roles of the partition. `labels`: the label of the
+        partition in counts by queue; empty unless several partitions have a tree of queues."""
+        self._turn, self._launcher, self._covers = turn, launcher, covers
+        self.engine, self._untried, self._promises, self._pauses = engine, untried, promises, pauses
+        self._labels, self._groups = labels, groups
+        self.spreading = Spreading(turn, engine)
+        self.evictor = Evictor(turn, engine, pauses, labels)
+        self.aging = Aging(turn, covers, engine, self)
+        self._matching = Matching(turn, launcher, untried, groups, self.spreading, engine, self._settle)
+        self._waiting = False
+        """Something has changed since the latest decision."""
+        self._next = 0.0
+        """Unix seconds before which the engine is not asked."""
+        self._later: Later | None = None
+        """The earliest moment in Unix seconds at which the engine may decide otherwise although nothing has changed;
+        None: there is none."""
+        self._rests: set[Rest] = set()
+        """The parts of the decisions of this turn that are left to the next one."""
+        self._unsettled: dict[str, Demand[Slot]] = {}
+        """Demands whose launches wait for the end of a decision (`Rest.PORTION`), by id."""
+        self._prompt: list[Demand[Slot]] = []
+        """Demands whose planned placements are launched in one turn."""
+        self._gaps: dict[str, GroupGap] = {}
+        """The groups of applications that the latest decision left below their minimum, by name."""
+        self._capped = False
+        """Taskgroups above the minimum of a group did not take part in the latest decision."""
+        self._attempts: dict[str, Attempt] = {}
+        """The latest attempts to make room by evictions, by application that waits."""
+        self._told: dict[str, tuple[Obstacle, float]] = {}
+        """The obstacle that the latest event of an application named, and the time of the event in Unix seconds."""
+        self._lacking: dict[str, int] = {}
+        """Number of taskgroups that gangs lacked before the latest decision, by application."""
+
+    @property
+    def by_queues(self) -> bool:
+        """See `placer.Policy`."""
+        return self.engine.by_queues
+
+    @property
+    def busy(self) -> bool:
+        """Something can be decided or matched right now."""
+        return bool(self._untried) or self.spreading.is_over or (self._waiting and self._turn.now >= self._next)
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which something can be decided or matched that must wait until then; None: nothing waits for
+        a moment."""
+        follows = self._next if self._waiting else max(self._later.at, self._next) if self._later else None
+        timers = (self.spreading.until, self.aging.next_timer(), self.engine.next_timer(), follows)
+        return min((one for one in timers if one is not None), default=None)
+
+    def waits_to_be_spread(self, demand: str) -> bool:
+        """True if the demand of this id waits for requested offers of emptier agents (any thread)."""
+        return demand in self.spreading.waiting
+
+    def promised(self) -> Collection[str]:
+        """The ids of agents with room that is promised to demands which wait for more room."""
+        return {*self._promises.agents(), *self.engine.promised()}
+
+    def kept_rooms(self) -> list[KeptRoom]:
+        """The room of agents that is kept for work that waits (any thread)."""
+        return [*self.aging.rooms(), *self.engine.kept_rooms()]
+
+    def paused(self, application: str) -> Mapping[str, float]:
+        """See `placer.Policy`."""
+        return self._pauses.present().get(application, {})
+
+    # --- demands that may have a chance -----------------------------------------------------------------------
+
+    def offered(self, sites: Collection[Site]) -> None:
+        """Offers for these sites have come: demands that have waited to be spread are decided about again."""
+        self._judge_again()
+        self._promises.offered(sites)
+        later = self._later
+        if later is not None and later.code is Passing.OFFERS:
+            later = Later(Passing.OFFERS, min(later.at, self._turn.offers_until))
+        self._later = earliest((later, self._promises.leaving.later()))
+
+    def _judge_again(self) -> None:
+        """Demands that have waited to be spread are decided about again, and at once if they wait no longer."""
+        if not self.spreading.waiting:
+            return
+        waiting = list(self.spreading.waiting)
+        self.consider(self.spreading.release())
+        if self.engine.decides:
+            demands = self._turn.engine.demands
+            self.spreading.judge(demands[identity] for identity in waiting if identity in demands)
+            if not self.spreading.waiting.keys() >= set(waiting):
+                self._next = min(self._next, self._turn.now)
+
+    def consider(self, identities: list[str]) -> None:
+        """Has these demands decided about; others are left as they are. Demands that are not open are ignored."""
+        self.aging.note(identities)
+        demands, decides = self._turn.engine.demands, self.engine.decides
+        for identity in identities:
+            demand = demands.get(identity)
+            if demand is None:
+                continue
+            if decides and not (demand.per_agent or demand.promised):
+                self._waiting = True
+            else:
+                self._untried.push(demand)
+
+    def _has_demands(self) -> bool:
+        return any(self._covers(size.role) for size in self._turn.engine.by_size)
+
+    def _deciding(self, role: str = "") -> list[Demand[Slot]]:
+        """The open demands of a role that the engine decides about now; empty: of all roles of the partition."""
+        found = [
+            demand
+            for demand in self._turn.engine.demands.values()
+            if not (demand.per_agent or demand.promised) and self._covers(demand.role)
+        ]
+        waiting = self.spreading.waiting
+        if waiting:
+            groups = {demand.group for demand in found if demand.id in waiting and demand.group}
+            found = [demand for demand in found if demand.id not in waiting and demand.group not in groups]
+        return [demand for demand in found if demand.role == role] if role else found
+
+    # --- a turn -----------------------------------------------------------------------------------------------
+
+    def decide(self, pace: TimeBudget) -> None:
+        """Finds places for as long as the turn lasts, and plans the launches."""
+        self._rests.clear()
+        self._decide(pace)
+        if Rest.PORTION not in self._rests:
+            while self._unsettled:
+                self._launcher.settle(self._unsettled.popitem()[1])
+
+    def _decide(self, pace: TimeBudget) -> None:
+        turn = self._turn
+        self._report_faults()
+        if self.engine.begin():
+            if self._has_demands():
+                self._waiting = True
+            else:
+                self._attempt("queues", partial(self._end_idle, pace))
+        if self._promises.expire():
+            self._waiting = self._waiting or self._has_demands()
+        if self.spreading.is_over:
+            self._judge_again()
+        self.aging.step()
+        self._pauses.step()
+        if self._later is not None and turn.now >= self._later.at:
+            self._later, self._waiting = None, self._waiting or self._has_demands()
+        if self._waiting and turn.now >= self._next:
+            if not self._matching.match_promised(pace):
+                return
+            if self._caught_up(pace) and self._has_work():
+                self._ask(pace)
+        self._matching.match_open(pace)
+
+    def _end_idle(self, pace: TimeBudget) -> None:
+        for evictions in self.engine.idle(pace):
+            self.evictor.evict(evictions)
+
+    def _caught_up(self, pace: TimeBudget) -> bool:
+        """Takes over changes in parts, if there are many. False: the rest follows in the next turn."""
+        roles = dict.fromkeys(demand.role for demand in self._deciding())
+        done = self._turn.attempt("core", "session", partial(self.engine.catch_up, roles, pace))
+        if done is False and self._unsettled:
+            self._rests.add(Rest.PORTION)  # its launches still wait
+        return done is not False
+
+    def _has_work(self) -> bool:
+        """False if all demands wait to be spread: nothing is decided about them now."""
+        self.spreading.judge(self._deciding())
+        self._waiting = not self.spreading.waiting or bool(self._deciding())
+        return self._waiting
+
+    def _ask(self, pace: TimeBudget) -> None:
+        """Has the engine decide about all demands, as far as the turn lasts."""
+        turn = self._turn
+        self._waiting = False
+        until = max(MATCHING, pace.spent() + LEAST_SHARE)
+        failure = self._attempt("session", partial(self._decide_all, pace, until))
+        is_cut = self._is_cut()
+        pause = self.engine.pause()
+        self._next = turn.now + (AFTER_FAILURE if failure is not None else 0.0 if is_cut else pause)
+        while self._prompt:
+            self._launcher.launch_now(self._prompt.pop(0))
+        self._report_faults()
+        again = is_cut or (self._capped and not self._gaps)
+        self._waiting = failure is not None or (again and self._has_demands())
+        if failure is None and self.spreading.until is not None:
+            self._next = min(self._next, self.spreading.until)
+        if not self._rests.isdisjoint((Rest.PORTION, Rest.VICTIMS)):
+            self._waiting, self._next = True, turn.now
+
+    def _is_cut(self) -> bool:
+        """The decisions are not complete: the next ones follow in the next turn."""
+        return not self._rests.isdisjoint((Rest.PORTION, Rest.TURNS))
+
+    def _attempt(self, key: str, work: Callable[[], T]) -> T | Failure:
+        """Like `TurnContext.attempt`. The engine learns of errors."""
+        result = self._turn.attempt("core", key, work)
+        if isinstance(result, Failure):
+            self.engine.failed()
+        return result
+
+    # --- the decisions of a turn ------------------------------------------------------------------------------
+
+    def _decide_all(self, pace: TimeBudget, until: float) -> None:
+        """Has the engine decide about one role after the other, and explains why demands still wait. Those of a
+        decision that is not complete are explained with its last portion."""
+        self.use_first()
+        turn, demands = self._turn, self._deciding()
+        promised: dict[TaskName, Nomination] = {}
+        held_back: dict[str, HeldBack] = {}
+        self._gaps, self._capped, self._lacking = {}, False, {}
+        waits = {demand.application for demand in demands}
+        later: list[Later | None] = []
+        self._attempts = {name: attempt for name, attempt in self._attempts.items() if name in waits}
+        for role in dict.fromkeys(demand.role for demand in demands):
+            decisions = self._decide_role(role, [demand for demand in demands if demand.role == role], pace, until)
+            promised.update(decisions.promises)
+            later.append(decisions.later)
+            held_back.update(decisions.held_back)
+        self._promises.keep(promised)
+        if self.aging.rooms():
+            self.engine.use_rest(self.aging, self._deciding)
+        if self._is_cut():
+            return
+        unshown = (demand for demand in demands if turn.is_unshown(demand.id)) if turn.awaits_offers else ()
+        later += [Later(Passing.OFFERS, turn.shown_at(demand.id)) for demand in unshown]
+        if turn.now < turn.returning_until:
+            later.append(Later(Passing.OFFERS, turn.returning_until))
+        self._later = earliest((*later, self._promises.leaving.later()))
+        rest = (found for demand in demands if (found := turn.engine.demands.get(demand.id)) is not None)
+        waiting = list(islice(rest, turn.options.explained))
+        turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
+        turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
+        self._tell(waiting)
+
+    def _decide_role(self, role: str, demands: list[Demand[Slot]], pace: TimeBudget, until: float) -> Decisions:
+        """Asks about the demands of a role, and carries the decisions out."""
+        turn, clock = self._turn, self._turn.options.session_clock
+        began = clock() if clock is not None else 0.0
+        closed = turn.unshown(demands) | self.aging.gathering()
+        portion = Portion(role, demands, {}, self.aging.held(role), closed, pace, until)
+        chosen = self._choose(portion, self.engine.decide)
+        decisions = chosen.decisions
+        self._rests.add(decisions.rest)
+        if closed:
+            decisions = decisions.without_evictions(closed, self._promises.nominations)
+        self._capped = self._capped or bool(chosen.portion.caps)
+        self._gaps.update(chosen.gaps)
+        self._lacking.update(decisions.missing)
+        for name, attempt in decisions.attempts.items():
+            if attempt is not None:
+                self._attempts[name] = attempt
+            else:
+                self._attempts.pop(name, None)
+        waits = {demand.application for demand in demands}
+        self._attempts.update((name, one) for name, one in self.aging.attempts().items() if name in waits)
+        turn.queues.decided(role, decisions, self._attempts)
+        placed = turn.placer.assign(self._assignments(chosen), decisions.missing, chosen.lacking)
+        self._plan(chosen.demands, placed)
+        if decisions.rest is Rest.PORTION:
+            self.engine.accept(chosen.portion, decisions, placed, self._deciding(role))
+        self.evictor.evict(decisions.evictions)
+        if decisions.promises:
+            agents = {promise.agent for promise in decisions.promises.values()}
+            self.engine.expect(role, agents, {eviction.task for eviction in decisions.evictions})
+            self._count_promises(decisions)
+        turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
+        return decisions
+
+    def _choose(self, portion: Portion, decide: Decide) -> Chosen:
+        """The decisions of an engine. A group of applications that they leave below its minimum takes no part in a
+        second decision, so that others get the room."""
+        demands = portion.demands
+        incomplete = self._groups.incomplete(demands)
+        gaps = self._groups.gaps(incomplete, demands, None)
+        caps = self._groups.caps(incomplete, demands)
+        while True:
+            part = portion._replace(demands=[one for one in demands if one.group not in gaps], caps=caps)
+            decisions = decide(part)
+            short = self._groups.gaps({k: v for k, v in incomplete.items() if k not in gaps}, part.demands, decisions)
+            if not short:
+                break
+            if portion.until is not None:
+                self.engine.drop(decisions.evictions)
+            gaps.update(short)
+        lacking = [lacks for name, lacks in incomplete.items() if name not in gaps]
+        return Chosen(part, decisions, {demand.id: demand for demand in part.demands}, lacking, gaps)
+
+    def _assignments(self, chosen: Chosen) -> list[Assignment]:
+        """The launches as the placer takes them: rows for the next slots of each demand."""
+        pool, role = self._turn.pool, chosen.portion.role
+        rows = defaultdict(list)
+        for bind in chosen.decisions.binds:
+            row = pool.row(bind.agent, role)
+            if row is not None:  # no plug-in may choose another agent, but one of a third party might
+                rows[demand_of(bind.task)].append(row)
+        return [Assignment(chosen.demands[identity], of_demand) for identity, of_demand in rows.items()]
+
+    def _plan(self, demands: Mapping[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
+        counts: dict[str, int] = defaultdict(int)
+        for placement in placements:
+            self._launcher.add(demands[placement.demand], placement)
+            counts[placement.demand] += 1
+        launches: Counter[str] = Counter()
+        for identity, count in counts.items():
+            self._turn.engine.plan(identity, count)
+            (self._prompt.append if prompt(demands[identity]) else self._settle)(demands[identity])
+            launches[self.engine.queue_of(demands[identity].application)] += count
+        for queue, number in launches.items():
+            self._turn.count("policy_decisions", (queue, "launch", *self._labels), number)
+
+    def _settle(self, demand: Demand[Slot]) -> None:
+        """A demand has been matched as far as possible now."""
+        if Rest.PORTION in self._rests:
+            self._unsettled[demand.id] = demand
+        else:
+            self._launcher.settle(demand)
+
+    def _count_promises(self, decisions: Decisions) -> None:
+        """Counts rooms that this decision has promised, by the queue of the beneficiary."""
+        before = self._promises.nominations
+        new = Counter(self.engine.queue_of(job) for job, task in decisions.promises if (job, task) not in before)
+        for queue, number in new.items():
+            self._turn.count("policy_decisions", (queue, "promise", *self._labels), number)
+
+    # --- dry runs ---------------------------------------------------------------------------------------------
+
+    def foresee(
+        self,
+        demands: Sequence[Demand[Slot]],
+        without: frozenset[str] = frozenset(),
+        queues: Partition | None = None,
+    ) -> Foreseen:
+        """See `placer.Policy`. Costs as much as a decision."""
+        turn, role = self._turn, demands[0].role
+        known = turn.state.transactions
+        demands = [avoiding(demand, without) for demand in demands]
+        own = {demand.id: demand for demand in demands}
+        waiting = [
+            avoiding(demand, without)
+            for demand in turn.engine.demands.values()
+            if demand.role == role
+            and demand.id not in own
+            and not (demand.per_agent or demand.promised)
+            and (transaction := known.get(demand.id)) is not None
+            and transaction.active  # the request may have ended it
+        ]
+        portion = Portion(role, [*waiting, *demands], {}, self.aging.held(role))
+        chosen = self._choose(portion, partial(self.engine.answer, queues=queues))
+        missing, held_back = chosen.decisions.missing, chosen.decisions.held_back
+        with turn.placer.trial() as trial:
+            placements = turn.placer.assign(self._assignments(chosen), missing, chosen.lacking, trial)
+            found = [placement for placement in placements if placement.demand in own]
+            placed = Counter(placement.demand for placement in found)
+            short = [without_first(one, placed[key]) for key, one in own.items() if placed[key] < len(one.slots)]
+            why = turn.placer.reasons(short, held_back, chosen.gaps, missing, trial) if short else []
+        applications = {demand.application for demand in demands}
+        evicted = [one.task for one in chosen.decisions.evictions if one.beneficiary in applications]
+        return Foreseen(MatchResult(found, why), tuple(evicted))
+
+    # --- old work, as aging asks for it -----------------------------------------------------------------------
+
+    def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
+        """See `aging.Hands`."""
+        return self._groups.wants(demand)
+
+    def use_first(self) -> None:
+        """See `aging.Hands`."""
+        self.engine.use_held(self.aging, self._deciding)
+
+    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
+        """See `aging.Hands`."""
+        return self.engine.room_for(wants, held, self._deciding)
+
+    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:
+        """See `aging.Hands`."""
+        return self.evictor.end_some(role, evictions)
+
+    def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
+        """See `aging.Hands`."""
+        self._pauses.evicted(application, groups)
+
+    def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
+        """See `aging.Hands`."""
+        engine, placer = self._turn.engine, self._turn.placer
+        lacks = self._groups.lacks(demand.group) if demand.group else None
+        if lacks is not None:
+            parts = [one._replace(only_agents=agents or one.only_agents) for one in self._groups.demands(demand.group)]
+            work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
+        else:
+            slots = demand.slots[: max(demand.min_members, 1)]
+            for slot in reversed(slots):
+                engine.put_first(demand.id, slot)  # the caller may have chosen another one than the next
+            least = len(slots) if demand.min_members else 0
+            parts = [demand._replace(slots=slots, only_agents=agents or demand.only_agents, min_members=least)]
+            work = partial(placer.plan, parts, Mode.COMMIT)
+        result = self._turn.attempt("transaction", demand.id, work)
+        if isinstance(result, Failure):
+            engine.fail(self._turn.context, demand.id, result)
+            return False
+        by_id = {part.id: part for part in parts}
+        counts = Counter(placement.demand for placement in result.placements)
+        for placement in result.placements:
+            self._launcher.add(by_id[placement.demand], placement)
+        for name, count in counts.items():
+            engine.plan(name, count)
+            if prompt(by_id[name]):
+                self._launcher.launch_now(by_id[name])
+            else:
+                self._launcher.settle(by_id[name])
+        return bool(result.placements)
+
+    # --- following --------------------------------------------------------------------------------------------
+
+    def conclude(self, pace: TimeBudget) -> None:
+        """Follows up the launches of the turn, for as long as the turn lasts."""
+        self.engine.conclude(pace)
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """Follows records that have changed, each named by kind and key."""
+        if self.engine.notice(changed):
+            self._waiting = self._waiting or self._has_demands()
+        if not self.engine.decides:
+            for kind, key in changed:
+                if kind == PodGroup.kind:
+                    self.consider([demand.id for demand in self._groups.demands(key)])
+
+    def recover(self) -> None:
+        """A term begins: takes over the records of the policy."""
+        self.engine.recover()
+
+    def void(self) -> None:
+        """All offers are gone, and with them everything that is planned."""
+        self._drop_plans()
+        self.engine.void()
+
+    def forget(self) -> None:
+        """After an error: drops everything that is planned, promised or derived from the records."""
+        self._drop_plans()
+        self.aging.forget()
+        self._prompt.clear()
+        self._rests.clear()
+        self.engine.forget()
+
+    def _drop_plans(self) -> None:
+        self._untried.clear()
+        self._unsettled.clear()
+        self.spreading.waiting.clear()
+        self._promises.clear()
+        self._waiting = False
+
+    # --- events -----------------------------------------------------------------------------------------------
+
+    def _tell(self, waiting: Iterable[Demand[Slot]]) -> None:
+        """Records an event for each application whose most important obstacle is another one than before."""
+        now, known = self._turn.now, self._attempts
+        self._told = {name: told for name, told in self._told.items() if name in known or now - told[1] < TOLD_AGAIN}
+        left = TOLD_AT_ONCE
+        for name in dict.fromkeys(demand.application for demand in waiting):
+            attempt, told = known.get(name), self._told.get(name)
+            if attempt is None or attempt.cause in (None, Obstacle.NOT_OLD_ENOUGH) or left <= 0:
+                continue
+            if told is not None and (told[0] is attempt.cause or now - told[1] < TOLD_AGAIN):
+                continue
+            left -= 1
+            self._told[name] = (attempt.cause, now)
+            self._turn.record_event("application", name, "ApplicationBlocked", attempted(attempt))
+
+    def _report_faults(self) -> None:
+        for fault, how in self.engine.faults():
+            words = f"{fault.plugin}: {fault.function}: {fault.cause}"
+            self._turn.record_event("framework", self._turn.state.framework.id, "PolicyPluginFailed", words)
+            self._turn.count("policy_plugin_faults", (fault.plugin, how), 1)

@@ -1,0 +1,83 @@
+"""The rooms that decisions have promised to tasks that wait, and the rooms that ended taskgroups are leaving.
+
+The promises end with the term: the next leader's decisions make their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.launcher import Site
+from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
+from offers.policy.session.model import Nomination
+
+TaskName = tuple[str, str]
+"""Names of application and task."""
+
+
+class PromisedRooms:
+    """The rooms of one partition of roles. Belongs to the thread that owns the state."""
+
+    def __init__(self, turn: TurnContext, seconds: float) -> None:
+        """`seconds`: the time for which a promise lasts."""
+        self._turn, self._seconds = turn, seconds
+        self.nominations: dict[TaskName, Nomination] = {}
+        self.leaving = LeavingRooms(turn.state, turn.pool)
+
+    def agents(self) -> set[str]:
+        """The ids of agents with promised room."""
+        return {promise.agent for promise in self.nominations.values()}
+
+    def demands(self) -> set[str]:
+        """Ids of the demands with promised room."""
+        return {demand_of(task) for _, task in self.nominations}
+
+    def keep(self, nominations: Mapping[TaskName, Nomination]) -> None:
+        """These are the promises from now on."""
+        self.nominations = dict(nominations)
+
+    def offered(self, sites: Collection[Site]) -> None:
+        """There are new offers of these agents in these roles: room of taskgroups that have ended there is offered
+        now."""
+        if len(self.leaving):
+            self._renew({site for site in sites if self.leaving.awaits(site)})
+            self.leaving.offered(sites, self._turn.now)
+
+    def expire(self) -> bool:
+        """Ends promises of room that have expired, or whose taskgroup does not wait any more: the room is for others,
+        which wait for a decision. Room that does not come after all is missed by the next decision. The time of a
+        promise does not pass while no offer of the agent can show its room. True if some have ended."""
+        demands, now = self._turn.engine.demands, self._turn.now
+        self._renew(
+            {
+                site
+                for (_, task), promise in self.nominations.items()
+                if promise.until <= now
+                and (demand := demands.get(demand_of(task))) is not None
+                and self.leaving.awaits(site := (promise.agent, demand.role))
+            }
+        )
+        kept = {
+            (job, task): promise
+            for (job, task), promise in self.nominations.items()
+            if promise.until > now and demand_of(task) in demands
+        }
+        if self.leaving.expire(now) or len(kept) < len(self.nominations):
+            self.nominations = kept
+            return True
+        return False
+
+    def _renew(self, sites: Collection[Site]) -> None:
+        """The time of the promises on these agents in their roles begins now."""
+        demands, until = self._turn.engine.demands, self._turn.now + self._seconds
+        for (job, task), promise in self.nominations.items() if sites else ():
+            demand = demands.get(demand_of(task))
+            if demand is not None and (promise.agent, demand.role) in sites:
+                self.nominations[job, task] = promise._replace(until=until)
+
+    def clear(self) -> None:
+        """Forgets all promises and rooms."""
+        self.nominations.clear()
+        self.leaving.clear()
