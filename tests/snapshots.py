@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.inputs import Inputs
@@ -46,13 +47,14 @@ def contents(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def outdated(core: Core) -> list[str]:
-    """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing."""
+    """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing. A copy is
+    read: the moment at which a snapshot is read decides until when room counts as coming."""
     placing = core._offer_manager.placing
     return [
         line
         for one in placing.loops
         if isinstance(one.engine, Session | Hierarchical)
-        for line in _outdated(core, one, one.engine._inputs)
+        for line in _outdated(core, one, copied(one.engine._inputs))
     ]
 
 

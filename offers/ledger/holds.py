@@ -159,7 +159,7 @@ class Cause(Enum):
         "managed applications with their parts",
     )  # 7
     NOMINATED = Rule(
-        "placement/sessions/session_pass:SessionPass",
+        "placement/promises:PromisedRooms",
         "the task",
         "its place; a session that does not renew it",
         ("NOMINATION_SECONDS",),
@@ -227,7 +227,7 @@ class Cause(Enum):
         "the payload of the transaction",
     )  # 16
     OFFERED = Rule(
-        "placement/placement_pass:PlacementPass.promised",
+        "placement/partitions:Placing.promised",
         "all work of the framework",
         "the promise",
         ("PROMISED_SECONDS",),
