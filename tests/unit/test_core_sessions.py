@@ -517,6 +517,18 @@ def test_room_that_still_leaves_follows_offers_that_are_rescinded() -> None:
     assert outdated(lab.core) == []
 
 
+def test_room_that_still_leaves_follows_its_namespace_into_another_queue() -> None:
+    """Also the room of an application that is gone."""
+    lab, _ = evicted_once()
+    lab.ask(requests.DeleteApplication(namespace="default", name="low", enforce=True))
+    end_victims(lab)
+    lab.wait(2.0)
+    assert "default/low" not in lab.core.state.applications
+    lab.ask(requests.PutQueue(queue=Queue(name="batch")))
+    lab.ask(requests.PutNamespace(namespace=Namespace(name="default", queue="batch")))
+    assert outdated(lab.core) == []
+
+
 def test_a_promise_lasts_while_its_room_cannot_be_offered() -> None:
     """The cluster manager offers nothing for longer than the promise lasts. The end of the victim is followed by no
     second one, and the time of the promise begins with the offer."""

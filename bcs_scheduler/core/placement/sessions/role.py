@@ -99,6 +99,7 @@ class Parts(NamedTuple):
     demands: tuple[Demand[Slot], ...]
     most: tuple[int | None, ...]
     nominations: tuple[tuple[str, Nomination], ...]
+    queue: str
     facts: tuple[Any, ...]
 
 
@@ -260,6 +261,7 @@ class RoleSnapshot:
                 wanted,
                 tuple(moving.most.get(demand.id) for demand in wanted),
                 tuple(nominations.get(key, {}).items()) if wanted else (),
+                queue_of(self._state, namespace_of(key)),
                 self._facts(key),
             )
             if key in restless and self._parts.get(key) == parts:
@@ -296,16 +298,13 @@ class RoleSnapshot:
         version = self._state.version(key, application.version)
         least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
         preempts = version is None or version.preemption_policy != "Never"
-        return least, priority, preempts, self._queue_of(key), application.created_at
-
-    def _queue_of(self, key: str) -> str:
-        return queue_of(self._state, namespace_of(key))
+        return least, priority, preempts, application.created_at
 
     def _job(self, key: str, parts: Parts, nominations: Mapping[str, Nomination]) -> Job | None:
         if not (parts.facts or parts.gone):
             return None
         held = self.held.of(key)
-        least, priority, preempts, queue, created = parts.facts or (1, 0, False, self._queue_of(key), 0.0)
+        least, priority, preempts, created = parts.facts or (1, 0, False, 0.0)
         there = len(parts.planned) + len(held.tasks)
         # The application may have been made smaller than its minimum.
         least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))
@@ -321,7 +320,15 @@ class RoleSnapshot:
             self._missing[key] = least - len(parts.planned) - held.members
         if not tasks:
             return None
-        return Job(key, queue, tuple(tasks), min_available=least, priority=priority, created=created, preempts=preempts)
+        return Job(
+            key,
+            parts.queue,
+            tuple(tasks),
+            min_available=least,
+            priority=priority,
+            created=created,
+            preempts=preempts,
+        )
 
     # --- queues -----------------------------------------------------------------------------------------------
 
