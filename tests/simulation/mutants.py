@@ -436,7 +436,7 @@ OF_MOVES = (
     Mutant("ignore the budget", mutantmoves.ignore_the_budget, ("I60", "I41"), range(45, 85)),
     Mutant("move to full agents", mutantmoves.move_to_full_agents, ("I61",), range(6, 46)),
     Mutant("ignore the bound", mutantmoves.ignore_the_bound, ("I62", "I63"), range(4, 44)),
-    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(11, 51)),
+    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(57, 97)),
 )
 """Mutants that are looked for in worlds with moves."""
 
