@@ -24,7 +24,8 @@ from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, managed, requests, unknown
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Mode
-from benchmarks.synthetic import HUGE, PER_AGENT, SPACE, START, World, version
+from benchmarks.synthetic import HUGE, PER_AGENT, SPACE, START, World, agent_name, version
+from benchmarks.whatif import POLICIES
 from store.records import Service, ServicePort
 from tests.counting import lines
 from tests.unit.costcases import CASES, Case
@@ -151,6 +152,20 @@ def test_work_that_becomes_old_at_once_does_so_in_bounded_steps() -> None:
         (placing,) = world.core._offer_manager.placing.loops
         world.core.turn_context.now = world.now + 200.0
         counts.append(lines(placing.aging.step))
+    assert counts[1] <= MOST_LINES * counts[0]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_second_question_does_not_follow_what_the_first_has_followed(policy: str) -> None:
+    counts = []
+    for taskgroups in (SMALL, 4 * SMALL):
+        world = World(taskgroups, options=CoreOptions(strict=True, offer_hold=1e6, **POLICIES[policy]))
+        for number in range(world.agents):
+            world.core.turn_context.pool.hand.remove_agent(agent_name(number))
+        world.all_offers()
+        question = requests.CreateApplication(version=version(SPACE, "asked", 1), dry_run=True)
+        world.turn(question)
+        counts.append(lines(partial(world.turn, question)))
     assert counts[1] <= MOST_LINES * counts[0]
 
 

@@ -21,6 +21,9 @@ from offers.policy.session.decisions import Bind, Eviction, Later, PluginFault
 from offers.policy.session.model import Nomination
 from transactions.base import Slot
 
+LEFT = 32
+"""Changed agents and taskgroups that an engine may leave for the copies that questions make of it."""
+
 
 class Portion(NamedTuple):
     """The question of one decision."""

@@ -28,7 +28,7 @@ from bcs_scheduler.core.placement.aging import (
     waiting_tasks,
 )
 from bcs_scheduler.core.placement.copied import copied
-from bcs_scheduler.core.placement.engines.engine import Deciding, Decisions, Portion, Rest, none, nothing
+from bcs_scheduler.core.placement.engines.engine import LEFT, Deciding, Decisions, Portion, Rest, none, nothing
 from bcs_scheduler.core.placement.engines.session import QUEUED
 from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
@@ -73,8 +73,6 @@ FULL_PAUSE = 4_000
 period. A decision takes some 20 microseconds for each; an agent changes several times during a launch."""
 PORTION = 1024
 """Number of places after which a decision continues in the next turn: some 30 ms."""
-LEFT = 32
-"""Changed agents and taskgroups that the trees may leave for the copies that questions make of them."""
 FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 
 
@@ -255,8 +253,10 @@ class Hierarchical:
     def read_changes(self) -> None:
         """See `Engine`; a decision that continues sees no changes."""
         for role in self._inputs.roles():
-            while role not in self._rest and self._step(role, LEFT):
-                pass
+            if role not in self._rest:
+                while self._step(role, LEFT):
+                    pass
+                self.trees.settle(role)
 
     def drop(self, evictions: Iterable[Eviction]) -> None:
         """See `Engine`."""

@@ -23,6 +23,7 @@ from bcs_scheduler.core.placement.aging import (
 )
 from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.engine import (
+    LEFT,
     Deciding,
     Decisions,
     Portion,
@@ -76,7 +77,7 @@ class Session:
     """The engine of one partition of roles whose policy is `session`."""
 
     decides, by_queues = True, False
-    drop = accept = read_changes = next_timer = conclude = recover = void = staticmethod(nothing)
+    drop = accept = next_timer = conclude = recover = void = staticmethod(nothing)
     idle = promised = kept_rooms = staticmethod(none)
     promised_rooms = staticmethod(no_rooms)
 
@@ -203,6 +204,12 @@ class Session:
     def answer(self, portion: Portion, queues: Partition | None = None) -> Decisions:  # noqa: ARG002
         """See `Engine`. Costs as much as a session."""
         return copied(self).decide(portion)
+
+    def read_changes(self) -> None:
+        """See `Engine`."""
+        for role in self._inputs.roles():
+            while self._inputs.catch_up(role, LEFT):
+                pass
 
     def failed(self) -> None:
         """See `Engine`: turns whose decisions were not carried out do not count."""

@@ -187,8 +187,8 @@ class Trees:
 
     def catch_up(self, role: str, changes: Changes, left: int | None = None) -> int:
         """Has the tree of a role follow a part of the changes, if there are many. Returns the number of agents and
-        tasks that were looked at; 0: the rest follows at once. `left`: the number of agents that may be left; None:
-        `STEP`."""
+        tasks that were looked at; 0: the rest follows at once. `left`: the number of agents and of tasks that may be
+        left; None: `STEP`."""
         left = STEP if left is None else left
         snapshot, agents, jobs = changes
 
@@ -198,12 +198,17 @@ class Trees:
 
         tree_of = self.of(role)
         some = list(islice(agents, STEP))
-        work = some_of(jobs, size) if len(some) == len(agents) else []
+        work = some_of(jobs, size, left) if len(some) == len(agents) else []
         if not work and len(agents) <= left:
             return 0
         agents.difference_update(some)
         jobs.difference_update(work)
         return tree_of.follow(snapshot, some, work, tree_of.admits, partly=True)
+
+    def settle(self, role: str) -> None:
+        """Renews the order of the nodes that have changed in `catch_up`."""
+        if role in self.roles:
+            self.roles[role].tree.nodes.settle()
 
     def of(self, role: str) -> RoleTree:
         """The tree of a role, which is made if there is none."""

@@ -178,7 +178,7 @@ class RoleSnapshot:
             self._changed |= self.held.refresh(STEP)
             return True
         touched, used = self._touched, self.held.touched
-        jobs = some_of(self._changed, lambda name: len(self.held.of(name).tasks))
+        jobs = some_of(self._changed, lambda name: len(self.held.of(name).tasks), left)
         if len(touched) + len(used) > (0 if jobs else left):  # agents come before the tasks on them
             names = set(islice(chain(touched, used), STEP))
             touched -= names
@@ -435,13 +435,13 @@ def _queue(record: QueueRecord) -> Queue:
     )
 
 
-def some_of(names: Iterable[str], size: Callable[[str], int]) -> list[str]:
-    """Some of these applications, with `STEP` tasks or a little more; none if all of them have fewer. `size`: number of
-    tasks of an application."""
+def some_of(names: Iterable[str], size: Callable[[str], int], left: int) -> list[str]:
+    """Some of these applications, with `STEP` tasks or a little more, or all if they have fewer; none if they have not
+    more than `left`. `size`: number of tasks of an application."""
     found, tasks = [], 0
     for name in names:
         found.append(name)
         tasks += 1 + size(name)
         if tasks > STEP:
             return found
-    return []
+    return found if tasks > left else []
