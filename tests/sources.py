@@ -17,19 +17,19 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("store", "offers", "transactions", "bcs_scheduler")
 """The packages of the program."""
 READERS = tuple(
-    f"tests/unit/test_{name}.py"
+    f"tests/unit/{name}.py"
     for name in (
-        "architecture",
-        "docstrings",
-        "kinds",
-        "neutral_rooms",
-        "offers_dimensions",
-        "offers_names",
-        "prose",
-        "prose_wording",
-        "reached",
-        "store_ids",
-        "transactions_text",
+        "test_architecture",
+        "test_docstrings",
+        "test_kinds",
+        "test_neutral_rooms",
+        "offers/test_dimensions",
+        "offers/test_names",
+        "test_prose",
+        "test_prose_wording",
+        "test_reached",
+        "test_store_ids",
+        "test_transactions_text",
     )
 )
 """Files of tests that parse most of the program."""

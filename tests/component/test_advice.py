@@ -25,6 +25,7 @@ from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.component.apiserver import Api, Switchboard, serving
 from tests.unit.agentlab import Cluster
 from tests.unit.api_support import CoreGateway
+from tests.unit.core.controllers.managed.test_reservations import failed_deployment
 from tests.unit.lab import Lab, version
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
 from tests.unit.test_core_daemonsets_stuck import running as daemonset_of
@@ -33,7 +34,6 @@ from tests.unit.test_core_drains import deployed as deployed_on_agents
 from tests.unit.test_core_drains import loaded as drained_later
 from tests.unit.test_core_loss_guard import LARGE, Losing
 from tests.unit.test_core_queue import launching
-from tests.unit.test_core_reservations import failed_deployment
 from tests.unit.test_core_rollout_superseding import suspended
 from tests.unit.test_core_unknown_tasks import on_an_empty_store
 from transactions.base import Options, Periods

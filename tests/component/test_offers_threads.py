@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from offers.ledger.offered import offer_pool
-from tests.unit.test_offers_pool import offer
+from tests.unit.offers.ledger.test_pool import offer
 
 
 def test_offers_can_be_listed_while_the_pool_changes() -> None:

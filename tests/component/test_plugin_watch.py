@@ -23,8 +23,8 @@ from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.guard import Calls, NeverReturned
 from offers.policy.session.plugins.interface import Functions
+from tests.unit.core.placement.engines.test_session import count, create
 from tests.unit.lab import Lab
-from tests.unit.test_core_sessions import count, create
 from tests.waiting import wait_for
 
 BOUND = 0.2

@@ -15,8 +15,8 @@ from store.records import Namespace, Quota, Strategy
 from store.records.definition import Amounts, Constraint, Container
 from tests.effort import share
 from tests.unit.agentlab import Cluster
+from tests.unit.core.policy_options import POLICIES, options_of
 from tests.unit.lab import version
-from tests.unit.policy_options import POLICIES, options_of
 from tests.unit.test_core_drains import CHECKED, deployed, pass_checks
 
 

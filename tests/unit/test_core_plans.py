@@ -16,8 +16,8 @@ from store.ids import object_key
 from store.records import Namespace, Quota, Record
 from store.records.definition import Amounts, Container
 from tests.effort import share
+from tests.unit.core.policy_options import POLICIES, options_of
 from tests.unit.lab import Lab, version
-from tests.unit.policy_options import POLICIES, options_of
 
 
 def lab_of(policy: str = "simple") -> Lab:

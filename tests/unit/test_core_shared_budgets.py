@@ -13,9 +13,9 @@ from bcs_scheduler.core.options import CoreOptions
 from store.records import Strategy, TaskGroup, Transaction
 from store.records.definition import Amounts, Container
 from tests.unit.busycluster import BusyCluster
+from tests.unit.core.placement.test_old_work import AGING, ENGINES, MINUTE, evictions, reason, world
 from tests.unit.lab import version
 from tests.unit.rollinglab import wish
-from tests.unit.test_core_old_work import AGING, ENGINES, MINUTE, evictions, reason, world
 from transactions.base import Context
 from transactions.kinds import reschedule
 

@@ -18,8 +18,8 @@ from offers.rules.constraints import EMPTY_RULES
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Gangs, Store
 from tests.simulation.world import World
-from tests.unit.reference_matcher import LiveCensus
-from tests.unit.standing_machine import kept
+from tests.unit.offers.ledger.standing_machine import kept
+from tests.unit.offers.matching.reference_matcher import LiveCensus
 
 DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
 ASSUME_TIMEOUT = 60.0

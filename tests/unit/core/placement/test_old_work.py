@@ -1,0 +1,295 @@
+"""Old work whose queue is entitled to room, and the disruption budgets of those who have it: both engines, on virtual
+time."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.api.views.reasons import reason_of
+from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.sessions.pending import task_name
+from offers.ledger.holds import GATHERED
+from offers.policy.hierarchy import partition_of
+from offers.policy.obstacles import Obstacle
+from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.kept import Standing
+from offers.policy.session.model import Nomination
+from store.mentions import plain
+from store.records import Limits, Namespace, Queue
+from store.records.definition import Amounts
+from tests.unit.busycluster import BusyCluster
+from tests.unit.offers.policy.session.policy_clusters import TIERS
+from transactions.rules import disruptions
+
+AGING, MINUTE = 30.0, 60
+ENGINES = ("session", "hierarchical")
+
+
+def session_options(actions: str = "reclaim, allocate, backfill, preempt", **fields: Any) -> CoreOptions:
+    tiers = [{"plugins": [{"name": name} for name in tier]} for tier in TIERS]
+    policy = policy_of({"actions": actions, "tiers": tiers})
+    return CoreOptions(strict=True, validate=True, session_period=0.5, aging=AGING, policy=policy, **fields)
+
+
+def tree_options(*queues: dict[str, Any]) -> CoreOptions:
+    document = {"queues": list(queues), "placementrules": [{"name": "tag", "value": "namespace"}]}
+    partition = partition_of(document, ("cpus", "mem"))
+    return CoreOptions(strict=True, validate=True, session_period=0.5, aging=AGING, hierarchy=partition)
+
+
+def queue(name: str, cpus: float = 0, **properties: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": name, "properties": {"preemption.delay": "1s", **properties}}
+    return {**found, "resources": {"guaranteed": {"cpus": cpus}}} if cpus else found
+
+
+def world(engine: str, agents: dict[str, int], owed: int = 4, guarantee: int = 0) -> BusyCluster:
+    """The queue `owed` has a guarantee of so many cores in a tree, and twice the weight of `has` in sessions; `has` has
+    a guarantee, too."""
+    if engine == "hierarchical":
+        return BusyCluster(tree_options(queue("owed", owed), queue("has", guarantee)), agents)
+    records = [
+        Queue(name="owed", weight=2),
+        Queue(name="has", guarantee=Amounts(cpus=1000 * guarantee)),
+        Namespace(name="owed", queue="owed"),
+        Namespace(name="has", queue="has"),
+    ]
+    return BusyCluster(session_options(), agents, records)
+
+
+def contended(engine: str, guarantee: int = 0) -> BusyCluster:
+    """An agent of four cores that an application of `has` has in use, of which one taskgroup may be missing. An
+    application of `owed` needs two cores."""
+    cluster = world(engine, {"a": 4000}, owed=2, guarantee=guarantee)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="owed")
+    return cluster
+
+
+def evictions(cluster: BusyCluster, seconds: int) -> list[int]:
+    """The seconds at which taskgroups were ended, from now on; one second for each."""
+    found: list[int] = []
+    for second in range(seconds):
+        before = {group.id for group in cluster.evicted}
+        cluster.second()
+        found += [second for group in cluster.evicted if group.id not in before]
+    return found
+
+
+def placing(cluster: BusyCluster) -> Any:
+    (found,) = cluster.lab.core._offer_manager.placing.loops
+    return found
+
+
+def holders(cluster: BusyCluster) -> set[str]:
+    """The applications for which room is held."""
+    return {room.application for room in placing(cluster).kept_rooms()}
+
+
+def reason(cluster: BusyCluster, key: str) -> str:
+    core = cluster.lab.core
+    return plain(reason_of(core.state, core.state.applications[key], core.diagnosis))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_old_work_is_given_room_by_one_end_after_the_other(engine: str) -> None:
+    """The budget is never exceeded: the second one ends when the place of the first has waited for a minute."""
+    cluster = contended(engine)
+    found = evictions(cluster, int(AGING) + 2 * MINUTE)
+    assert len(found) == 2 and found[0] >= AGING - 1 and found[1] - found[0] >= MINUTE - 2
+    assert len(cluster.groups("old", "owed")) == 1 and len(cluster.groups("low", "has")) == 2
+    assert "owed/old" not in holders(cluster)
+
+
+def test_work_that_is_ended_for_an_entitled_queue_does_not_take_its_room_back() -> None:
+    """It has a higher priority, and its queue has its share."""
+    cluster = world("session", {"a": 4000}, owed=2)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1, priority=9)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="owed")
+    assert len(evictions(cluster, int(AGING) + 3 * MINUTE)) == 2
+    assert len(cluster.groups("old", "owed")) == 1
+
+
+def test_work_that_is_ended_for_others_of_its_queue_does_not_take_its_room_back() -> None:
+    """Their queue has a guarantee, which is for both of them."""
+    cluster = world("session", {"a": 4000}, owed=2, guarantee=4)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="has", priority=5)
+    assert len(evictions(cluster, int(AGING) + 3 * MINUTE)) == 2
+    assert len(cluster.groups("old", "has")) == 1
+
+
+def test_those_end_that_may_end_now_rather_than_less_important_ones_that_may_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = world("session", {"a": 4000}, owed=2)
+    cluster.create("low", 1000, instances=2, namespace="has", max_unavailable=1)
+    cluster.create("high", 1000, namespace="has", priority=9)
+    cluster.seconds(3)
+    admitted: set[str] = set()
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: int(key in admitted))
+    cluster.create("old", 2000, namespace="owed")
+    assert evictions(cluster, int(AGING) + 15) == [] and holders(cluster) == {"owed/old"}
+    admitted.add("has/high")
+    assert len(evictions(cluster, 15)) == 1
+    assert len(cluster.groups("old", "owed")) == 1 and not cluster.groups("high", "has")
+
+
+def test_a_queue_with_a_guarantee_or_a_share_uses_the_room_of_old_work_of_others() -> None:
+    owed, has = Standing("owed", 0, is_owed=True, is_entitled=True), Standing("has", 9, is_owed=False, is_entitled=True)
+    over = has._replace(is_entitled=False)
+    assert owed.outranks(has) and owed.outranks(over)
+    assert has.outranks(owed) and not over.outranks(owed)
+    assert over.outranks(Standing("more", 5, is_owed=False, is_entitled=False))
+    assert not has.outranks(Standing("more", 9, is_owed=False, is_entitled=False))
+    assert owed._replace(priority=1).outranks(owed) and not owed.outranks(owed)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_explanation_counts_those_that_are_ended(engine: str) -> None:
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    words = "2 taskgroups of has/low are ended for it as their budget admits: 1 of 2 ended"
+    assert words in reason(cluster, "owed/old")
+    attempt = placing(cluster).aging.attempts()["owed/old"]
+    assert attempt.cause is Obstacle.IN_PARTS
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_pauses_do_not_count_evictions_that_are_not_complete(engine: str) -> None:
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    pauses = placing(cluster)._pauses
+    assert not pauses._awaited and not pauses.present()
+    assert len(evictions(cluster, MINUTE)) == 1
+    assert [len(one.victims) for one in pauses._awaited] == [2]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_ends_if_not_all_that_are_needed_may_end(engine: str) -> None:
+    """The second victim is within the guarantee of its queue, so the first one does not end either."""
+    cluster = contended(engine, guarantee=3)
+    assert evictions(cluster, int(AGING) + 2 * MINUTE) == []
+    assert len(cluster.groups("low", "has")) == 4
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_hold_ends_if_the_room_is_not_needed_any_more(engine: str) -> None:
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    assert placing(cluster).kept_rooms()
+    cluster.lab.ask(DeleteApplication(namespace="owed", name="old"))
+    assert evictions(cluster, 2 * MINUTE) == []
+    assert not placing(cluster).kept_rooms() and len(cluster.groups("low", "has")) == 4
+
+
+def test_the_hold_ends_if_the_rest_may_not_end_any_more() -> None:
+    """The guarantee of the queue is raised after the first end."""
+    cluster = contended("session")
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    assert placing(cluster).kept_rooms()
+    raised = Queue(name="has", guarantee=Amounts(cpus=3000))
+    assert not cluster.lab.ask(PutQueue(queue=raised)).error
+    assert evictions(cluster, 2 * MINUTE) == []
+    assert len(cluster.groups("low", "has")) == 4 and not cluster.groups("old", "owed")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_gang_gets_its_room_on_several_agents(engine: str) -> None:
+    cluster = world(engine, {"a": 3000, "b": 3000}, owed=4)
+    cluster.create("low", 1000, instances=6, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("gang", 2000, instances=2, min_available=2, namespace="owed")
+    found = evictions(cluster, int(AGING) + 5 * MINUTE)
+    assert len(found) == 4
+    assert all(later - sooner >= MINUTE - 2 for sooner, later in pairwise(found))
+    assert len(cluster.groups("gang", "owed")) == 2 and len(cluster.groups("low", "has")) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_agent_is_given_up_on_which_the_budget_admits_nothing_more(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    monkeypatch.setattr(disruptions, "allowance", lambda context, application: 0)
+    assert evictions(cluster, int(GATHERED) - 30) == [] and "owed/old" in holders(cluster)
+    assert evictions(cluster, 45) == [] and "owed/old" not in holders(cluster)
+
+
+# --- room of old work, and those who outrank it ----------------------------------------------------------------
+
+
+def beside_old_work(engine: str) -> BusyCluster:
+    """An agent of four cores: two are held for old work that needs four, two applications have one each."""
+    if engine == "hierarchical":
+        options = tree_options(queue("default"), queue("owed", 3))
+        cluster = BusyCluster(options, {"a": 4000})
+    else:
+        cluster = BusyCluster(session_options("preempt, allocate, backfill"), {"a": 4000})
+    for name in ("one", "two"):
+        cluster.create(name, 1000, max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 4000)
+    cluster.seconds(int(AGING) + 10)
+    assert placing(cluster).kept_rooms() and cluster.evicted == []
+    return cluster
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_held_room_is_free_for_those_who_outrank_old_work(engine: str) -> None:
+    """Three cores: two that are held, and one victim. Without the held room, all victims would not suffice."""
+    cluster = beside_old_work(engine)
+    better: dict[str, Any] = {"namespace": "owed"} if engine == "hierarchical" else {"priority": 5}
+    cluster.create("better", 3000, **better)
+    cluster.seconds(20)
+    assert len(cluster.groups("better", better.get("namespace", "default"))) == 1
+    assert len(cluster.groups("one")) + len(cluster.groups("two")) == 1
+
+
+def test_work_for_which_others_were_just_ended_uses_no_held_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its victims would end for nothing."""
+    cluster = beside_old_work("session")
+    aging, found = placing(cluster).aging, []
+    plain = aging.use
+
+    def use(demands: Any, awaiting: Any) -> bool:
+        promised = {job for job, _ in placing(cluster)._promises.nominations}
+        if promised:
+            found.append((bool(awaiting), sorted(promised & {demand.application for demand in demands})))
+        return bool(plain(demands, awaiting))
+
+    monkeypatch.setattr(aging, "use", use)
+    cluster.create("better", 3000, priority=5)
+    cluster.seconds(5)
+    assert found[0] == (False, []) and (True, ["default/better"]) in found
+
+
+def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
+    limited = Queue(name="default", capability=Limits(cpus=3000))
+    cluster = BusyCluster(session_options(), {"a": 1000}, [limited])
+    for name, cores in (("one", 1000), ("small", 1000), ("big", 2000)):
+        cluster.create(name, cores)
+        cluster.seconds(2)
+    found = {demand.application: demand for demand in cluster.lab.core.turn_context.engine.demands.values()}
+    small, big = found["default/small"], found["default/big"]
+    decides = placing(cluster).engine
+    assert decides.takes([small]) and decides.takes([big])
+    promise = Nomination("a", cluster.lab.now + MINUTE)
+    decides._inputs.promises.nominations["default/big", task_name(big, big.slots[0])] = promise
+    assert not decides.takes([small]) and decides.takes([big])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_held_room_is_not_free_for_those_who_do_not_outrank_old_work(engine: str) -> None:
+    """The same request with the priority of the old work, beyond the guarantee: nothing ends."""
+    cluster = beside_old_work(engine)
+    cluster.create("equal", 3000)
+    assert evictions(cluster, 20) == [] and not cluster.groups("equal")
+    assert len(cluster.groups("one")) + len(cluster.groups("two")) == 2

@@ -1,0 +1,261 @@
+"""Which tasks a session evicts: limits of queues, the comparison of agents, and that every victim is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offers.policy.session.decisions import Decisions
+from offers.policy.session.model import HOLDING, Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.plugins.proportion import Shares
+from offers.policy.session.session import Session, decide
+from offers.policy.session.snapshot import Snapshot
+from tests.effort import share
+from tests.unit.offers.policy.session.policy_clusters import ACTIONS, cores, crowded_cluster, policy
+
+EVERYTHING = policy("reclaim", "allocate", "backfill", "preempt")
+SEEDS = st.integers(0, 2**32)
+
+
+def runs(name: str, sizes: Sequence[float], agent: str, **facts: object) -> Job:
+    """A job of running tasks of so many cores on one agent."""
+    tasks = tuple(Task(f"t{n}", Template(cores(size, 0)), Status.RUNNING, agent) for n, size in enumerate(sizes))
+    return Job(name, str(facts.pop("queue", "batch")), tasks, **facts)  # type: ignore[arg-type]
+
+
+def waits(name: str, sizes: Sequence[float], **facts: object) -> Job:
+    """A job of pending tasks, created after the running ones."""
+    tasks = tuple(Task(f"t{n}", Template(cores(size, 0))) for n, size in enumerate(sizes))
+    return Job(name, str(facts.pop("queue", "batch")), tasks, created=9.0, **facts)  # type: ignore[arg-type]
+
+
+def evicted(decisions: Decisions) -> list[str]:
+    return [f"{one.job}/{one.task}" for one in decisions.evictions]
+
+
+# --- limits -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("queues", "reasons"),
+    [
+        ([Queue("batch", capability=(("cpus", 3000),))], {"QueueLimit": 1}),
+        ([Queue("batch"), Queue("other", guarantee=cores(1, 0))], {}),
+    ],
+    ids=["capability", "guarantee of another queue"],
+)
+def test_a_task_that_its_queue_could_never_hold_evicts_nothing_and_no_room_is_promised_to_it(
+    queues: list[Queue], reasons: dict[str, int]
+) -> None:
+    jobs = [runs("low", [1, 1], "a1"), waits("mid", [4], priority=10)]
+    decisions = decide(Snapshot([Agent("a1", cores(4, 1))], queues, jobs), EVERYTHING)
+    assert (evicted(decisions), decisions.pipelined) == ([], {})
+    assert decisions.conditions["mid"].refusals == reasons
+    jobs[1] = waits("mid", [3], priority=10)
+    assert evicted(decide(Snapshot([Agent("a1", cores(4, 1))], queues, jobs), EVERYTHING)) == ["low/t1", "low/t0"]
+
+
+def test_victims_for_a_limit_run_on_any_agent_and_the_task_waits_where_room_is_idle() -> None:
+    agents = [Agent("a1", cores(2, 1)), Agent("a2", cores(2, 1))]
+    queue = Queue("batch", capability=(("cpus", 2000),))
+    decisions = decide(
+        Snapshot(agents, [queue], [runs("low", [1, 1], "a1"), waits("high", [1], priority=10)]), EVERYTHING
+    )
+    assert evicted(decisions) == ["low/t1"]
+    assert decisions.pipelined == {("high", "t0"): "a2"}
+
+
+def test_where_room_and_limit_are_short_victims_of_other_agents_leave_for_the_limit() -> None:
+    """On the only possible agent one core leaves for the room; the queue has to lose two more, which run elsewhere."""
+    agents = [Agent("a1", cores(4, 1)), Agent("a2", cores(2, 1), schedulable=False)]
+    queues = [Queue("batch", capability=(("cpus", 3000),)), Queue("other")]
+    jobs = [
+        runs("there", [1], "a1"),
+        runs("elsewhere", [2], "a2", priority=1),
+        runs("theirs", [2], "a1", queue="other", priority=20),
+        waits("high", [2], priority=10),
+    ]
+    decisions = decide(Snapshot(agents, queues, jobs), policy("preempt"))
+    assert evicted(decisions) == ["there/t0", "elsewhere/t0"]
+    assert decisions.pipelined == {("high", "t0"): "a1"}
+
+
+def test_a_limit_counts_the_victims_of_the_statement_only_once() -> None:
+    """Two tasks of a gang need two victims: the room below the limit that the first one makes is used up."""
+    agents = [Agent("a1", cores(8, 1))]
+    queue = Queue("batch", capability=(("cpus", 4000),))
+    jobs = [runs("low", [1, 1, 1, 1], "a1"), waits("high", [1, 1], priority=10, min_available=2)]
+    decisions = decide(Snapshot(agents, [queue], jobs), EVERYTHING)
+    assert evicted(decisions) == ["low/t3", "low/t2"]
+
+
+@given(SEEDS, st.permutations(ACTIONS))
+@settings(max_examples=share(120), deadline=None)
+def test_no_queue_gets_more_than_its_limit_by_evictions(seed: int, actions: list[str]) -> None:
+    """With all victims gone and all tasks placed, each dimension that a placed task asks for is within the limit."""
+    session = Session(crowded_cluster(seed).snapshot(), policy(*actions))
+    session.run()
+    limits = Shares(session).limits
+    for queue in session.queues.values():
+        for job in queue.jobs:
+            for position in job.placed:
+                for d, _ in session.needs.of(job.job.tasks[position].template).row:
+                    assert queue.allocated[d] <= limits[queue.name][d]
+
+
+# --- which agent --------------------------------------------------------------------------------------------------
+
+CASES = {
+    "the highest priority of a victim first": ([("p5", [2], 5)], [("p1", [1, 1], 1)], 2, ["p1/t1", "p1/t0"]),
+    "then their number": ([("one", [1, 1], 1)], [("two", [2], 1)], 2, ["two/t0"]),
+    "then their amounts": ([("large", [2], 1)], [("small", [1, 1], 1)], 1, ["small/t1"]),
+    "then the agent": ([("first", [1, 1], 1)], [("second", [1, 1], 1)], 1, ["first/t1"]),
+}
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+@pytest.mark.parametrize("case", CASES)
+def test_agents_are_compared_by_what_the_victims_cost(case: str, action: str) -> None:
+    """The agent `a1` comes first by its score, and its victims are dearer in all cases but the last."""
+    on_first, on_second, size, wanted = CASES[case]
+    agents = [Agent("a1", cores(2, 1)), Agent("a2", cores(2, 1))]
+    jobs = [
+        runs(name, sizes, agent, priority=rank)
+        for agent, there in (("a1", on_first), ("a2", on_second))
+        for name, sizes, rank in there
+    ]
+    queue = "batch" if action == "preempt" else "other"
+    jobs.append(waits("new", [size], priority=9, queue=queue))
+    decisions = decide(Snapshot(agents, [Queue("batch"), Queue("other")], jobs), policy(action))
+    assert evicted(decisions) == wanted
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_tasks_that_are_not_ready_leave_before_all_others(action: str) -> None:
+    """On their agent, and among agents, although their job is more important."""
+    agents = [Agent("a1", cores(2, 1)), Agent("a2", cores(2, 1))]
+    one = Template(cores(1, 0))
+    jobs = [
+        runs("low", [1, 1], "a1"),
+        Job(
+            "starts",
+            "batch",
+            (Task("t0", one, Status.RUNNING, "a2", ready=False), Task("t1", one, Status.RUNNING, "a2")),
+            priority=5,
+        ),
+        waits("new", [1], priority=9, queue="batch" if action == "preempt" else "other"),
+    ]
+    decisions = decide(Snapshot(agents, [Queue("batch"), Queue("other")], jobs), policy(action))
+    assert evicted(decisions) == ["starts/t0"]
+
+
+def test_idle_room_costs_less_than_any_victim() -> None:
+    """A gang waits where room is idle, although the agent with victims has the better score."""
+    agents = [Agent("a1", cores(4, 9)), Agent("a2", cores(1, 1))]
+    jobs = [runs("low", [1, 1, 1, 1], "a1"), waits("gang", [1, 1], priority=9, min_available=2)]
+    decisions = decide(Snapshot(agents, [Queue("batch")], jobs), policy("preempt"))
+    assert len(evicted(decisions)) == 1 and set(decisions.pipelined.values()) == {"a1", "a2"}
+
+
+# --- no more than needed ------------------------------------------------------------------------------------------
+
+
+def test_small_victims_stay_if_a_larger_one_must_leave_anyway() -> None:
+    """The least important tasks are taken first, and do not suffice; with the larger one they are not needed."""
+    jobs = [
+        runs("small", [1], "a1"),
+        runs("large", [3], "a1", priority=1),
+        waits("new", [3], priority=9),
+    ]
+    decisions = decide(Snapshot([Agent("a1", cores(4, 1))], [Queue("batch")], jobs), EVERYTHING)
+    assert evicted(decisions) == ["large/t0"]
+
+
+def test_a_victim_is_given_back_that_a_later_task_of_the_gang_makes_needless() -> None:
+    """The first task takes the core of `small`. The second one needs all of `large`, which leaves room for both."""
+    agents = [Agent("a1", cores(5, 1))]
+    jobs = [
+        runs("small", [1], "a1"),
+        runs("large", [4], "a1", priority=1),
+        Job(
+            "gang",
+            "batch",
+            (Task("t0", Template(cores(1, 0)), priority=5), Task("t1", Template(cores(3, 0)))),
+            min_available=2,
+            priority=9,
+            created=9.0,
+        ),
+    ]
+    decisions = decide(Snapshot(agents, [Queue("batch")], jobs), EVERYTHING)
+    assert evicted(decisions) == ["large/t0"]
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim", "within"])
+@given(seed=SEEDS)
+@settings(max_examples=share(120), deadline=None)
+def test_every_victim_is_needed(action: str, seed: int) -> None:
+    """If any single victim stayed, its agent would have too little room, or its queue would exceed its limit."""
+    cluster = crowded_cluster(seed)
+    chosen = policy("preempt" if action == "within" else action)
+    if action == "within":
+        action_of = chosen.actions[0]
+        arguments = {**action_of.arguments, "withinJobs": True}
+        chosen = chosen._replace(actions=(action_of._replace(arguments=arguments),))
+    session = Session(cluster.snapshot(), chosen)
+    session.run()
+    decisions = session.close()
+    limits = Shares(session).limits
+    gone = {(one.job, one.task) for one in decisions.evictions}
+    assert not gone & {(job, task) for job, task in decisions.pipelined}
+    for one in decisions.evictions:
+        job = session.jobs[one.job]
+        request = session.needs.of(job.job.tasks[job.job.position(one.task)].template).row
+        rank = session.snapshot.rank[one.agent]
+        too_little = any(session.agents.future[d][rank] < amount for d, amount in request)
+        allocated = job.queue.allocated
+        wanted = {
+            d
+            for other in job.queue.jobs
+            for position in other.placed
+            for d, _ in session.needs.of(other.job.tasks[position].template).row
+        }
+        above = any(allocated[d] + amount > limits[job.queue.name][d] for d, amount in request if d in wanted)
+        assert too_little or above or any(allocated[d] > limits[job.queue.name][d] for d in wanted)
+
+
+@given(SEEDS, st.sampled_from([("preempt",), ("reclaim",), ("reclaim", "allocate", "preempt")]))
+@settings(max_examples=share(120), deadline=None)
+def test_victims_leave_each_gang_its_minimum_and_the_beneficiary_reaches_its_own(
+    seed: int, actions: tuple[str, ...]
+) -> None:
+    cluster = crowded_cluster(seed)
+    decisions = decide(cluster.snapshot(), policy(*actions))
+    for job in cluster.jobs:
+        ready = sum(task.status in HOLDING for task in job.tasks)
+        lost = sum(one.job == job.name for one in decisions.evictions)
+        placed = sum(key[0] == job.name for key in decisions.pipelined)
+        placed += sum(bind.job == job.name for bind in decisions.binds)
+        if lost and job.min_available > 1:
+            assert ready - lost >= job.min_available
+        if any(one.beneficiary == job.name for one in decisions.evictions):
+            assert ready - lost + placed >= job.min_available
+
+
+def test_within_a_job_a_task_takes_the_room_of_less_important_tasks_only_if_the_policy_says_so() -> None:
+    def job(priority: int) -> Job:
+        tasks = (
+            Task("equal", Template(cores(2, 0)), Status.RUNNING, "a1", priority=5),
+            Task("low", Template(cores(2, 0)), Status.RUNNING, "a1"),
+            Task("new", Template(cores(2, 0)), priority=priority),
+        )
+        return Job("one", "batch", tasks)
+
+    plain = policy("preempt")
+    (choice,) = plain.actions
+    within = plain._replace(actions=(choice._replace(arguments={**choice.arguments, "withinJobs": True}),))
+    for chosen, priority, leaves in ((within, 5, ["one/low"]), (within, 0, []), (plain, 5, [])):
+        snapshot = Snapshot([Agent("a1", cores(4, 1))], [Queue("batch")], [job(priority)])
+        assert evicted(decide(snapshot, chosen)) == leaves
