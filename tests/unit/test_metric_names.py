@@ -61,7 +61,7 @@ def known_names() -> set[str]:
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
     core.state.apply("queue", "batch", Queue(name="batch", guarantee=Amounts(cpus=1), capability=Limits(cpus=2)))
     core.turn_context.options = replace(core.turn_context.options, policy=default_policy())
-    decisions: Any = SimpleNamespace(deserved={"batch": {"cpus": 1}}, held_back={}, pipelined={})
+    decisions: Any = SimpleNamespace(shares={"batch": {"cpus": 1}}, held_back={}, promises={})
     core.turn_context.queues.decided("*", decisions, {})
     core.turn_context.engine.wanted["*", "ns/web"] = 1
     core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))

@@ -34,9 +34,9 @@ from offers.ledger.pool import Pool
 from offers.ledger.table import Row
 from offers.model import Demand, Placement
 from offers.policy.copies import Copies, Rules
-from offers.policy.hierarchy.copied import TREES
+from offers.policy.hierarchy.copy_rules import TREES
 from offers.policy.session.configuration.policy import Policy
-from offers.policy.session.copied import SNAPSHOTS
+from offers.policy.session.copy_rules import SNAPSHOTS
 from offers.policy.session.decisions import PluginFault
 from offers.policy.session.memory import Memory
 from store.records import QueueHalt

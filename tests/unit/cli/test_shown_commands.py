@@ -139,8 +139,8 @@ def test_texts_name_commands_that_exist() -> None:
     commands = set(of_texts())
     assert len(commands) >= 100
     assert commands >= {
-        ("options.py", "bcs apply -f FILE"),
-        ("commands.py", "bcs patch KIND/NAME -p 'metadata: {annotations: {KEY: VALUE}}'"),
+        ("habits.py", "bcs apply -f FILE"),
+        ("habits.py", "bcs patch KIND/NAME -p 'metadata: {annotations: {KEY: VALUE}}'"),
         ("advice.py", "bcs rollout resume {name}"),
     }
     assert not wrong(commands)
