@@ -22,8 +22,9 @@ from tests.simulation.world import World
 
 GRAIN = 0.01
 """Seconds of rounding."""
-SEAM = MARK_EVERY * SLEW + 0.1
-"""Seconds that a term may begin too late: what the term before was slowed down since it was last marked as at work."""
+SEAM = MARK_EVERY * SLEW / (1 - SLEW) + 0.1
+"""Seconds that a term may begin too late: what the term before was slowed down since it was last marked as at work. The
+time between two marks is `MARK_EVERY` by the clock that is slowed down."""
 
 
 class Timekeeping:
