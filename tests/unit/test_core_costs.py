@@ -23,12 +23,15 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, managed, requests, unknown
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy import trees
 from bcs_scheduler.core.placement.placer import Mode
+from bcs_scheduler.core.placement.sessions import role
 from benchmarks.synthetic import HUGE, PER_AGENT, SPACE, START, World, agent_name, version
 from benchmarks.whatif import POLICIES
 from store.records import Service, ServicePort
 from tests.counting import lines
 from tests.unit.costcases import CASES, Case
+from tests.unit.spenttime import Spent
 
 pytestmark = [pytest.mark.slow, pytest.mark.rotating]
 
@@ -156,17 +159,31 @@ def test_work_that_becomes_old_at_once_does_so_in_bounded_steps() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_second_question_does_not_follow_what_the_first_has_followed(policy: str) -> None:
-    counts = []
+def test_a_question_waits_for_bounded_turns_and_the_next_one_for_none(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (role, trees):
+        monkeypatch.setattr(module, "STEP", 50)
+    longest, counts = [], []
     for taskgroups in (SMALL, 4 * SMALL):
         world = World(taskgroups, options=CoreOptions(strict=True, offer_hold=1e6, **POLICIES[policy]))
-        for number in range(world.agents):
-            world.core.turn_context.pool.hand.remove_agent(agent_name(number))
-        world.all_offers()
         question = requests.CreateApplication(version=version(SPACE, "asked", 1), dry_run=True)
-        world.turn(question)
+        for _ in range(2):  # at first, trees are made
+            for number in range(world.agents):
+                world.core.turn_context.pool.hand.remove_agent(agent_name(number))
+            world.all_offers()
+            answers = len(world.replies)
+            turns = [lines(partial(_short_turn, world, question))]
+            while len(world.replies) == answers:
+                turns.append(lines(partial(_short_turn, world)))
+        longest.append(max(turns))
         counts.append(lines(partial(world.turn, question)))
+    assert longest[1] <= MOST_LINES * longest[0]
     assert counts[1] <= MOST_LINES * counts[0]
+
+
+def _short_turn(world: World, *batch: inputs.Input) -> None:
+    world.take(world.core.turn(batch, world.now, Spent()))
 
 
 def _pending(world: World) -> int:

@@ -127,10 +127,10 @@ class Placing:
         """See `placer.Policies`."""
         return apart(self._turn, group)
 
-    def read_changes(self) -> None:
+    def read_changes(self) -> Iterable[None]:
         """See `placer.Policies`."""
         for one in self.loops:
-            one.engine.read_changes()
+            yield from one.engine.read_changes()
 
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
         """See `placer.Policies`; by reservations, and by holds of taskgroups."""

@@ -94,9 +94,10 @@ class Policies(Protocol):
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
         """The reservations of other applications in the role of a demand; None if there are none."""
 
-    def read_changes(self) -> None:
+    def read_changes(self) -> Iterable[None]:
         """Before a question: takes over changes of agents and taskgroups, if there are many, as between two decisions.
-        Each copy would repeat this. Nothing may be supposed meanwhile."""
+        Each copy would repeat this. Each step is a portion, and the rest may follow in later turns. Nothing may be
+        supposed meanwhile."""
 
 
 class NoPolicies:
@@ -117,8 +118,9 @@ class NoPolicies:
     def reserved(self, demand: Demand[Slot]) -> None:
         """See `Policies`; always None."""
 
-    def read_changes(self) -> None:
+    def read_changes(self) -> Iterable[None]:
         """See `Policies`; nothing is to be done."""
+        return ()
 
 
 class Assignment(NamedTuple):
@@ -203,9 +205,9 @@ class Placer:
         self._keep_diagnoses(demands, result.diagnoses)
         return result
 
-    def read_changes(self) -> None:
+    def read_changes(self) -> Iterable[None]:
         """See `Policies`."""
-        self._policies.read_changes()
+        return self._policies.read_changes()
 
     def foresee(
         self,

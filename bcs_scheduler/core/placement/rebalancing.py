@@ -84,7 +84,7 @@ def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = Fa
     if not stopped:
         yield from _summed_up(turn, loads)
         data["before"] = rebalancing.measure(loads.values())
-        turn.placer.read_changes()
+        yield from turn.placer.read_changes()
         trial = yield from turn.placer.rehearsal()
         found = rebalancing.moves(list(loads.values()), command.goal, command.gain, _admission(turn, trial))
         for move in found:

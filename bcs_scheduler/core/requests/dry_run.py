@@ -10,6 +10,7 @@ does not delay the turns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
@@ -77,9 +78,29 @@ def waits_for_offers(turn: TurnContext, command: requests.Request, until: float)
 def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request) -> Data:
     """Returns the data of the reply: the operation, the planned placements, the taskgroups that would be ended, and the
     slots without a place. For an update or a reschedule, whose old taskgroups must end first, the places are planned on
-    the present free resources."""
+    the present free resources. While the policy takes over many changes, the request waits: each turn has a portion of
+    them, and the data follow with the last one."""
     turn.cut()
-    turn.placer.read_changes()
+    changes = iter(turn.placer.read_changes())
+    for _ in changes:
+        data: Data = {}
+        turn.later(_afterwards(turn, commands, command, changes, data))
+        return data
+    return _planned(turn, commands, command)
+
+
+def _afterwards(
+    turn: TurnContext, commands: RequestHandler, command: requests.Request, changes: Iterator[None], data: Data
+) -> Iterator[None]:
+    """Plans when the policy has taken over `changes`."""
+    yield from changes
+    found = _planned(turn, commands, command)
+    left, turn.remaining_work = turn.remaining_work, []
+    yield from chain.from_iterable(left)
+    data.update(found)
+
+
+def _planned(turn: TurnContext, commands: RequestHandler, command: requests.Request) -> Data:
     if isinstance(command, requests.PlanAgents):
         return agent_plans.plan(turn, command)
     if isinstance(command, requests.PlanRequests):

@@ -150,8 +150,8 @@ class Engine(Protocol):
         """The decisions of a copy of the engine, which is dropped; they are not carried out. `queues`: the
         configuration of a tree of queues that is supposed; None: the present one."""
 
-    def read_changes(self) -> None:
-        """Takes over the changes that copies would have to take over; see `placer.Policies`."""
+    def read_changes(self) -> Iterable[None]:
+        """Takes over the changes that copies would have to take over, in portions; see `placer.Policies`."""
 
     def drop(self, evictions: Iterable[Eviction]) -> None:
         """These decided evictions are not carried out."""

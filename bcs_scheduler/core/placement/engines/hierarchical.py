@@ -250,12 +250,12 @@ class Hierarchical:
         made = asked._follow(portion.role, found).run(found.missing)
         return asked._decisions(portion.role, found, made, [], Rest.NOTHING)
 
-    def read_changes(self) -> None:
+    def read_changes(self) -> Iterator[None]:
         """See `Engine`; a decision that continues sees no changes."""
         for role in self._inputs.roles():
+            while role not in self._rest and self._step(role, LEFT):
+                yield
             if role not in self._rest:
-                while self._step(role, LEFT):
-                    pass
                 self.trees.settle(role)
 
     def drop(self, evictions: Iterable[Eviction]) -> None:

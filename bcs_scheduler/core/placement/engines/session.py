@@ -6,7 +6,7 @@ The session decides how many slots of which demands are launched, and on which a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from functools import partial
 from typing import TypeVar
 
@@ -205,11 +205,11 @@ class Session:
         """See `Engine`. Costs as much as a session."""
         return copied(self).decide(portion)
 
-    def read_changes(self) -> None:
+    def read_changes(self) -> Iterator[None]:
         """See `Engine`."""
         for role in self._inputs.roles():
             while self._inputs.catch_up(role, LEFT):
-                pass
+                yield
 
     def failed(self) -> None:
         """See `Engine`: turns whose decisions were not carried out do not count."""

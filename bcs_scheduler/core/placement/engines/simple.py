@@ -234,12 +234,10 @@ class Simple:
     decides = by_queues = False
     begin = notice = outranks = staticmethod(no)
     catch_up = takes_back = admits_more = takes = staticmethod(yes)
-    idle = faults = awaiting = promised = kept_rooms = staticmethod(none)
+    idle = faults = awaiting = promised = kept_rooms = read_changes = staticmethod(none)
     next_timer = room_for = staticmethod(nothing)
     promised_rooms = staticmethod(no_rooms)
-    accept = drop = failed = read_changes = use_held = use_rest = expect = conclude = recover = void = forget = (
-        staticmethod(nothing)
-    )
+    accept = drop = failed = use_held = use_rest = expect = conclude = recover = void = forget = staticmethod(nothing)
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn

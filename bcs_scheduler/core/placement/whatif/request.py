@@ -81,7 +81,7 @@ def what_if(turn: TurnContext, command: requests.AskWhatIf) -> Data:
 
 def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool) -> Iterator[None]:
     budget = Budget(lambda: turn.now, turn.now + SECONDS, TRIALS)
-    turn.placer.read_changes()
+    yield from turn.placer.read_changes()
     pool = yield from turn.placer.copied()
     tried, levers = prepare(pool, demand, _overhead(turn), turn.pool)
     yield
