@@ -239,7 +239,7 @@ def test_one_that_is_deposed_while_it_takes_over_never_speaks_to_mesos(start: St
     store = HeldStore(backend)
     store.load_gate.clear()
     first = start(store, A)
-    wait_for(lambda: store.loads == 1, what="loading")
+    wait_for(lambda: store.loads == 1 and backend.epoch == 1, what="loading, and the election")
     second = start(MemoryStore(backend), B).stands_by()
     backend.depose("session lost")
     second.leads()

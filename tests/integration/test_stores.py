@@ -25,6 +25,7 @@ from store.base import (
 )
 from store.encoding.codec import encode
 from store.records import SCHEMA, AgentSetting, Application, Record, TaskGroup, Version
+from store.zookeeper import commit_pipeline
 from tests.integration.storeplaces import (
     PATIENCE,
     Candidate,
@@ -379,7 +380,9 @@ def test_a_killed_leader_leaves_whole_commits_and_another_takes_over(
 
 
 @EVERY
-def test_a_closed_store_refuses_everything(place: Place, leader: Candidate) -> None:
+def test_a_closed_store_refuses_everything(place: Place, leader: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A busy disk may take longer than a scheduler that closes its store waits.
+    monkeypatch.setattr(commit_pipeline, "_CLOSE_SECONDS", PATIENCE)
     pending = leader.put(app())
     leader.store.close()
     assert pending.exception(PATIENCE) is None

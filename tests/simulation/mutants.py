@@ -368,7 +368,7 @@ MUTANTS = (
     Mutant("lack nothing", mutantowners.lack_nothing, ("C9",)),
     Mutant("overlook taskgroups", mutantowners.overlook_taskgroups, ("I22",), range(8, 48)),
     Mutant("drain at any price", mutantowners.drain_at_any_price, ("I23",), range(5, 45)),
-    Mutant("move without stand-ins", mutantowners.move_without_stand_ins, ("I23",), range(6, 46)),
+    Mutant("move without stand-ins", mutantowners.move_without_stand_ins, ("I23",), range(127, 167)),
     Mutant("keep stand-ins", mutantowners.keep_stand_ins, ("C8",), range(4, 64)),
     Mutant("count anew", mutantowners.count_anew, ("I24",)),
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9"), range(4, 44)),

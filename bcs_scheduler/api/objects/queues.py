@@ -286,11 +286,10 @@ changes(
 
 
 class QueueUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """`used`: of the taskgroups that have not ended, `taskgroups` in number. `deserved`: the share in the latest
-    session of each role, added up; null before the first session, and without a policy that divides the cluster.
-    ShownAmounts are by resource,
-    extended ones among them. `pending`: taskgroups that wait for a place, by reason. `total`: of all agents of the
-    cluster."""
+    """Amounts are by resource, extended ones among them. `used`: of the taskgroups that have not ended, `taskgroups` in
+    number. `deserved`: the share in the latest session of each role, added up; null before the first session, and
+    without a policy that divides the cluster. `pending`: taskgroups that wait for a place, by reason. `total`: of all
+    agents of the cluster."""
 
     name: str
     weight: int

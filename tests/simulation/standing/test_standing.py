@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from offers.ledger.nodes import NodePool, Nodes
+from offers.ledger.nodes import Nodes
 from offers.ledger.usage import AgentUse, Kind, Sending, UnitClaim, Usage
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.placeholders import Nominations
@@ -85,7 +85,7 @@ def _a_list_ends_claims(patch: pytest.MonkeyPatch) -> None:
 
 
 def _claims_are_sent_whatever_others_have_done(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(NodePool, "stands", lambda self, unit: True)
+    patch.setattr(Nodes, "stands", lambda self, unit: True)
 
 
 def _what_ends_is_free_at_once(patch: pytest.MonkeyPatch) -> None:
