@@ -69,10 +69,10 @@ class TaskView:
         record = self._reader.managed_tasks.get(self._key)
         if record is None or record.state not in TERMINATED:
             return None
-        found = record.outcome
-        if found is None:
+        outcome = record.outcome
+        if outcome is None:
             return Outcome(reason=record.cause)
-        return Outcome(found.status, found.reason, found.message, found.exit_code)
+        return Outcome(outcome.status, outcome.reason, outcome.message, outcome.exit_code)
 
 
 class ApplicationView:
@@ -240,15 +240,15 @@ class CoreContext:
     # --- inside -----------------------------------------------------------------------------------------------
 
     def _record(self, application: str) -> ManagedApplication | None:
-        found: ManagedApplication | None = self._reader.managed_applications.get(
+        record: ManagedApplication | None = self._reader.managed_applications.get(
             object_key(self.namespace, application)
         )
-        return found if found is not None and found.manager == self._manager else None
+        return record if record is not None and record.manager == self._manager else None
 
     def _task(self, application: str, task: str) -> ManagedTask | None:
         key = part_key(object_key(self.namespace, application), task)
-        found: ManagedTask | None = self._reader.managed_tasks.get(key)
-        return found
+        record: ManagedTask | None = self._reader.managed_tasks.get(key)
+        return record
 
     def _described(self, metadata: ApplicationMetadata) -> ManagedApplication:
         _check_name("application", metadata.id)

@@ -25,21 +25,21 @@ def enabled_managers(names: Sequence[str]) -> list[AppManager]:
         points.setdefault(point.name, []).append(point)
     managers = []
     for position, name in enumerate(names):
-        found = points.get(name, [])
+        candidates = points.get(name, [])
         if name in names[:position]:
             raise BadManager(f"{GROUP}: {name} is enabled twice")
-        if len(found) != 1:
-            number = "no installed package" if not found else " and ".join(sorted(map(_package, found)))
+        if len(candidates) != 1:
+            number = "no installed package" if not candidates else " and ".join(sorted(map(_package, candidates)))
             raise BadManager(f"{GROUP}: {number} has the manager {name}")
-        managers.append(_manager(found[0]))
+        managers.append(_manager(candidates[0]))
     return managers
 
 
 def _manager(point: EntryPoint) -> AppManager:
     title = f"{GROUP}: {point.name} of {_package(point)}"
     try:
-        found = point.load()
-        manager = found() if isinstance(found, type) else found
+        loaded = point.load()
+        manager = loaded() if isinstance(loaded, type) else loaded
     except Exception as error:
         raise BadManager(f"{title}: {type(error).__name__}: {error}") from None
     if not isinstance(manager, AppManager):

@@ -155,11 +155,13 @@ class ManagerService:
     async def _recover(self) -> None:
         """Recovers applications and tasks, and lets notifications pass."""
         self._recovery.begin(Step.APPLICATIONS)
-        recoverable = [(one, one) for one in self.managers if isinstance(one, Recoverable)]
-        found: list[tuple[AppManager, ApplicationMetadata]] = []
+        recoverable = [(manager, manager) for manager in self.managers if isinstance(manager, Recoverable)]
+        applications: list[tuple[AppManager, ApplicationMetadata]] = []
         for manager, source in recoverable:
-            found += [(manager, one) for one in await self._call(manager, "list_applications", _listed(source))]
-        for owner, metadata in sorted(found, key=lambda one: (one[1].created, one[1].id)):
+            applications += [
+                (manager, metadata) for metadata in await self._call(manager, "list_applications", _listed(source))
+            ]
+        for owner, metadata in sorted(applications, key=lambda entry: (entry[1].created, entry[1].id)):
             request = AddApplicationRequest(metadata, recovered=True)
             try:
                 self._contexts[owner.name].add_application(request)
@@ -211,11 +213,11 @@ class ManagerService:
 async def _listed(source: Recoverable) -> list[ApplicationMetadata]:
     """The applications that a manager lists. Raises TypeError for an answer of another form."""
     listed = await source.list_applications()
-    found = list(listed.values())
-    for metadata in found:
+    applications = list(listed.values())
+    for metadata in applications:
         if not isinstance(metadata, ApplicationMetadata):
             raise TypeError(f"{type(metadata).__name__} in place of ApplicationMetadata")
-    return found
+    return applications
 
 
 class ManagerRunner:

@@ -49,13 +49,13 @@ class ExpectedRooms:
         self._amounts[:, np.flatnonzero(rows)] = 0
         self.unread = 0
 
-    def fits(self, wanted: Sequence[int], rows: int) -> Mask:
-        """The rows, of so many, on which as much room is expected. `wanted`: thousandths in the order of SCALARS."""
+    def fits(self, needed: Sequence[int], rows: int) -> Mask:
+        """The rows, of so many, on which as much room is expected. `needed`: thousandths in the order of SCALARS."""
         self._grow(rows)
         amounts = self._amounts[:, :rows]
-        found: Mask = np.all(amounts >= np.array(wanted, dtype=np.int64)[:, None], axis=0)
-        found &= np.any(amounts, axis=0)
-        return found
+        fitting: Mask = np.all(amounts >= np.array(needed, dtype=np.int64)[:, None], axis=0)
+        fitting &= np.any(amounts, axis=0)
+        return fitting
 
     def _grow(self, rows: int) -> None:
         known = self._amounts.shape[1]

@@ -364,8 +364,8 @@ class Holds:
         if replaces in units:
             units = [replaces]
         else:
-            wanted = amounts_of(request)
-            units = next(([unit] for unit in units if amounts_of(self._holds[unit].request) == wanted), units)
+            scalars = amounts_of(request)
+            units = next(([unit] for unit in units if amounts_of(self._holds[unit].request) == scalars), units)
         left = {unit: Left(self._holds[unit], self.leaving[unit]) for unit in units}
         for unit in left:
             self.drop(unit)
@@ -441,8 +441,8 @@ def together(requests: Collection[ResourceRequest]) -> ResourceRequest:
 
 def _there_of(resources: ResourceMap, request: ResourceRequest) -> Allocation:
     parts: list[tuple[ResourceKey, int]] = []
-    for name, wanted in zip(SCALARS, amounts_of(request), strict=True):
-        left = wanted
+    for name, needed in zip(SCALARS, amounts_of(request), strict=True):
+        left = needed
         for key, amount in resources.scalars.items():
             part = min(left, amount) if key.name == name else 0
             if part:

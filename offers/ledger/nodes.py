@@ -204,12 +204,12 @@ class Nodes:
 
     def eligibility(self, rules: Rules, role: str) -> Eligibility:  # noqa: ARG002 (nodes are not divided by roles)
         """See `Pool.eligibility`."""
-        found = self._pool.eligibilities.of(self._pool.table, rules, ANY_ROLE)
+        eligibility = self._pool.eligibilities.of(self._pool.table, rules, ANY_ROLE)
         if not self._overcommitted:
-            return found
+            return eligibility
         ok = np.ones(len(self._pool.table.rows), dtype=np.bool_)
         ok[list(self._overcommitted)] = False
-        return found.also(OVERCOMMITTED, ok)
+        return eligibility.also(OVERCOMMITTED, ok)
 
     def allocator(self, demand: Demand[Any], line_amounts: Sequence[tuple[int, int]]) -> NodeAllocator:
         """See `Pool.allocator`."""

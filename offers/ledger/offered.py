@@ -216,13 +216,13 @@ class Offers:
     def amounts(self, agent_id: str, role: str) -> list[int]:
         """Scalars of all offers of an agent for a role, in the order of SCALARS, claims included: no taskgroup that
         needs more fits there. Zeros if there is no offer."""
-        found = dict.fromkeys(SCALARS, 0)
+        sums = dict.fromkeys(SCALARS, 0)
         row = self._pool.row(agent_id, role)
         for offer in row.offers.values() if row is not None else ():
             for resource_key, amount in offer.scalars:
-                if resource_key.name in found:
-                    found[resource_key.name] += amount
-        return list(found.values())
+                if resource_key.name in sums:
+                    sums[resource_key.name] += amount
+        return list(sums.values())
 
     def copy(self) -> Copy:
         """Takes note of everything the pool holds, so that another pool can be filled with it later."""
@@ -521,8 +521,8 @@ class OfferAllocator:
 
     def _split_scalars(self, row: Row) -> Scalars:
         parts: list[tuple[ResourceKey, int]] = []
-        for name, wanted in zip(SCALARS, self._amounts, strict=True):
-            parts += draw_scalar([part for part in row.resources.scalars.items() if part[0].name == name], name, wanted)
+        for name, needed in zip(SCALARS, self._amounts, strict=True):
+            parts += draw_scalar([part for part in row.resources.scalars.items() if part[0].name == name], name, needed)
         return tuple(parts)
 
     def _share(self, layout: Layout) -> Scalars:

@@ -18,13 +18,13 @@ def names_in(offer: Offer) -> list[str]:
 
 def parts_of(offers: Iterable[Offer], names: Iterable[str]) -> Allocation:
     """The parts of these rooms in offers of one agent."""
-    wanted, scalars = frozenset(names), dict[ResourceKey, int]()
+    chosen, scalars = frozenset(names), dict[ResourceKey, int]()
     ranges = []
     for offer in offers:
         for key, amount in offer.scalars:
-            if key.room in wanted:
+            if key.room in chosen:
                 scalars[key] = scalars.get(key, 0) + amount
-        ranges += [(key, part) for key, part in offer.ranges if key.room in wanted]
+        ranges += [(key, part) for key, part in offer.ranges if key.room in chosen]
     return Allocation(tuple(scalars.items()), tuple(ranges))
 
 

@@ -147,13 +147,13 @@ class Row:
         """Works out `amounts`, ports and score. The columns follow with the next `Table.flush`."""
         self.source.work_out(self)
 
-    def has_ports(self, wanted: Sequence[Port]) -> bool:
+    def has_ports(self, ports: Sequence[Port]) -> bool:
         """Returns True if all these ports are free."""
         return all(
             self.source.has_host_port(self, port)
             if isinstance(port, HostPort)
             else any(holds(ranges, port) for _, ranges in self.ports)
-            for port in wanted
+            for port in ports
         )
 
     def promised(self) -> Mapping[str, int]:

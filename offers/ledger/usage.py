@@ -309,16 +309,16 @@ class Usage:
     def due(self, now: float, timeout: float) -> list[UnitClaim]:
         """Claims whose units are to be asked for now: their requests have left, or were asked for, at least `timeout`
         seconds ago. They are due again after as long; `now` must not go back."""
-        found: list[UnitClaim] = []
+        overdue: list[UnitClaim] = []
         for unit in self._in_flight:
             allocation = self._claims[unit]
             if allocation.asked_at + timeout > now:
                 break
-            found.append(allocation)
-        for allocation in found:
+            overdue.append(allocation)
+        for allocation in overdue:
             self._in_flight.move_to_end(allocation.unit)
             self._claims[allocation.unit] = allocation._replace(asked_at=now)
-        return found
+        return overdue
 
     # --- holds ------------------------------------------------------------------------------------------------
 

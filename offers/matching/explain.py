@@ -89,7 +89,7 @@ class Explainer:
         policy = self._policy_tests(feasibility, demand)
         amounts = self._amount_tests(request_class)
         tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
-        free = {title: (wanted, there) for title, _, wanted, there in amounts}
+        free = {title: (needed, there) for title, _, needed, there in amounts}
         left = int(np.count_nonzero(remaining))
         for title, ok in tests:
             passed = remaining & ok
@@ -107,14 +107,14 @@ class Explainer:
             reasons[NOTHING] = left
         return dict(reasons), self._closest(eligibility, policy, amounts)
 
-    def _promised(self, name: str, failed: Mask, wanted: int, free: Ints) -> list[int]:
+    def _promised(self, name: str, failed: Mask, needed: int, free: Ints) -> list[int]:
         """The rows of these whose amount of a dimension is short only because room is kept for others."""
-        found = []
+        rows = []
         for number in np.flatnonzero(failed).tolist():
             row = self._table.rows[number]
-            if row is not None and int(free[number]) + row.promised().get(name, 0) >= wanted:
-                found.append(number)
-        return found
+            if row is not None and int(free[number]) + row.promised().get(name, 0) >= needed:
+                rows.append(number)
+        return rows
 
     def _policy_tests(self, feasibility: Feasibility, demand: Demand[Any]) -> list[tuple[str, Mask]]:
         """Tests that more resources would not help to pass, with the name each failure is counted under."""
@@ -137,17 +137,17 @@ class Explainer:
         """(reason, rows with enough, amount needed, amount free per row); for a single port 1 and 0 or 1."""
         tests: list[tuple[str, Mask, int, Ints]] = []
         nothing = np.zeros(len(self._table.rows), dtype=np.int64)
-        for name, wanted in request_class.amounts.items():
+        for name, needed in request_class.amounts.items():
             line = self._table.line_of.get(name)
             free = nothing if line is None else self._table.free[line]
-            tests.append((name, free >= wanted, wanted, free))
-        for name, wanted in request_class.extended:
+            tests.append((name, free >= needed, needed, free))
+        for name, needed in request_class.extended:
             free = np.zeros(len(self._table.rows), dtype=np.int64)
             for number in np.flatnonzero(self._table.active & request_class.capacity_mask(name, 1)).tolist():
                 row = self._table.rows[number]
                 if row is not None:
                     free[number] = max(self._usage.extended_free(row, name), 0)
-            tests.append((f"extended resource {name}", free >= wanted, wanted, free))
+            tests.append((f"extended resource {name}", free >= needed, needed, free))
         for port in request_class.fixed_ports:
             mask = self._table.port_free(port)
             tests.append((f"{PORT}{port} not free", mask, 1, mask.astype(np.int64)))
@@ -163,8 +163,8 @@ class Explainer:
             suitable = suitable & ok
         if reduce(np.logical_and, (ok for _, ok, _, _ in amounts), suitable).any():
             return ()  # an agent has enough of everything
-        found: list[tuple[str, int, int]] = []
-        for title, _, wanted, free in amounts:
+        closest: list[tuple[str, int, int]] = []
+        for title, _, needed, free in amounts:
             if title.startswith(PORT):
                 continue
             others = suitable.copy()
@@ -172,8 +172,8 @@ class Explainer:
                 if other != title:
                     others &= ok
             if others.any():
-                found.append((title.removeprefix("extended resource "), wanted, int(free[others].max())))
-        return tuple(found)
+                closest.append((title.removeprefix("extended resource "), needed, int(free[others].max())))
+        return tuple(closest)
 
 
 def _count_taints(reasons: Counter[str], eligibility: Eligibility, failed: Mask) -> None:

@@ -107,10 +107,10 @@ class CandidateQueue:
         self._position += self._block
         self._block *= 4
         self._bound = int(self._ranks[self._position]) if self._position < len(self._ranks) else END
-        found = (self._suitable(block) if self._suitable else block).tolist()
+        ranks = (self._suitable(block) if self._suitable else block).tolist()
         if self._heap:
             # Both are short or nearly sorted, so this is faster than pushing; a sorted list is a heap.
-            self._heap += found
+            self._heap += ranks
             self._heap.sort()
         else:
-            self._heap = found
+            self._heap = ranks

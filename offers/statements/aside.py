@@ -42,7 +42,7 @@ class Aside:
         allocations = {id(occupant.allocation) for occupant in members if occupant.allocation is not None}
         first = members[0]
         held = pool.holds.on((first.agent_id, first.role))
-        spared = frozenset(one.unit for one in members if one.unit in held)
+        spared = frozenset(occupant.unit for occupant in members if occupant.unit in held)
         offer = _left(members, spared - pool.holds.short.keys())
         row, made = pool.hand.open_row(offer)
         if made:

@@ -164,7 +164,9 @@ class Statement:
             elif placed < len(demand.slots):
                 short.append((_without_used(demand, placements[before:]), placed, None))
         explainer = self.explainer()
-        return MatchResult(placements, [found or explainer.diagnose(rest, placed) for rest, placed, found in short])
+        return MatchResult(
+            placements, [diagnosis or explainer.diagnose(rest, placed) for rest, placed, diagnosis in short]
+        )
 
     def _place(self, demand: Demand[SlotT], placements: list[Placement[SlotT]]) -> int:
         return self._step(demand, lambda tally: self._greedy.place(demand, tally, placements))
@@ -185,8 +187,8 @@ class Statement:
         del placements[len(placements) - taken + len(self._greedy.taken) :]
 
     def _judged(self, demand: Demand[SlotT], members: Sequence[Placement[SlotT]]) -> Diagnosis:
-        found = self.explainer().diagnose(_without_used(demand, members), 0)
-        return found._replace(min_members=demand.min_members, reached=len(members))
+        diagnosis = self.explainer().diagnose(_without_used(demand, members), 0)
+        return diagnosis._replace(min_members=demand.min_members, reached=len(members))
 
     def _position(self, point: Savepoint) -> int:
         for position in range(len(self._savepoints) - 1, -1, -1):

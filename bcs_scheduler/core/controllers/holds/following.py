@@ -24,11 +24,11 @@ def follow_taskgroups(
     """Calls `follow` for each changed taskgroup that is alive and for which `concerns` is true, and `forget` for the id
     of each that has ended or is gone. `changed`: kind and key, as for `Controller.notice`."""
 
-    def look(key: str) -> None:
+    def follow_key(key: str) -> None:
         group = turn.state.taskgroups.get(key)
         if group is None or group.ended:
             forget(key)
         elif concerns(group):
             follow(group)
 
-    turn.each("taskgroup", [key for kind, key in changed if kind == "taskgroup"], look)
+    turn.each("taskgroup", [key for kind, key in changed if kind == "taskgroup"], follow_key)

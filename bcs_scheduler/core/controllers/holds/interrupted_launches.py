@@ -88,7 +88,7 @@ class InterruptedLaunches:
                 self._covered[name] = None
         again: dict[Site, list[str]] = {}
 
-        def look(name: str) -> None:
+        def judge(name: str) -> None:
             group = turn.state.taskgroups[name]
             if not self._is_kept(group):
                 # An answer that came before the room would leave the place of the taskgroup in its queue to others.
@@ -99,7 +99,7 @@ class InterruptedLaunches:
             else:
                 again.setdefault(site_of(group), []).append(name)
 
-        turn.each("taskgroup", list(self._covered), look)
+        turn.each("taskgroup", list(self._covered), judge)
         for site, names in again.items():
             self._repeat(site, names)
         turn.cut()

@@ -337,7 +337,7 @@ class HeldPlaceholders:
         have no room."""
         turn = self._turn
         rows = [row for site in self._holds.sites if (row := turn.pool.row(*site)) is not None and not row.claims]
-        kept = {row: turn.now - min(one.received_at for one in row.offers.values()) for row in rows if row.offers}
+        kept = {row: turn.now - min(offer.received_at for offer in row.offers.values()) for row in rows if row.offers}
         if max(kept.values(), default=0.0) < HOLD_SECONDS:
             return
         for row, age in kept.items():

@@ -297,7 +297,7 @@ class ManagedApplications:
 
     def _remove(self, record: ManagedApplication, gang: Gang) -> None:
         """Removes an application of a manager when its work has ended: first the units, then the records."""
-        left = [one for one in gang.members.values() if one.life.state not in TERMINATED]
+        left = [member for member in gang.members.values() if member.life.state not in TERMINATED]
         if left or gang.placeholders:
             return
         if self._carrying.delete_units(record):
@@ -329,17 +329,17 @@ class ManagedApplications:
         others are looked at only then."""
         if not (is_undecided(record) and (gang.reserved or not gang.reserving)):
             return
-        others = [one for one in reserved_in(self._turn.state, record.pod_group_key) if one.key != record.key]
+        others = [other for other in reserved_in(self._turn.state, record.pod_group_key) if other.key != record.key]
         if gang.reserved and not all(map(self._is_reserved, others)):
             return
-        gangs = [gang, *(self._facts(one) for one in others)]
+        gangs = [gang, *(self._facts(other) for other in others)]
         settle_together(gangs, self._turn.now)
         if gang.reserving:
             return
         if gang.record.cause:
             self._tell_group(record.pod_group_key, "GroupReservationEnded", why(record, gang.record.cause))
         else:
-            words = f"room is held by {counted(sum(len(one.placeholders) for one in gangs), 'placeholder')}"
+            words = f"room is held by {counted(sum(len(gang.placeholders) for gang in gangs), 'placeholder')}"
             self._tell_group(record.pod_group_key, "GroupReservationComplete", words)
 
     def _is_reserved(self, record: ManagedApplication) -> bool:
@@ -367,21 +367,21 @@ class ManagedApplications:
         if not waits and (present or turn.options.placeholders == "off"):
             self._reservations.follow_group(group, waits=False)
             return
-        wanted = self._reservations.of_group(group)
-        if not present and wanted:
-            self._reservations.begin_group(wanted)
-            number = sum(one.task_groups[0].min_member for one in wanted.values())
-            words = f"{counted(number, 'placeholder')} for {counted(len(wanted), 'application')}"
+        records = self._reservations.of_group(group)
+        if not present and records:
+            self._reservations.begin_group(records)
+            number = sum(record.task_groups[0].min_member for record in records.values())
+            words = f"{counted(number, 'placeholder')} for {counted(len(records), 'application')}"
             self._tell_group(group, "GroupReservationStarted", words)
-        elif present and not is_same(present, wanted):
-            self._end_group(group, present, wanted)
+        elif present and not is_same(present, records):
+            self._end_group(group, present, records)
             return
-        self._reservations.follow_group(group, waits=bool(wanted))
+        self._reservations.follow_group(group, waits=bool(records))
 
-    def _end_group(self, group: str, present: list[ManagedApplication], wanted: dict[str, ManagedApplication]) -> None:
+    def _end_group(self, group: str, present: list[ManagedApplication], records: dict[str, ManagedApplication]) -> None:
         """The reservations cannot continue. A group that still asks for them begins anew when it can. With style Hard
         the launches fail if it cannot now."""
-        if present[0].style == "Hard" and not wanted and is_reserved_by_group(self._turn.state, group):
+        if present[0].style == "Hard" and not records and is_reserved_by_group(self._turn.state, group):
             for record in filter(is_undecided, present):
                 if self._reservations.wanted(record):
                     self._facts(record).give_up(NoticeCode.MEMBER_MISSING, self._turn.now)

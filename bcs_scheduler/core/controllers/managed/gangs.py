@@ -94,8 +94,8 @@ class CoreEngine:
         record: ManagedApplication | None = state.managed_applications.get(application)
         if record is None or not record.pod_group:
             return {application: placeholder_ask}
-        found = reserved_in(state, record.pod_group_key)
-        return {one.key: metadata_of(one).placeholder_ask for one in found}
+        records = reserved_in(state, record.pod_group_key)
+        return {other.key: metadata_of(other).placeholder_ask for other in records}
 
     def _role(self, application: str) -> str:
         record = self._turn.state.applications.get(application)
@@ -130,8 +130,8 @@ class CoreEngine:
 
 def reserved_in(state: State, group: str) -> list[ManagedApplication]:
     """The reservations of the members of a group (``namespace/name``)."""
-    found = (state.managed_applications.get(key) for key in state.indexes.applications_in(group))
-    return [record for record in found if record is not None and record.pod_group_key == group]
+    records = (state.managed_applications.get(key) for key in state.indexes.applications_in(group))
+    return [record for record in records if record is not None and record.pod_group_key == group]
 
 
 class Gangs:
@@ -241,7 +241,9 @@ def metadata_of(record: ManagedApplication) -> ApplicationMetadata:
         user=record.user,
         groups=record.groups,
         tags=tuple(sorted(record.tags.items())),
-        task_groups=tuple(TaskGroup(one.name, one.min_member, _amounts(one.request)) for one in record.task_groups),
+        task_groups=tuple(
+            TaskGroup(group.name, group.min_member, _amounts(group.request)) for group in record.task_groups
+        ),
         owner=record.owner,
         parameters=SchedulingPolicyParameters(record.timeout, Style(record.style)),
         created=record.created_at,
@@ -261,7 +263,9 @@ def gang_of(record: ManagedApplication) -> GangRecord:
         metadata=metadata_of(record),
         core=_life(CORE_APPLICATION.born(record.key), record.core_state, record.core_history),
         manager=_life(APPLICATION.born(record.key), record.state, record.history),
-        counters=tuple(sorted(Counter(one.name, one.total, one.replaced, one.timed_out) for one in record.task_groups)),
+        counters=tuple(
+            sorted(Counter(group.name, group.total, group.replaced, group.timed_out) for group in record.task_groups)
+        ),
         issued=record.issued,
         timer=record.timer or None,
         completing=record.completing or None,
@@ -308,14 +312,14 @@ def holder_of(record: Placeholder) -> PlaceholderRecord:
 
 def application_changed(before: ManagedApplication, gang: GangRecord) -> ManagedApplication:
     """The record with the state of the gang."""
-    counters = {one.group: one for one in gang.counters}
+    counters = {counter.group: counter for counter in gang.counters}
     return msgspec.structs.replace(
         before,
         core_state=gang.core.state,
         core_history=_history(gang.core),
         state=gang.manager.state,
         history=_history(gang.manager),
-        task_groups=tuple(_counted(one, counters.get(one.name)) for one in before.task_groups),
+        task_groups=tuple(_counted(group, counters.get(group.name)) for group in before.task_groups),
         issued=gang.issued,
         timer=gang.timer or 0.0,
         completing=gang.completing or 0.0,
@@ -370,9 +374,12 @@ def _counted(group: MemberGroup, counter: Counter | None) -> MemberGroup:
 def _life(born: Life, state: str, history: tuple[StateChange, ...]) -> Life:
     if not state:
         return born
-    changes = tuple(Change(one.at, one.event, one.before, one.after) for one in history)
+    changes = tuple(Change(change.at, change.event, change.before, change.after) for change in history)
     return born._replace(state=state, history=changes)
 
 
 def _history(life: Life) -> tuple[StateChange, ...]:
-    return tuple(StateChange(at=one.at, event=one.event, before=one.before, after=one.after) for one in life.history)
+    return tuple(
+        StateChange(at=change.at, event=change.event, before=change.before, after=change.after)
+        for change in life.history
+    )

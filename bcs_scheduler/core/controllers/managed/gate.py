@@ -38,8 +38,8 @@ class SlotGate:
             return _held(step, LOADING)
         if unit.kind == "placeholder":
             holder = gang.placeholders.get(unit.name)
-            wanted = holder is not None and holder.life.state != PlaceholderState.RELEASING
-            return step if wanted else _held(step, HELD)
+            is_needed = holder is not None and holder.life.state != PlaceholderState.RELEASING
+            return step if is_needed else _held(step, HELD)
         return _of_gang(unit, gang, step)
 
     def _unmanaged(self, transaction: Transaction, step: Step) -> Step:

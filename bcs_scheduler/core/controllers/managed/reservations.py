@@ -55,14 +55,14 @@ class Reservations:
     def unseen(self) -> list[str]:
         """Keys of the applications that may ask for a reservation, without those of groups: the leader before may have
         ended between their creation and their reservation."""
-        applications, found = self._turn.state.applications, list[str]()
+        applications, keys = self._turn.state.applications, list[str]()
 
-        def look(key: str) -> None:
+        def follow_key(key: str) -> None:
             if PARAMETERS in applications[key].annotations and not applications[key].group:
-                found.append(key)
+                keys.append(key)
 
-        self._turn.each("application", applications, look)
-        return found
+        self._turn.each("application", applications, follow_key)
+        return keys
 
     def consider(self, key: str) -> None:
         """Begins the reservation of an application (``namespace/name``) that has just been created and asks for it."""
@@ -102,7 +102,9 @@ class Reservations:
 
     def _launch(self, key: str) -> Transaction | None:
         state = self._turn.state
-        return next((one for one in state.active_of(key).values() if kind_of(state, one).reserves), None)
+        return next(
+            (transaction for transaction in state.active_of(key).values() if kind_of(state, transaction).reserves), None
+        )
 
     def _begin(self, application: Application, version: Version) -> None:
         parameters, _ = parameters_of(application.annotations[PARAMETERS])
@@ -171,18 +173,18 @@ class Reservations:
         for key in list(state.indexes.applications_in(group)):
             application = state.applications[key]
             of_member.setdefault(application.member, []).append(application)
-        found: dict[str, ManagedApplication] = {}
+        records: dict[str, ManagedApplication] = {}
         tasks = 0
         for name, least in record.min_task_member.items():
             members = of_member.get(name, [])
-            if sum(len(state.indexes_of(one.key)) for one in members) >= least:
+            if sum(len(state.indexes_of(member.key)) for member in members) >= least:
                 continue
             version = self._reservable(members)
             if version is None or version.instances < least:
                 return {}
-            found[members[0].key] = _of_member(record, members[0], version, least)
+            records[members[0].key] = _of_member(record, members[0], version, least)
             tasks += version.instances
-        return found if tasks <= MOST else {}
+        return records if tasks <= MOST else {}
 
     def _reservable(self, members: list[Application]) -> Version | None:
         """The definition of the only application of a member, whose launch has no taskgroup yet; None: it is not so."""
@@ -193,10 +195,10 @@ class Reservations:
             return None
         return state.version(members[0].key, members[0].version)
 
-    def begin_group(self, wanted: dict[str, ManagedApplication]) -> None:
+    def begin_group(self, records: dict[str, ManagedApplication]) -> None:
         """Begins these reservations, at one moment."""
         state, now = self._turn.state, self._moment()
-        for key, record in wanted.items():
+        for key, record in records.items():
             version = state.version(key, state.applications[key].version)
             if version is not None:
                 self._put(record, version, now)
@@ -207,9 +209,11 @@ def is_undecided(record: ManagedApplication) -> bool:
     return not record.state or record.state in UNDECIDED
 
 
-def is_same(present: Iterable[ManagedApplication], wanted: dict[str, ManagedApplication]) -> bool:
+def is_same(present: Iterable[ManagedApplication], records: dict[str, ManagedApplication]) -> bool:
     """True if the reservations of a group are those that it should have."""
-    return {one.key: _terms(one) for one in present} == {key: _terms(one) for key, one in wanted.items()}
+    return {record.key: _terms(record) for record in present} == {
+        key: _terms(record) for key, record in records.items()
+    }
 
 
 def why(record: ManagedApplication, cause: str, refusal: str | None = None) -> str:
@@ -221,7 +225,7 @@ def why(record: ManagedApplication, cause: str, refusal: str | None = None) -> s
 
 
 def _terms(record: ManagedApplication) -> tuple[object, ...]:
-    groups = [(one.name, one.min_member, one.request) for one in record.task_groups]
+    groups = [(group.name, group.min_member, group.request) for group in record.task_groups]
     return groups, record.timeout, record.style
 
 

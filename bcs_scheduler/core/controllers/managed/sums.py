@@ -26,14 +26,14 @@ SERVES = (PlaceholderState.ASKED, PlaceholderState.ALLOCATED, PlaceholderState.B
 
 def faults_of(state: State, record: ManagedApplication) -> tuple[str, ...]:
     """One sentence for each number of a managed application that is wrong."""
-    found: list[str] = []
-    for _ in _steps(state, record, found):
+    faults: list[str] = []
+    for _ in _steps(state, record, faults):
         pass
-    return tuple(found)
+    return tuple(faults)
 
 
-def _steps(state: State, record: ManagedApplication, found: list[str]) -> Iterator[None]:
-    """Adds the faults to `found`, in steps of `SLICE` records."""
+def _steps(state: State, record: ManagedApplication, faults: list[str]) -> Iterator[None]:
+    """Adds the faults to `faults`, in steps of `SLICE` records."""
     serving: Counter[str] = Counter()
     for number, key in enumerate(list(state.indexes.managed_by("placeholder", record.key)), 1):
         holder = state.placeholders.get(key)
@@ -42,9 +42,9 @@ def _steps(state: State, record: ManagedApplication, found: list[str]) -> Iterat
         if number % SLICE == 0:
             yield
     for group in record.task_groups:
-        wanted = group.replaced + group.timed_out + serving[group.name]
-        if group.total != wanted:
-            found.append(
+        expected = group.replaced + group.timed_out + serving[group.name]
+        if group.total != expected:
+            faults.append(
                 f"task group {group.name}: {group.total} placeholders were asked for, but {group.replaced} were "
                 f"replaced, {group.timed_out} given up, and {serving[group.name]} serve"
             )
@@ -55,7 +55,7 @@ def _steps(state: State, record: ManagedApplication, found: list[str]) -> Iterat
             taken[task.placeholder] += 1
         if number % SLICE == 0:
             yield
-    found += [
+    faults += [
         f"the room of placeholder {name} is promised to {counted(number, 'task')}"
         for name, number in taken.items()
         if number > 1
@@ -101,12 +101,12 @@ class SumsCheck:
             record = state.managed_applications.get(key)
             if record is None:
                 continue
-            found: list[str] = []
-            yield from _steps(state, record, found)
+            faults: list[str] = []
+            yield from _steps(state, record, faults)
             present = state.managed_applications.get(key)
             if present is None:
                 continue
-            self._report(key, faults_of(state, present) if found else ())
+            self._report(key, faults_of(state, present) if faults else ())
             looked_at += 1 + sum(len(state.indexes.managed_by(kind, key)) for kind in ("placeholder", "managedtask"))
             if looked_at >= SLICE:
                 looked_at = 0

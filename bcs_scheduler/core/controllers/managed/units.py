@@ -284,7 +284,7 @@ class Carrying:
         if application is None or not is_ours(application):
             return
         away = any(group.unreachable_since for group in turn.state.groups_of(key).values())
-        deleting = any(kind_of(turn.state, one).deletes for one in turn.state.active_of(key).values())
+        deleting = any(kind_of(turn.state, transaction).deletes for transaction in turn.state.active_of(key).values())
         if not deleting or away:
             delete.create(turn.context, application, enforce=away, inner=True)
 
