@@ -896,8 +896,9 @@ class Search:
         self._beside = beside
         self._candidates, self._changes, self.movable = session.candidates(need), session.changes, movable
         self._table, self._need, self._measure = session.agents, need, session.measure
-        self._heap: list[Cost] = []
-        self._bounds: dict[int, Cost] = {}
+        self._heap: list[tuple[int, int, int, int]] = []
+        self._bounds: dict[int, tuple[int, int, int, int]] = {}
+        """The bounds, by rank; plain tuples, because a search of all agents makes thousands of them."""
         self._seen = -1
         self._undone = len(session.changes.undone)
         self._refused = False
@@ -910,18 +911,18 @@ class Search:
         self._refresh()
         heap, bounds = self._heap, self._bounds
         count = len(self._table)
-        shown: list[Cost] = []
+        shown: list[tuple[int, int, int, int]] = []
         try:
             while heap:
                 bound = heappop(heap)
-                rank = bound.key % count
+                rank = bound[-1] % count
                 if bounds.get(rank) != bound or (shown and shown[-1] == bound) or rank in self._aside:
                     continue
                 shown.append(bound)
-                yield bound, rank
+                yield Cost(*bound), rank
         finally:
             for bound in shown:
-                if bound.key % count not in self._aside:
+                if bound[-1] % count not in self._aside:
                     heappush(heap, bound)
 
     @property
@@ -1031,7 +1032,7 @@ class Search:
             priority[some] = np.array(movable.priorities)[place[some]]
         ranks = np.nonzero(open_)[0]
         columns = (priority[ranks], number[ranks], least[ranks], keys[ranks])
-        self._heap = list(map(Cost, *(column.tolist() for column in columns)))
+        self._heap = list(zip(*(column.tolist() for column in columns), strict=True))
         self._bounds = dict(zip(ranks.tolist(), self._heap, strict=True))
         heapify(self._heap)
 
