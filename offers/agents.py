@@ -34,7 +34,7 @@ class ListedAgent(NamedTuple):
     registered_time: float = 0.0
     """Unix seconds of the latest registration of the agent, by the clock of the cluster manager; 0.0 = not known."""
     rooms: tuple[str, ...] = ()
-    """Ids of the taskgroups for which the agent has kept rooms (offers.ledger.rooms)."""
+    """Ids of the taskgroups with external holds on the agent (offers.ledger.external)."""
 
     @property
     def key(self) -> str:
@@ -85,8 +85,8 @@ class Directory:
         """A list has come: an agent that is not in the directory is not registered now."""
         self.lists = 0
         """Number of lists that have come."""
-        self.rooms: dict[str, frozenset[str]] = {}
-        """Kept rooms of the agents that have any, by agent id."""
+        self.external_holds: dict[str, frozenset[str]] = {}
+        """External holds of the agents that have any, by agent id."""
         self._moved: set[str] | None = None
         self.agents: dict[str, Agent] = {}
         self.awaited: frozenset[str] = frozenset()
@@ -109,7 +109,7 @@ class Directory:
         self.awaited = frozenset(awaited)
         self.listed = True
         self.lists += 1
-        self.rooms = {agent.id: frozenset(agent.rooms) for agent in listed if agent.rooms}
+        self.external_holds = {agent.id: frozenset(agent.rooms) for agent in listed if agent.rooms}
         keys: defaultdict[str, set[str]] = defaultdict(set)
         for agent in found.values():
             keys[agent.key].add(agent.id)

@@ -38,7 +38,7 @@ class ResourceKey(NamedTuple):
     role: str  # allocation_info.role
     reservations: tuple[Reservation, ...] = ()
     room: str = ""
-    """Id of the taskgroup that this part is kept for (offers.ledger.rooms); empty: anybody may use the part."""
+    """Id of the taskgroup that this part is kept for (offers.ledger.external); empty: anybody may use the part."""
 
 
 class Allocation(NamedTuple):

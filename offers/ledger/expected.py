@@ -19,7 +19,7 @@ _LINE_OF = {name: line for line, name in enumerate(SCALARS)}
 _FIRST_CAPACITY = 64
 
 
-class ExpectedRooms:
+class ExpectedRoom:
     """Expected amounts by row of a pool. They say nothing about ports and extended resources."""
 
     def __init__(self) -> None:

@@ -19,10 +19,10 @@ import numpy as np
 
 from offers.host_ports import HostPort
 from offers.ledger.ages import Ages
-from offers.ledger.expected import ExpectedRooms, rest_of
+from offers.ledger.expected import ExpectedRoom, rest_of
+from offers.ledger.external import ExternalHolds
 from offers.ledger.holds import PROMISED_SECONDS, Hold, Left, set_apart, together
 from offers.ledger.pool import Pool
-from offers.ledger.rooms import KeptRooms
 from offers.ledger.table import AMOUNTS, SCORE_UNIT, Mask, Row
 from offers.model import (
     AgentOverrides,
@@ -74,8 +74,8 @@ class Offers:
         """`occupants`: the users of the agent with an id: taskgroups and claims. Offers do not name the taskgroups that
         run, and a claim does not name its owner."""
         self._pool, self._occupants = pool, occupants
-        self.rooms = KeptRooms()
-        self.expected = ExpectedRooms()
+        self.external = ExternalHolds()
+        self.expected = ExpectedRoom()
         self.taken: list[str] = []
         """Ids of the offers that `take` and `expire` have removed, until the owner of the pool empties the list."""
         self._offers: dict[str, Offer] = {}
@@ -104,7 +104,7 @@ class Offers:
         row.offers[offer.id] = offer
         self._offers[offer.id] = offer
         self.expected.drop(row.number)
-        self.rooms.added(offer)
+        self.external.added(offer)
         self.count_offers(offer.agent_id, 1)
         self._ages.note(offer, self._offers)
         self._learn(row, offer)
@@ -131,7 +131,7 @@ class Offers:
     def _forget(self, offer_id: str) -> Offer | None:
         offer = self._offers.pop(offer_id, None)
         if offer is not None:
-            self.rooms.removed(offer)
+            self.external.removed(offer)
             self.count_offers(offer.agent_id, -1)
         return offer
 
@@ -191,9 +191,9 @@ class Offers:
         self._pool.clear_rows()
         self._offers, self._offered = {}, {}
         self._ages.clear()
-        self.rooms.clear()
+        self.external.clear()
         self._pool.holds.cleared()
-        self.expected = ExpectedRooms()
+        self.expected = ExpectedRoom()
 
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
@@ -226,7 +226,7 @@ class Offers:
 
     def copy(self) -> Copy:
         """Takes note of everything the pool holds, so that another pool can be filled with it later."""
-        pool, rooms = self._pool, self.rooms
+        pool, external = self._pool, self.external
         claims = {row.site: list(row.claims) for row in pool.rows() if row.claims}
         return Copy(
             list(self._offers.values()),
@@ -234,8 +234,8 @@ class Offers:
             dict(pool._overrides),
             dict(pool.totals),
             dict(pool.sizes),
-            dict(rooms.opened),
-            set(rooms.loose),
+            dict(external.opened),
+            set(external.loose),
             list(pool.holds),
         )
 
@@ -263,26 +263,26 @@ class Offers:
             if row is not None:
                 self._pool.touch(row.agent_id)
 
-    def open_room(self, name: str, now: float, *, loose: bool = False) -> None:
-        """The taskgroup of a kept room has ended; `now`: Unix seconds. `loose`: all units may use the room; else only
-        those that were promised room on the agent."""
-        self.rooms.opened.setdefault(name, now)
+    def open_hold(self, name: str, now: float, *, loose: bool = False) -> None:
+        """The taskgroup of an external hold has ended; `now`: Unix seconds. `loose`: all units may use the hold; else
+        only those that were promised room on the agent."""
+        self.external.opened.setdefault(name, now)
         if loose:
-            self.rooms.loose.add(name)
-        for offer in self.rooms.offers_of(name):
+            self.external.loose.add(name)
+        for offer in self.external.offers_of(name):
             self._pool.room_changed((offer.agent_id, offer.role))
 
     def lend(self, site: Site, request: ResourceRequest, replaces: str) -> Mapping[Unit, Left]:
         """Makes the room of ended holders on an agent usable for one unit that was promised the room, until
         `end_lending`. `request`, `replaces`: as in `Holds.take_left`. Returns the holds that `end_lending` needs."""
         left = self._pool.holds.take_left(site, request, replaces)
-        self.rooms.lent = site
+        self.external.lent = site
         self._pool.room_changed(site)
         return left
 
     def end_lending(self, site: Site, left: Mapping[Unit, Left], *, used: bool) -> None:
         """Ends `lend`. `used`: the unit has got a place; else the room is left as before."""
-        self.rooms.lent = None
+        self.external.lent = None
         if not used:
             self._pool.holds.put_back(left)
         self._pool.room_changed(site)
@@ -410,12 +410,12 @@ class Offers:
         return True
 
     def _work_out_any(self, row: Row, held: Mapping[Unit, ResourceRequest]) -> None:
-        offered = self._without(gather(row.offers.values()), lambda room: room not in self.rooms.opened)
+        offered = self._without(gather(row.offers.values()), lambda name: name not in self.external.opened)
         row.resources = remaining(offered, row.claims) if row.claims else offered
         if held:
             self._set_apart(row, held)
-        if self.rooms.opened:
-            row.resources = self._without(row.resources, lambda room: not self.rooms.usable(room, row.site))
+        if self.external.opened:
+            row.resources = self._without(row.resources, lambda name: not self.external.usable(name, row.site))
         row.ports = [
             (resource_key, ranges)
             for resource_key, ranges in row.resources.ranges.items()
@@ -455,7 +455,7 @@ class Offers:
 
     @staticmethod
     def _without(resources: ResourceMap, kept: Callable[[str], bool]) -> ResourceMap:
-        """Without the rooms that are kept for others."""
+        """Without the external holds of others."""
         if not any(key.room and kept(key.room) for key in (*resources.scalars, *resources.ranges)):
             return resources
         return ResourceMap(
@@ -544,17 +544,17 @@ class Copy(NamedTuple):
     totals: dict[str, tuple[int, int]]
     sizes: dict[str, tuple[int, ...]]
     opened: dict[str, float]
-    """Kept rooms whose taskgroups have ended."""
+    """External holds whose taskgroups have ended."""
     loose: set[str]
-    """Opened rooms that all units may use."""
+    """Opened holds that all units may use."""
     holds: list[tuple[Unit, Hold]]
-    """Held room with its units."""
+    """Holds with their units."""
 
     def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
         """Fills an empty pool, with so many offers in each step."""
         pool._overrides, pool._totals, pool._sizes = self.overrides, self.totals, self.sizes
-        pool.hand.rooms.opened.update(self.opened)
-        pool.hand.rooms.loose |= self.loose
+        pool.hand.external.opened.update(self.opened)
+        pool.hand.external.loose |= self.loose
         for unit, hold in self.holds:
             pool.holds.add(unit, *hold)
         for first in range(0, len(self.offers), at_once):

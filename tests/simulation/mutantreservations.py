@@ -87,7 +87,7 @@ def open_what_runs(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(turn: Any, group: Any, state: Any, message: str) -> None:
         REPORT(turn, group, state, message)
-        turn.pool.hand.open_room(group.id, turn.now, loose=True)
+        turn.pool.hand.open_hold(group.id, turn.now, loose=True)
 
     patch.setattr(placeholders, "report", hasty)
 

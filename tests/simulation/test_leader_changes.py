@@ -36,9 +36,9 @@ def differences(now: Core, heir: Core, durable: dict[str, TaskGroup], seen: Coun
         launched = after is not None and after.cause is Cause.INTERRUPTED and group.status == "Staging"
         if before != after and not (before is None and launched):
             found.append(f"{name}: {before}, then {after}")
-        if (name in mine.hand.rooms.awaited) != (name in theirs.hand.rooms.awaited):
+        if (name in mine.hand.external.awaited) != (name in theirs.hand.external.awaited):
             found.append(f"{name}: the room of one leader only is to be seen")
-        seen["awaited"] += name in theirs.hand.rooms.awaited
+        seen["awaited"] += name in theirs.hand.external.awaited
         seen["launched"] += launched and before is None
     return found
 

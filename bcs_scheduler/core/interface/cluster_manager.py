@@ -231,7 +231,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def kept(self) -> bool:
         """True: nothing is started. The cluster manager keeps the allocation for the taskgroup
-        (offers.ledger.rooms)."""
+        (offers.ledger.external)."""
         return self.version.kept
 
     @property

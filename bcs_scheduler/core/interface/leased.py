@@ -34,7 +34,7 @@ class Decline(Effect, frozen=True, kw_only=True):
 
 
 class GiveUpRooms(Effect, frozen=True, kw_only=True):
-    """Gives kept rooms up (offers.ledger.rooms). The call uses up the offers; all their resources return in other
+    """Gives kept rooms up (offers.ledger.external). The call uses up the offers; all their resources return in other
     offers, the rooms among them as parts that anybody may use."""
 
     agent_id: str

@@ -117,8 +117,8 @@ class Launcher:
         if not held or len(held) < len(launches):
             lots = tuple(offer.id for offer in pool.hand.take(*site))
             sent = tuple(launch for launch in launches if not launch.held)
-            if pool.hand.rooms:
-                pool.hand.rooms.used(launch.allocation for launch in sent)
+            if pool.hand.external:
+                pool.hand.external.used(launch.allocation for launch in sent)
             self._send(site[0], lots, sent)
         pool.hand.unplan(site)
         for launch in held:

@@ -1,4 +1,4 @@
-"""Kept rooms as dynamic reservations with labels (offers.ledger.rooms).
+"""Kept rooms as dynamic reservations with labels (offers.ledger.external).
 
 A reservation is for the role of its offer, and its labels name the taskgroup, its application and the scheduler. Two
 schedulers that share a role therefore need names of their own (`mesos.framework_name`).

@@ -155,7 +155,7 @@ class OfferManager:
     def _wanted(self) -> bool:
         """True if all offers are wanted: a demand is open, or a user is looking at offers."""
         turn = self._turn
-        waiting = bool(turn.engine.demands) or bool(turn.pool.hand.rooms.awaited) or bool(turn.pool.holds)
+        waiting = bool(turn.engine.demands) or bool(turn.pool.hand.external.awaited) or bool(turn.pool.holds)
         return waiting or self.placing.planning or turn.now < self._looked_at_until
 
     def _reserve(self) -> int:
@@ -313,7 +313,7 @@ class OfferManager:
         turn, options = self._turn, self._turn.options
         if not turn.connected:
             return
-        if turn.engine.gangs or turn.pool.hand.rooms.awaited or turn.pool.holds.short:
+        if turn.engine.gangs or turn.pool.hand.external.awaited or turn.pool.holds.short:
             self.want()  # offers that are held and declined at different times would never be there together
         if self._wanted():
             old = turn.pool.hand.expire(turn.now, options.offer_hold, promised=self.placing.promised)

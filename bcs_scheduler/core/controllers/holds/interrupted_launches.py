@@ -177,8 +177,8 @@ class InterruptedLaunches:
 
     def _has_room(self, group: TaskGroup) -> bool:
         """The cluster manager keeps the room, by the offers or by the latest list of agents."""
-        offered = any(True for _ in self._turn.pool.hand.rooms.offers_of(group.id))
-        return offered or group.id in self._turn.agents.rooms.get(group.agent_id, ())
+        offered = any(True for _ in self._turn.pool.hand.external.offers_of(group.id))
+        return offered or group.id in self._turn.agents.external_holds.get(group.agent_id, ())
 
     def _repeat(self, site: Site, names: list[str]) -> None:
         """Launches taskgroups again, with all offers of their agent."""
@@ -203,7 +203,7 @@ class InterruptedLaunches:
             launches.append(Launch(taskgroup=group, version=version, allocation=allocation, injected=injected))
             turn.record_event("taskgroup", name, "TaskGroupRelaunched", f"launched again on {group.hostname}")
         if launches:
-            pool.hand.rooms.used(launch.allocation for launch in launches)
+            pool.hand.external.used(launch.allocation for launch in launches)
             lots = tuple(offer.id for offer in pool.hand.take(*site))
             turn.emit(LaunchOnAgent(agent_id=site[0], offer_ids=lots, launches=tuple(launches), cause=turn.cause))
 

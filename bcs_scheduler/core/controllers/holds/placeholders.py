@@ -25,6 +25,7 @@ from bcs_scheduler.core.controllers.holds.following import follow_taskgroups, si
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.leased import Decline, GiveUpRooms
 from bcs_scheduler.core.work_queue import WorkQueue
+from offers.ledger.external import parts_of
 from offers.ledger.holds import (
     AWAY_SECONDS,
     HOLD_SECONDS,
@@ -35,7 +36,6 @@ from offers.ledger.holds import (
     USE_SECONDS,
     Cause,
 )
-from offers.ledger.rooms import parts_of
 from offers.model import Site
 from store.reasons import TASKGROUP_TURNED
 from store.records import TaskGroup
@@ -76,11 +76,11 @@ def _change(turn: TurnContext, group: TaskGroup, change: Callable[[Task], Task])
 
 
 class KeptPlaceholders:
-    """Follows the taskgroups of placeholders whose rooms are kept, and the rooms that no taskgroup has."""
+    """Follows the taskgroups of placeholders with external holds, and the external holds without taskgroup."""
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._rooms = turn.pool.hand.rooms
+        self._external = turn.pool.hand.external
         self._live: dict[str, float] = {}
         """Taskgroups that have not ended, with the Unix seconds since which this term knows them."""
         self._missed: dict[str, int] = {}
@@ -96,10 +96,10 @@ class KeptPlaceholders:
 
     def next_timer(self) -> float | None:
         """Unix seconds of the next look; None: at no particular time."""
-        return self._turn.now + self._use if self._rooms.opened else None
+        return self._turn.now + self._use if self._external.opened else None
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
-        """Follows new taskgroups of placeholders, and opens the rooms of unwanted ones."""
+        """Follows new taskgroups of placeholders, and opens the holds of unwanted ones."""
         follow_taskgroups(
             self._turn,
             changed,
@@ -110,14 +110,14 @@ class KeptPlaceholders:
 
     def tick(self) -> None:
         """Follows offers, lists of agents and time."""
-        if not (self._rooms or self._live or self._turn.agents.rooms):
+        if not (self._external or self._live or self._turn.agents.external_holds):
             return
-        news = self._rooms.take_news()
+        news = self._external.take_news()
         self._turn.each("taskgroup", news, lambda name: self._seen(name, news[name].agent_id))
         if self._lists != self._turn.agents.lists:
             self._lists = self._turn.agents.lists
             self._listed()
-        self._turn.each("taskgroup", list(self._rooms.awaited), self._late)
+        self._turn.each("taskgroup", list(self._external.awaited), self._late)
         for site in self._due():
             self._give_up(site)
         self._turn.cut()
@@ -136,49 +136,49 @@ class KeptPlaceholders:
         if group.id not in self._live:
             self._live[group.id] = self._turn.now
             if not group.started:
-                self._rooms.awaited[group.id] = None
+                self._external.awaited[group.id] = None
 
     def _forget(self, name: str) -> None:
         """The taskgroup has ended. Its room, if there is one, is opened when it is seen."""
         if self._live.pop(name, None) is not None:
             self._missed.pop(name, None)
-            if name not in self._rooms.opened:
-                self._rooms.awaited.pop(name, None)
+            if name not in self._external.opened:
+                self._external.awaited.pop(name, None)
 
     def _open(self, name: str, *, loose: bool = False) -> None:
-        self._turn.pool.hand.open_room(name, self._turn.now, loose=loose)
-        self._rooms.awaited[name] = None
+        self._turn.pool.hand.open_hold(name, self._turn.now, loose=loose)
+        self._external.awaited[name] = None
 
     def _seen(self, name: str, agent_id: str) -> None:
         group = self._turn.state.taskgroups.get(name)
         self._missed.pop(name, None)
-        if name not in self._rooms.opened:
-            self._rooms.awaited.pop(name, None)
+        if name not in self._external.opened:
+            self._external.awaited.pop(name, None)
         if group is None or group.ended:
             self._open(name)
         elif not group.started and not group.killing_since and group.agent_id == agent_id:
             report(self._turn, group, TaskState.RUNNING, "the room is kept")
 
     def _late(self, name: str) -> None:
-        """Ends the wait for a room that does not appear."""
+        """Ends the wait for a hold that does not appear."""
         turn = self._turn
-        opened = self._rooms.opened.get(name)
+        opened = self._external.opened.get(name)
         if opened is not None:
-            known = any(name in rooms for rooms in turn.agents.rooms.values())
+            known = any(name in names for names in turn.agents.external_holds.values())
             if turn.now >= opened + (LISTED_PATIENCE if known else SEEN_SECONDS):
-                self._rooms.gone(name)
+                self._external.gone(name)
             return
         group = turn.state.taskgroups.get(name)
         since = self._live.get(name)
         if group is None or since is None:
-            self._rooms.awaited.pop(name, None)
+            self._external.awaited.pop(name, None)
         elif turn.connected and turn.now >= since + SEEN_SECONDS:
             lose(turn, group, "the cluster manager does not keep the room")
 
     def _listed(self) -> None:
-        """Compares the kept rooms with a new list of agents."""
+        """Compares the external holds with a new list of agents."""
         turn = self._turn
-        for names in turn.agents.rooms.values():
+        for names in turn.agents.external_holds.values():
             turn.each("taskgroup", sorted(names - self._live.keys()), self._open_if_ended)  # the same order everywhere
         turn.each("taskgroup", list(self._live), self._compare)
 
@@ -193,7 +193,7 @@ class KeptPlaceholders:
         group = turn.state.taskgroups.get(name)
         if group is None or not group.started or turn.now < max(since, group.running_since) + LISTED_SECONDS:
             return
-        if name in turn.agents.rooms.get(group.agent_id, ()):
+        if name in turn.agents.external_holds.get(group.agent_id, ()):
             self._missed.pop(name, None)
             return
         self._missed[name] = self._missed.get(name, 0) + 1
@@ -202,19 +202,19 @@ class KeptPlaceholders:
         else:
             turn.emit(ListAgents(cause=turn.cause))
 
-    # --- opened rooms -----------------------------------------------------------------------------------------
+    # --- opened holds -----------------------------------------------------------------------------------------
 
     def _due(self) -> list[Site]:
-        """Agents with opened rooms that have not been used for too long."""
+        """Agents with opened holds that have not been used for too long."""
         turn, sites = self._turn, dict[Site, None]()
-        for name, opened in self._rooms.opened.items():
-            for offer in self._rooms.offers_of(name):
+        for name, opened in self._external.opened.items():
+            for offer in self._external.offers_of(name):
                 if turn.now >= max(opened, offer.received_at) + self._use:
                     sites[offer.agent_id, offer.role] = None
         return list(sites)
 
     def _give_up(self, site: Site) -> None:
-        turn, names = self._turn, self._rooms.names_on(*site)
+        turn, names = self._turn, self._external.names_on(*site)
         if not turn.connected or turn.pool.claims(*site):
             return  # a launch on the agent is planned; the offers return after it
         taken = turn.pool.hand.take(*site)
@@ -227,7 +227,7 @@ class KeptPlaceholders:
             )
         )
         for name in names:
-            self._rooms.gone(name)
+            self._external.gone(name)
 
 
 # --- form hold ----------------------------------------------------------------------------------------------------

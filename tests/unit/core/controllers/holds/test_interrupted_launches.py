@@ -17,7 +17,7 @@ from offers.model import Allocation, ResourceRequest
 from store.records import TaskGroup
 from store.records.definition import Port
 from store.state.validation import validate
-from tests.unit.core.controllers.holds.test_kept_rooms import OPTIONS, Keeper, asked_for_one_room, live
+from tests.unit.core.controllers.holds.test_kept_placeholders import OPTIONS, Keeper, asked_for_one_room, live
 from tests.unit.core.controllers.managed.test_reservations import WHOLE, GangLab
 from tests.unit.core.placement.engines import test_hierarchical as hierarchy
 from tests.unit.lab import KEY, Lab, version

@@ -135,7 +135,7 @@ def test_rooms_are_kept_and_the_gang_takes_them_over_in_the_same_calls() -> None
     assert all(key.room for launch in lab.launched for key, _ in launch.allocation.scalars if key.name == "cpus")
     lab.run()
     assert lab.application.status == "Running"
-    assert (lab.holders, lab.core.turn_context.pool.hand.rooms.opened) == ([], {})
+    assert (lab.holders, lab.core.turn_context.pool.hand.external.opened) == ([], {})
     assert list(validate(lab.core.state)) == []
 
 
@@ -162,7 +162,7 @@ def test_rooms_of_a_reservation_that_times_out_are_given_up() -> None:
     lab.offer_rooms("a")
     lab.wait(4.0)
     assert (lab.rooms, len(lab.given_up)) == ({}, 1)
-    assert lab.core.turn_context.pool.hand.rooms.opened == {}
+    assert lab.core.turn_context.pool.hand.external.opened == {}
     assert list(validate(lab.core.state)) == []
 
 
@@ -219,12 +219,12 @@ def test_a_new_leader_gives_rooms_up_that_no_taskgroup_has() -> None:
     lab.rooms["0.gone.default.dc1.1"] = ("a", Allocation(((key, 100),)))
     lab.wait(10.0)
     lab.list("a")
-    assert lab.core.turn_context.pool.hand.rooms.awaited
+    assert lab.core.turn_context.pool.hand.external.awaited
     lab.wait(20.0)
     lab.offer_rooms("a")
     lab.wait(5.0)
     assert (lab.rooms, len(lab.given_up)) == ({}, 1)
-    assert not lab.core.turn_context.pool.hand.rooms
+    assert not lab.core.turn_context.pool.hand.external
 
 
 def test_the_deletion_of_the_gang_gives_its_rooms_up() -> None:
