@@ -15,7 +15,7 @@ from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
 from tests.unit.rollinglab import named, wish
 from transactions.explain import UNTRIED_WORDS
-from transactions.rules.disruptions import Disruptions
+from transactions.rules.disruptions import WAITED, Disruptions
 from transactions.rules.draining import HELD
 from transactions.rules.lifecycle import is_ready_or_finished
 
@@ -425,6 +425,24 @@ def test_a_stand_in_that_does_not_become_ready_is_named() -> None:
     assert ready(lab) == 2 and not of(lab).blocked
     lab.wait(15)
     assert of(lab).blocked
+    lab.wait(200)
+    assert ready(lab) == 2, "the deployment may not have one taskgroup less"
+
+
+def test_a_stand_in_that_does_not_become_ready_is_not_waited_for_where_the_budget_admits_the_loss() -> None:
+    lab = deployed(2, Strategy(max_unavailable=1, max_surge=1, order="CreateFirst"))
+    drain(lab)
+    lab.wait(WAITED - 5)
+    (extra,) = [group for group in lab.groups if group.agent_id != "a0"]
+    assert not extra.started and ready(lab) == 2 and of(lab).blocked
+    assert "1 stand-in of default/web is not ready yet" in of(lab).message
+    lab.wait(10)
+    lab.offers()
+    lab.wait(1)
+    assert ready(lab) == 1, "one is moved"
+    finish(lab)
+    settle(lab)
+    assert ready(lab) == 2 and not on(lab)
 
 
 def with_room_for_one() -> Cluster:

@@ -236,7 +236,7 @@ class Drains:
                 self._waiting.add(self._demands_of(group))
             if words:
                 reasons[group.id] = words
-                self._wakes.look_by(key, stuck_at)
+                self._wakes.look_by(key, self._stand_ins.stuck_at(group.application_key) if serving else stuck_at)
                 if answer.refusal in ("Budget", "NoBudget") and application is not None:
                     self._wakes.look_by(key, rules.grows_at(application))
             if turn.uow.savepoint() != unchanged:

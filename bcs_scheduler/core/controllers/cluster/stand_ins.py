@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from functools import partial
+from math import inf
 
 from bcs_scheduler.core.context import TurnContext
 from store.advice import advise
@@ -19,6 +20,7 @@ from store.state.reader import StateReader
 from transactions import resource_request
 from transactions.base import Refused
 from transactions.kinds import scale
+from transactions.rules import disruptions
 from transactions.rules.draining import stand_ins_of, surging
 from transactions.rules.lifecycle import is_ready_or_finished
 from transactions.rules.quota_usage import QuotaUsage
@@ -73,9 +75,10 @@ class StandIns:
 
     def before_end(self, group: TaskGroup, here: int, no_place: Callable[[], str]) -> str:
         """Makes sure that a stand-in is ready before the taskgroup is ended. Returns the reason to wait; empty if the
-        taskgroup needs no stand-in, or if a stand-in is not possible. `here`: number of taskgroups that the drain
-        wants to move at a time. `no_place`: explains why a taskgroup of this application finds no place."""
-        state = self._turn.state
+        taskgroup needs no stand-in, or if a stand-in is not possible or not expected to become ready, and the
+        deployment may have one taskgroup less. `here`: number of taskgroups that the drain wants to move at a time.
+        `no_place`: explains why a taskgroup of this application finds no place."""
+        turn, state = self._turn, self._turn.state
         application = state.applications.get(group.application_key)
         deployment = surging(state, application) if application is not None else None
         if application is None or deployment is None or not is_ready_or_finished(group):
@@ -88,9 +91,23 @@ class StandIns:
         beyond, serving = _beyond(state, application, deployment)
         if beyond < present and _operation(state, application) is None:
             # The time of their launch is over: the drain continues with those that exist.
-            scale.create(self._turn.context, application, deployment.instances + beyond)
+            scale.create(turn.context, application, deployment.instances + beyond)
         late = present - serving
-        return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet" if late > 0 else ""
+        if late < 1 or (deployment.strategy.max_unavailable and turn.now >= self.stuck_at(application.key)):
+            return ""
+        return f"{counted(late, 'stand-in')} of {application.key} {are(late)} not ready yet"
+
+    def stuck_at(self, key: str) -> float:
+        """Unix seconds from which no stand-in of an application that is not ready is expected to become ready;
+        infinity if it has none, or if one has no place yet."""
+        state = self._turn.state
+        application = state.applications.get(key)
+        deployment = state.deployments.get(application.deployment_key) if application is not None else None
+        if application is None or deployment is None:
+            return inf
+        late = [one for one in state.unready_of(key) if one.index >= deployment.instances]
+        beyond, _ = _beyond(state, application, deployment)
+        return max(map(disruptions.stuck_at, late)) if late and beyond == stand_ins_of(state, deployment) else inf
 
     def _begin(
         self,
