@@ -12,6 +12,8 @@ from bcs_scheduler.core.open_commands import OpenCommands
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
+from bcs_scheduler.core.placement.records import Records
+from bcs_scheduler.core.placement.source import Source
 from bcs_scheduler.core.priority_bounds import PriorityBounds
 from bcs_scheduler.core.quotas import Quotas
 from bcs_scheduler.core.run_times import RunTimes
@@ -72,6 +74,7 @@ class TurnContext:
         """Counts for constraints: recorded and planned taskgroups."""
         self.engine = Engine(options.transactions)
         self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
+        self.source: Source = Records(self)
         self.queues = QueueAccounts(state, self.engine, options)
         self.run_times = RunTimes()
         """Running times of taskgroups that have ended in this term."""

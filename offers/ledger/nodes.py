@@ -29,6 +29,7 @@ from offers.model import (
     Attribute,
     Demand,
     Occupant,
+    Placement,
     Provisional,
     Ranges,
     ResourceKey,
@@ -169,6 +170,10 @@ class Nodes:
             return False
         self._pool.table.flush()
         return row.number not in self._overcommitted
+
+    def standing(self, site: Site) -> Callable[[Placement[Any]], bool]:  # noqa: ARG002 (claims have names)
+        """See `Hand.standing`."""
+        return lambda placement: self.stands(Provisional(placement.demand, placement.slot))
 
     def free(self, name: str) -> Amounts | None:
         """Returns the free amounts of a node by dimension. An amount is negative if the node is overcommitted, or if

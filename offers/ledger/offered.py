@@ -31,6 +31,7 @@ from offers.model import (
     Demand,
     Occupant,
     Offer,
+    Placement,
     Ranges,
     ResourceKey,
     ResourceRequest,
@@ -143,6 +144,11 @@ class Offers:
         else:
             self._pool.table.emptied(row)
             self._pool.holds.emptied(row.site)
+
+    def standing(self, site: Site) -> Callable[[Placement[Any]], bool]:
+        """See `Hand.standing`: claims are compared by identity."""
+        claims = {id(allocation) for allocation in self._pool.claims(*site)}
+        return lambda placement: id(placement.allocation) in claims
 
     def unplan(self, site: Site) -> None:
         """Ends all claims on an agent; its offers stay."""

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from offers.ledger.holds import Holds
 from offers.ledger.table import Row, Source, Table
 from offers.ledger.usage import ANY_ROLE, Usage
-from offers.model import AgentOverrides, Allocation, Attribute, Demand, Occupant, Site
+from offers.model import AgentOverrides, Allocation, Attribute, Demand, Occupant, Placement, Site
 from offers.rules.constraints import Rules
 from offers.rules.eligibility import Eligibilities, Eligibility
 
@@ -57,6 +57,10 @@ class Hand(Source, Protocol):
 
     def attributes(self, row: Row, overrides: AgentOverrides) -> Mapping[str, Attribute]:
         """All attributes of an agent with these settings of operators; claims that they may void end."""
+
+    def standing(self, site: Site) -> Callable[[Placement[Any]], bool]:
+        """A test for placements on an agent that are not launched: their claims stand. It holds until the pool
+        changes."""
 
 
 HandT = TypeVar("HandT", bound=Hand)

@@ -24,7 +24,6 @@ become old, and a search looks at `LOOKED_AT` old demands.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,7 +37,7 @@ import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.sessions.pending import task_name
-from bcs_scheduler.core.run_times import OF_APPLICATION
+from bcs_scheduler.core.placement.source import Source, Tenant
 from offers.ledger.holds import GAIN, GATHERED, REST, Cause
 from offers.ledger.table import Row
 from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
@@ -46,10 +45,7 @@ from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
 from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS, amounts_of
 from store import ids
-from store.records import TaskGroup
 from transactions.base import Slot
-from transactions.rules import disruptions
-from transactions.rules.application_types import bound_to_agents
 
 LOOK = 5.0
 """Seconds between two searches for an old demand and its agent."""
@@ -75,11 +71,6 @@ MADE = 32
 """Places that a gang lacks at most if other work is to be ended for it: a search for one takes some milliseconds."""
 MOST_PLACES = 256
 """Places that a gang may need at the same time; larger gangs reserve nothing, since each step looks at each place."""
-APPLICATIONS = 500
-"""Applications that are looked at for runs that end soon, those with runs of their own first."""
-TASKGROUPS = 500
-"""Running taskgroups that are looked at for the same."""
-
 NO_BOUND = 1 << 62
 """Above every number of taskgroups."""
 
@@ -131,19 +122,14 @@ class Room(NamedTuple):
     evictions: tuple[Eviction, ...]
 
 
-def as_room(turn: TurnContext, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> Room | None:
-    """The room, or None if a taskgroup must not be ended with any budget."""
-    judge, groups = disruptions.at(turn.context), turn.state.taskgroups
-    for one in evictions:
-        group = groups.get(one.task)
-        if group is None or judge.protection(group, "evict") is not None:
-            return None
-    return Room(agents, evictions)
+def as_room(source: Source, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> Room | None:
+    """The room, or None if a unit must not be ended with any budget."""
+    return Room(agents, evictions) if all(source.may_ever_end(one.task) for one in evictions) else None
 
 
-def may_ever_end(turn: TurnContext, application: str) -> int:
-    """The number of ready taskgroups of an application that may end one after the other, as its budget admits."""
-    return NO_BOUND if disruptions.admits_some(turn.context, application) else 0
+def may_ever_end(source: Source, application: str) -> int:
+    """The number of ready units of an application that may end one after the other, as its budget admits."""
+    return NO_BOUND if source.admits_some(application) else 0
 
 
 def waiting_tasks(wants: Sequence[Demand[Slot]], is_promised: Callable[[Demand[Slot], str], bool]) -> list[str] | None:
@@ -223,11 +209,11 @@ class Hands(Protocol):
         nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
         agents."""
 
-    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:
+    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[Tenant]:
         """Ends as many of these as the disruption budgets admit now. Returns them."""
 
-    def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
-        """All taskgroups that were to make room for an application, given by its key, are ended."""
+    def all_ended(self, application: str, ended: Sequence[Tenant]) -> None:
+        """All units that were to make room for an application, given by its key, are ended."""
 
 
 class _Place:
@@ -254,7 +240,7 @@ class _Kept:
         """The moment of the latest try to place the demand, Unix seconds."""
         self.asked_at = 0.0
         """The moment at which the policy was asked for evictions the last time, Unix seconds."""
-        self.ended: list[TaskGroup] = []
+        self.ended: list[Tenant] = []
         """The taskgroups that were ended for these places."""
         self.left: tuple[Eviction, ...] = ()
         """The evictions that are still to be carried out."""
@@ -559,7 +545,7 @@ class Aging:
             return False
         if kept.left:
             ended = self._hands.end_some(role, kept.left)
-            names = {group.id for group in ended}
+            names = {one.unit for one in ended}
             kept.left = tuple(one for one in kept.left if one.task not in names)
             kept.ended += ended
             kept.moved_at = now if ended else kept.moved_at
@@ -703,7 +689,7 @@ class Aging:
         taken: dict[str, list[int]] = {}
         for place in others:
             _add(taken, place.site[0], amounts_of(place.request))
-        near = ending_within(self._turn, wants[0].role, GAIN)
+        near = self._turn.source.ending_within(wants[0].role, GAIN)
         found: list[str] = []
         for demand in dict.fromkeys(one.id for one in wants):
             number = sum(one.id == demand for one in wants)
@@ -765,17 +751,11 @@ class Aging:
         return found
 
     def _most_on(self, row: Row) -> tuple[int, int]:
-        """CPU and memory of an agent without the taskgroups of daemonsets, which always stay. If its size is not known,
-        the free room and that of all taskgroups is."""
-        state, (cpus, mem) = self._turn.state, row.totals
-        used, lasting = Counter[str](), Counter[str]()
-        for group in state.groups_on(row.agent_id).values():
-            if not group.ended:
-                application = state.applications.get(group.application_key)
-                for sums in (used, lasting) if application and bound_to_agents(application) else (used,):
-                    sums.update(cpus=group.resources.cpus, mem=group.resources.mem)
-        cpus, mem = max(cpus, row.amounts[0] + used["cpus"]), max(mem, row.amounts[1] + used["mem"])
-        return cpus - lasting["cpus"], mem - lasting["mem"]
+        """CPU and memory of an agent without the units that always stay. If its size is not known, the free room and
+        that of all units is."""
+        (cpus, mem), (used, lasting) = row.totals, self._turn.source.room_on(row.agent_id)
+        cpus, mem = max(cpus, row.amounts[0] + used[0]), max(mem, row.amounts[1] + used[1])
+        return cpus - lasting[0], mem - lasting[1]
 
     # --- questions --------------------------------------------------------------------------------------------
 
@@ -852,34 +832,3 @@ def _free(row: Row, soon: Mapping[str, int], taken: Sequence[int]) -> list[int]:
 def _lack(wanted: Iterable[int], free: Iterable[int]) -> float:
     lacks: Iterator[float] = ((want - there) / want for want, there in zip(wanted, free, strict=False) if want > 0)
     return max(0.0, *lacks, 0.0)
-
-
-def ending_within(turn: TurnContext, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
-    """Amounts by agent and dimension of taskgroups of a role that are expected to end within so many seconds, and that
-    nothing replaces. The median of the runs that have lasted longer than the present one is the expected end."""
-    state, run_times, now = turn.state, turn.run_times, turn.now
-    found: dict[str, dict[str, int]] = {}
-    if not len(run_times):
-        return found
-    own = run_times.applications()
-    kinds: dict[str, tuple[float, ...]] = {}
-    left = TASKGROUPS
-    for key in dict.fromkeys((*islice(own, APPLICATIONS), *islice(list(state.applications), APPLICATIONS))):
-        application = state.applications.get(key)
-        version = state.version(key, application.version) if application is not None else None
-        if application is None or version is None or version.restart_policy.policy == "Always" or left <= 0:
-            continue
-        runs = run_times.own(key)
-        if runs is None:
-            kind = application.type
-            runs = kinds[kind] if kind in kinds else kinds.setdefault(kind, run_times.basis("", kind))
-        for group in islice(state.groups_of(key).values(), left) if runs else ():
-            left -= 1
-            if group.ended or group.killing_since or not group.running_since or (group.role or "*") != role:
-                continue
-            rest = runs[bisect_right(runs, now - group.created_at) :]
-            if len(rest) >= OF_APPLICATION and rest[len(rest) // 2] - (now - group.created_at) <= seconds:
-                sums = found.setdefault(group.agent_id, {})
-                for name in SCALARS:
-                    sums[name] = sums.get(name, 0) + getattr(group.resources, name)
-    return found

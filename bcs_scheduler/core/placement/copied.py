@@ -24,6 +24,7 @@ from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.promises import PromisedRooms
+from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks
 from bcs_scheduler.core.placement.sessions.role import Parts, RoleSnapshot
@@ -45,7 +46,8 @@ from store.state import State
 T = TypeVar("T")
 _SHARED = (
     Admission, Continuation, Counted, Demand, Groups, Held, KeptRoom, Kind, Launcher, Memory, Parts, Pauses,
-    Placement, PluginFault, Policy, Pool, QueueHalt, RolePartition, Row, SetAside, State, TurnContext, Untried,
+    Placement, PluginFault, Policy, Pool, QueueHalt, Records, RolePartition, Row, SetAside, State, TurnContext,
+    Untried,
 )  # fmt: skip
 PASSES = SNAPSHOTS.joined(TREES).joined(
     Rules(

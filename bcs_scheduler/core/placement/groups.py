@@ -11,12 +11,11 @@ from bcs_scheduler.core.placement.aging import MOST_PLACES
 from bcs_scheduler.core.placement.engines.engine import Decisions
 from offers.model import DecidedBy, Demand, GroupGap
 from transactions.base import Slot
-from transactions.rules import gangs
 from transactions.rules.gangs import Shortage
 
 
 class Groups:
-    """Reads groups from the records and from the engine. Nothing is kept."""
+    """Reads groups from the source and from the open demands. Nothing is kept."""
 
     def __init__(self, turn: TurnContext, covers: Callable[[str], bool]) -> None:
         """`covers`: the roles whose demands are looked at."""
@@ -24,8 +23,7 @@ class Groups:
 
     def lacks(self, group: str) -> Shortage | None:
         """The taskgroups that a group (``namespace/name``) lacks; None: it has its minimum, or does not exist."""
-        record = self._turn.state.pod_groups.get(group)
-        return gangs.shortage(self._turn.state, record, self._planned) if record is not None else None
+        return self._turn.source.shortage(group)
 
     def demands(self, group: str) -> list[Demand[Slot]]:
         """The open demands of a group, in the order of their opening. Demands for which room was freed are left out:
@@ -99,23 +97,13 @@ class Groups:
                 gaps[name] = gap
         return gaps
 
-    def _planned(self, application: str) -> int:
-        active = self._turn.state.active_of(application)
-        return sum(map(self._turn.engine.planned, active))
-
 
 def partitions_of(turn: TurnContext, group: str, beside: str = "") -> dict[str, RolePartition]:
     """The partitions that decide about the members of a group (``namespace/name``), by the name of the member. Empty if
     all roles have one policy. `beside`: the member that is left out."""
-    state, options, found = turn.state, turn.options, dict[str, RolePartition]()
-    if len(options.parts()) == 1:
-        return found
-    for key in list(state.indexes.applications_in(group)):
-        application = state.applications.get(key)
-        version = state.version(key, application.version) if application is not None else None
-        if application is not None and version is not None and application.member != beside:
-            found[application.member] = options.part_of(version.role or options.transactions.role)
-    return found
+    if len(turn.options.parts()) == 1:
+        return {}
+    return {one.name: turn.options.part_of(one.role) for one in turn.source.members(group) if one.name != beside}
 
 
 def apart(turn: TurnContext, group: str) -> tuple[DecidedBy, ...]:

@@ -1,4 +1,4 @@
-"""Launches placed taskgroups, agent by agent, with the messages of the cluster manager.
+"""Launches placed units, agent by agent.
 
 The cluster manager takes an offer whole: the remainder of the offer after a launch comes back in another offer, seconds
 later. So all placements of an agent must leave in one ACCEPT, and a big demand must be placed completely before its
@@ -8,35 +8,22 @@ counts them.
 A plan is void if an offer of its agent is rescinded, if the agent goes or if its settings change; its slots are matched
 again.
 
-The output is a launch of (agent, lots, launches). Lots are the leased parts of the agent that the launches use up; for
-a cluster manager with offers, a lot is an offer. Only `_send` depends on this.
+The source of the units carries the launches out (`source.Source.bind`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
-from bcs_scheduler.core.interface.leased import Decline
-from offers.ledger.holds import Cause
-from offers.model import Demand, Placement
+from offers.model import Demand, Placement, Site
 from store import ids
 from transactions.base import Slot
 from transactions.engine.fair import FairQueue
-from transactions.injection import Injections
-from transactions.resource_request import request_of
-
-UNIT = 50
-"""Taskgroups written in one unit at most, so that any store takes it whole."""
-
-Site = tuple[str, str]
-"""Agent id and role of one ACCEPT. The cluster manager refuses an ACCEPT that mixes offers of several roles."""
 
 
 class Launcher:
-    """Sends planned placements to agents, a slice per turn, and writes the taskgroups."""
+    """Sends planned placements to agents, a slice per turn."""
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
@@ -105,71 +92,19 @@ class Launcher:
     # --- one agent --------------------------------------------------------------------------------------------
 
     def _launch(self, site: Site) -> bool:
-        """Writes the taskgroups of one agent; their launch leaves after they are durable. True if anything was
-        launched."""
+        """Has the units of one agent bound. True if anything was bound."""
         valid = self._valid(site)
-        if not valid:
-            return False
-        pool, launches = self._turn.pool, list[Launch]()
-        for first in range(0, len(valid), UNIT):
-            self._write(valid[first : first + UNIT], launches)
-        held = [launch for launch in launches if launch.held]
-        if not held or len(held) < len(launches):
-            lots = tuple(offer.id for offer in pool.hand.take(*site))
-            sent = tuple(launch for launch in launches if not launch.held)
-            if pool.hand.external:
-                pool.hand.external.used(launch.allocation for launch in sent)
-            self._send(site[0], lots, sent)
-        pool.hand.unplan(site)
-        for launch in held:
-            request = request_of(launch.version, self._turn.options.traits.overhead)
-            pool.holds.add(launch.taskgroup.id, Cause.PLACEHOLDER, site, request)
-        self._turn.cut()
-        return bool(launches)
+        return bool(valid) and self._turn.source.bind(site, valid)
 
     def _valid(self, site: Site) -> list[Placement[Slot]]:
-        """The placements on an agent whose allocations are still valid. They leave the plan."""
-        turn = self._turn
-        allocations = {id(allocation) for allocation in turn.pool.claims(*site)}
+        """The placements on an agent whose claims still stand. They leave the plan."""
+        turn, planned = self._turn, self._planned.pop(site)
+        stands = turn.pool.hand.standing(site)
         valid: list[Placement[Slot]] = []
-        for demand, placement in self._planned.pop(site):
+        for demand, placement in planned:
             turn.census.remove(demand, placement)
-            if id(placement.allocation) in allocations:
+            if stands(placement):
                 valid.append(placement)
             else:
                 turn.engine.unplan(demand.id, placement.slot)
         return valid
-
-    def _send(self, agent_id: str, lots: tuple[str, ...], launches: tuple[Launch, ...]) -> None:
-        """One ACCEPT for all offers of the agent, or a DECLINE if nothing is left to be launched."""
-        turn = self._turn
-        if launches:
-            turn.emit(LaunchOnAgent(agent_id=agent_id, offer_ids=lots, launches=launches, cause=turn.cause))
-        else:
-            turn.emit(Decline(offer_ids=lots, refuse_seconds=0.0, cause=turn.cause))
-
-    def _write(self, placements: list[Placement[Slot]], launches: list[Launch]) -> None:
-        """Writes the taskgroups of placements as one unit and adds their launches to `launches`. A placement that
-        cannot be written ends its transaction; the others of the unit are matched again."""
-        turn = self._turn
-        written: list[Launch | None] = []
-        failure = turn.attempt("agent", placements[0].agent_id, partial(self._record, placements, written))
-        if failure is None:
-            launches += [launch for launch in written if launch is not None]
-            return
-        for number, placement in enumerate(placements):
-            if number == len(written):
-                turn.engine.fail(turn.context, placement.demand, failure)
-            else:
-                turn.engine.restore(turn.context, placement.demand, placement.slot)
-
-    def _record(self, placements: list[Placement[Slot]], written: list[Launch | None]) -> None:
-        turn = self._turn
-        injections = Injections(turn.state)
-        for placement in placements:
-            placed = turn.engine.placed(turn.context, placement, injections)
-            launch = None
-            if placed is not None:
-                group, version, injected = placed
-                launch = Launch(taskgroup=group, version=version, allocation=placement.allocation, injected=injected)
-            written.append(launch)

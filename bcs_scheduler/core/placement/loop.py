@@ -26,19 +26,20 @@ from bcs_scheduler.core.placement.engines.engine import Decide, Decisions, Engin
 from bcs_scheduler.core.placement.engines.simple import Matching, Untried, prompt
 from bcs_scheduler.core.placement.evictor import Evictor
 from bcs_scheduler.core.placement.groups import Groups
-from bcs_scheduler.core.placement.launcher import Launcher, Site
+from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Assignment, Foreseen, Mode, avoiding, without_first
 from bcs_scheduler.core.placement.promises import PromisedRooms, TaskName
 from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
-from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
+from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement, Site
 from offers.policy.hierarchy import Partition
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.decisions import Eviction, Later, Passing, earliest
 from offers.policy.session.model import Nomination
-from store.records import PodGroup, TaskGroup
+from store.records import PodGroup
 from transactions.base import Failure, Slot
 from transactions.obstacles import attempted
 from transactions.rules.gangs import Shortage
@@ -457,13 +458,13 @@ class Loop:
         """See `aging.Hands`."""
         return self.engine.room_for(wants, held, self._deciding)
 
-    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[TaskGroup]:
+    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[Tenant]:
         """See `aging.Hands`."""
         return self.evictor.end_some(role, evictions)
 
-    def all_ended(self, application: str, groups: Sequence[TaskGroup]) -> None:
+    def all_ended(self, application: str, ended: Sequence[Tenant]) -> None:
         """See `aging.Hands`."""
-        self._pauses.evicted(application, groups)
+        self._pauses.evicted(application, ended)
 
     def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
         """See `aging.Hands`."""
@@ -481,7 +482,7 @@ class Loop:
             work = partial(placer.plan, parts, Mode.COMMIT)
         result = self._turn.attempt("transaction", demand.id, work)
         if isinstance(result, Failure):
-            engine.fail(self._turn.context, demand.id, result)
+            self._turn.source.fail(demand.id, result)
             return False
         by_id = {part.id: part for part in parts}
         counts = Counter(placement.demand for placement in result.placements)

@@ -20,14 +20,14 @@ from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.engines.simple import Simple, Untried
 from bcs_scheduler.core.placement.groups import Groups, apart
 from bcs_scheduler.core.placement.inputs import Inputs
-from bcs_scheduler.core.placement.launcher import Launcher, Site
+from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Policy
 from bcs_scheduler.core.placement.promises import PromisedRooms
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
-from offers.model import DecidedBy, Demand
+from offers.model import DecidedBy, Demand, Site
 from offers.policy.obstacles import Attempt, Obstacle, Tally
 from offers.policy.session.configuration.document import default_policy
 from store import ids
@@ -140,9 +140,9 @@ class Placing:
             if room.role == demand.role:
                 kept[room.application, room.agent] = room.until
         for unit, (_, site, _) in islice(turn.pool.holds, MOST_HOLDS):
-            group = turn.state.taskgroups.get(unit) if isinstance(unit, str) else None
-            if group is not None and site[1] == demand.role:
-                kept.setdefault((group.application_key, site[0]), turn.pool.holds.until(unit) or 0.0)
+            holder = turn.source.tenant(unit) if isinstance(unit, str) else None
+            if holder is not None and site[1] == demand.role:
+                kept.setdefault((holder.application, site[0]), turn.pool.holds.until(unit) or 0.0)
         tally = Tally()
         for (application, _), until in kept.items():
             if application != demand.application:

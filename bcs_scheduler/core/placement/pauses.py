@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from store.records import TaskGroup
+from bcs_scheduler.core.placement.source import Tenant
 
 FIRST, LONGEST = 300.0, 3600.0
 """Seconds of the first pause of a pair, and of the longest."""
@@ -64,10 +64,10 @@ class Pauses:
         self._pairs: dict[Pair, _Pause] = {}
         self._looked_at = 0.0
 
-    def evicted(self, beneficiary: str, groups: Iterable[TaskGroup]) -> None:
-        """Taskgroups are being ended for an application, given by its key."""
+    def evicted(self, beneficiary: str, victims: Iterable[Tenant]) -> None:
+        """Units are being ended for an application, given by its key."""
         one = _Awaited(beneficiary, self._turn.now)
-        one.victims.update((group.id, group.application_key) for group in groups)
+        one.victims.update((victim.unit, victim.application) for victim in victims)
         if one.victims:
             self._awaited.append(one)
             del self._awaited[:-MOST_AWAITED]
@@ -123,9 +123,7 @@ class Pauses:
             del self._pairs[next(iter(self._pairs))]
 
     def _has_helped(self, one: _Awaited) -> bool:
-        groups = self._turn.state.groups_of(one.beneficiary).values()
-        return any(group.created_at >= one.at for group in groups)
+        return self._turn.source.has_started(one.beneficiary, one.at)
 
-    def _has_ended(self, taskgroup: str) -> bool:
-        group = self._turn.state.taskgroups.get(taskgroup)
-        return (group is None or group.ended) and not self._is_expected(taskgroup)
+    def _has_ended(self, unit: str) -> bool:
+        return self._turn.source.has_ended(unit) and not self._is_expected(unit)

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
+from offers.model import Site
 from offers.policy.session.model import Nomination
 
 TaskName = tuple[str, str]
@@ -24,7 +24,7 @@ class PromisedRooms:
         """`seconds`: the time for which a promise lasts."""
         self._turn, self._seconds = turn, seconds
         self.nominations: dict[TaskName, Nomination] = {}
-        self.leaving = LeavingRooms(turn.state, turn.pool)
+        self.leaving = LeavingRooms(turn.source, turn.pool)
 
     def agents(self) -> set[str]:
         """The ids of agents with promised room."""

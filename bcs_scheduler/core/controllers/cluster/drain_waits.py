@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import LIMITS
-from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.work_queue import WorkQueue
+from offers.model import Site
 from store.ids import application_of, object_key
 from transactions.engine.demands import Size
 from transactions.rules.draining import RemainingWork

@@ -27,10 +27,9 @@ from bcs_scheduler.core.interface.leased import (
     Revive,
     Suppress,
 )
-from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.time_budget import TimeBudget
-from offers.model import AgentOverrides, Offer
+from offers.model import AgentOverrides, Offer, Site
 from offers.resources import SCALARS
 from store.records import AgentSetting, Namespace, PodGroup, Queue, QueueTree, Record, TaskGroup
 from transactions.base import Failure

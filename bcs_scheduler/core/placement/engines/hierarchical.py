@@ -22,7 +22,6 @@ from bcs_scheduler.core.placement.aging import (
     Room,
     Why,
     as_room,
-    ending_within,
     is_gang,
     may_ever_end,
     waiting_tasks,
@@ -330,7 +329,7 @@ class Hierarchical:
         """Room by agent that is expected within the time that reservations last; looked up from time to time."""
         looked_at, found = self._soon.get(role, (-inf, {}))
         if self._turn.now >= looked_at + MAINTENANCE:
-            found = ending_within(self._turn, role, LONGEST)
+            found = self._turn.source.ending_within(role, LONGEST)
             self._soon[role] = (self._turn.now, found)
         return found
 
@@ -353,13 +352,13 @@ class Hierarchical:
                 if identity not in before
             )
             if name not in budgets:
-                budgets[name] = disruptions.allowance(self._turn.context, name)
+                budgets[name] = self._turn.source.allowance(name)
             return budgets[name] - chosen
 
         return remaining
 
     def _budget_of(self, application: str) -> tuple[str, ...]:
-        return disruptions.budget_of(self._turn.context, application)
+        return self._turn.source.budget_of(application)
 
     def _note_idle(self, tree: Tree) -> None:
         """Tells the tree which taskgroups are not ready."""
@@ -376,7 +375,7 @@ class Hierarchical:
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
         """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""
-        return all(victim.ask.name in self._turn.state.taskgroups for victim in victims)
+        return all(self._turn.source.tenant(victim.ask.name) is not None for victim in victims)
 
     # --- questions --------------------------------------------------------------------------------------------
 
@@ -490,7 +489,7 @@ class Hierarchical:
         asks = tree_of.pending(zip((one.application for one in wants), names, strict=True))
         if asks is None:
             return None
-        tree, kept, ever = tree_of.tree, None, partial(may_ever_end, self._turn)
+        tree, kept, ever = tree_of.tree, None, partial(may_ever_end, self._turn.source)
         tree.paused = self._pauses.present()
         self._note_idle(tree)
         if held is not None:
@@ -499,7 +498,7 @@ class Hierarchical:
         made = places(tree, asks, agents, kept, ever, self._turn.now, self._can_end)
         if made is None:
             return None
-        return as_room(self._turn, tuple(one.node for one in made), tuple(evictions_of(tree, made)))
+        return as_room(self._turn.source, tuple(one.node for one in made), tuple(evictions_of(tree, made)))
 
     def _as_kept(self, tree_of: RoleTree, held: Held, *, is_own: bool = False) -> Kept:
         """The room that is held for old work, as trees see it."""
@@ -511,7 +510,7 @@ class Hierarchical:
         return Kept(rooms, lacks, held.applications, self._priority(held.demand), is_own)
 
     def _priority(self, demand: Demand[Slot]) -> int:
-        return self._turn.engine.priority(self._turn.state, demand.id)
+        return self._turn.source.priority(demand)
 
     # --- following --------------------------------------------------------------------------------------------
 

@@ -45,7 +45,6 @@ from offers.dimensions import Amounts
 from offers.model import Demand, HeldBack
 from offers.policy.hierarchy import Partition
 from offers.policy.holds import Hold
-from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
@@ -62,8 +61,6 @@ from offers.policy.session.session import Session as Opened
 from offers.policy.session.session import decide
 from store.ids import namespace_of
 from transactions.base import Slot
-from transactions.obstacles import protecting
-from transactions.rules import disruptions
 from transactions.rules.queues import queue_of
 from transactions.text import duration
 
@@ -140,18 +137,17 @@ class Session:
                 found.snapshot, policy, clock, calls, memory=memory, is_used_up=is_used_up, paused=paused, kept=kept
             )
 
-        return self._watched(found, work, partial(disruptions.allowance, self._turn.context))
+        return self._watched(found, work, self._turn.source.allowance)
 
     def _watched(self, found: SessionInput, work: Callable[[Policy, Calls], T], allowance: Callable[[str], int]) -> T:
         """The result of `work`, which gets the policy with the tests of agents, and `allowance`. Plug-ins of third
         parties are bounded in time. Raises NeverReturned."""
         options, explainer = self._turn.options, self._turn.placer.tests()
-        context = self._turn.context
-        grows_at, budget_of = partial(disruptions.grows_at, context), partial(disruptions.budget_of, context)
+        source = self._turn.source
         chosen = self._set_aside.rest(self._policy, self._turn.now)
 
         def with_tests(calls: Calls) -> T:
-            budgets = (allowance, calls, self._obstacle, grows_at, budget_of)
+            budgets = (allowance, calls, source.obstacle, source.grows_at, source.budget_of)
             tests = AgentTests(explainer, found.numbers, found.tests, *budgets)
             tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
             return work(chosen._replace(tiers=(*chosen.tiers, tier)), calls)
@@ -159,11 +155,6 @@ class Session:
         if options.plugin_watch is None or chosen.trusted:
             return with_tests(UNWATCHED)
         return options.plugin_watch.run(with_tests, chosen.plugin_seconds)
-
-    def _obstacle(self, taskgroup: str) -> Obstacle:
-        """The obstacle for a taskgroup that may not be evicted."""
-        group = self._turn.state.taskgroups.get(taskgroup)
-        return Obstacle.LEAVING if group is None else protecting(disruptions.at(self._turn.context), group)
 
     def _put_aside(self, hangs: NeverReturned) -> None:
         self._set_aside.add(hangs.fault, self._turn.now)
@@ -263,7 +254,7 @@ class Session:
 
     def _standing(self, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> Standing:
         """The standing of a demand with all places that it needs at the same time."""
-        priority = self._turn.engine.priority(self._turn.state, demand.id)
+        priority = self._turn.source.priority(demand)
         return self._turn.queues.standing(demand, (*self._taken(wants), *wants[1:]), priority)
 
     def _taken(self, wants: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
@@ -328,7 +319,7 @@ class Session:
             standing = self._standing(held.demand, self._groups.wants(held.demand))
             kept = Kept(held.rooms, held.lacks, standing, held.applications, is_own=True)
         found, paused = self._inputs.take(role, demands, {}), self._pauses.present()
-        clock, context = self._turn.options.session_clock, self._turn.context
+        clock, source = self._turn.options.session_clock, self._turn.source
 
         def work(policy: Policy, calls: Calls) -> Places | None:
             try:
@@ -337,12 +328,12 @@ class Session:
                 return None  # the next session reports it
 
         try:
-            made = self._watched(found, work, partial(disruptions.allowance, context))
-            made = made or self._watched(found, work, partial(may_ever_end, self._turn))
+            made = self._watched(found, work, source.allowance)
+            made = made or self._watched(found, work, partial(may_ever_end, source))
         except NeverReturned as hangs:
             self._put_aside(hangs)
             return None
-        return as_room(self._turn, made.agents, made.evictions) if made is not None else None
+        return as_room(source, made.agents, made.evictions) if made is not None else None
 
     # --- following --------------------------------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ class Matching:
         if not isinstance(result, Failure):
             self._plan(parts, result)
         elif len(parts) == 1:
-            self._turn.engine.fail(self._turn.context, parts[0].id, result)
+            self._turn.source.fail(parts[0].id, result)
         else:
             for part in parts:  # one of them causes the error: the others must still be placed
                 self._match_alone(part)
@@ -175,7 +175,7 @@ class Matching:
         for part in parts:
             self._untried.discard(part)
             if isinstance(result, Failure):
-                engine.fail(self._turn.context, part.id, result)
+                self._turn.source.fail(part.id, result)
         if not isinstance(result, Failure):
             self._plan(parts, result)
             if not result.placements:
@@ -186,7 +186,7 @@ class Matching:
         """True if anything was placed."""
         result = self._turn.attempt("transaction", part.id, partial(self.match, [part]))
         if isinstance(result, Failure):
-            self._turn.engine.fail(self._turn.context, part.id, result)
+            self._turn.source.fail(part.id, result)
             return False
         self._plan([part], result)
         return bool(result.placements)

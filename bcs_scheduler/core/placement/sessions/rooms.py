@@ -12,18 +12,18 @@ from collections.abc import Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.sessions.held import extended_dimension, request_of
 from bcs_scheduler.core.placement.sessions.pending import Planned
+from bcs_scheduler.core.placement.source import Source
 from offers.dimensions import amounts
 from offers.ledger.holds import RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.ledger.offered import OfferPool
 from offers.ledger.table import Row
+from offers.model import Site
 from offers.policy.session.decisions import Later, Passing
 from offers.policy.session.model import Agent, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from offers.resources import SCALARS
-from store.state import State
 
 IN_ORDER = tuple(sorted(SCALARS))
 NOTHING: Mapping[str, int] = {}
@@ -89,8 +89,8 @@ class LeavingRooms:
     """Follows taskgroups that leave room, until the offers have it: those that leave promised room from the session
     that promised it, others from their end."""
 
-    def __init__(self, state: State, pool: OfferPool) -> None:
-        self._state, self._pool = state, pool
+    def __init__(self, source: Source, pool: OfferPool) -> None:
+        self._source, self._pool = source, pool
         self._leaving: dict[str, _Leaving] = {}
         """Taskgroups by id."""
         self._on: dict[Site, set[str]] = defaultdict(set)
@@ -164,7 +164,7 @@ class LeavingRooms:
             return {}
         found = Counter(row.promised())
         for name, request in held.items():
-            if isinstance(name, str) and name in self._state.taskgroups:
+            if isinstance(name, str) and self._source.tenant(name) is not None:
                 found.subtract(dict(request_of(request, ())))
         return {name: amount for name, amount in found.items() if amount > 0}
 
@@ -242,11 +242,8 @@ class LeavingRooms:
     def _until(self, identity: str, now: float) -> float:
         """Unix seconds until which the room of a taskgroup is expected if no offer comes; that of one that has not
         ended is looked at again then. 0 if its end is not known."""
-        group = self._state.taskgroups.get(identity)
-        if group is None:
-            return 0.0
-        return (group.ended_at if group.ended else now) + UNOFFERED_SECONDS
+        unit = self._source.tenant(identity)
+        return 0.0 if unit is None else (unit.ended_at or now) + UNOFFERED_SECONDS
 
     def _ended(self, identity: str) -> bool:
-        group = self._state.taskgroups.get(identity)
-        return group is None or group.ended
+        return self._source.has_ended(identity)

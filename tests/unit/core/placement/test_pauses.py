@@ -14,6 +14,7 @@ from bcs_scheduler.core.interface.requests import AskWhatIf
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement import pauses as module
 from bcs_scheduler.core.placement.pauses import FIRST, LONGEST, Pauses
+from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.wire.times import rfc3339
 from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.policy.hierarchy import partition_of
@@ -33,18 +34,19 @@ class World:
         self.ended: set[str] = set()
         self.started: dict[str, list[float]] = {}
         self.engine = SimpleNamespace(wanted={("*", "shop/web"): 1})
-        self.state = SimpleNamespace(taskgroups=self, groups_of=self._groups_of)
+        self.source = self
         self.pauses = Pauses(self, PATIENCE)  # type: ignore[arg-type]
 
-    def get(self, name: str) -> Any:
-        return SimpleNamespace(ended=name in self.ended)
+    def has_ended(self, unit: str) -> bool:
+        return unit in self.ended
 
-    def _groups_of(self, application: str) -> dict[str, Any]:
-        return {str(at): SimpleNamespace(created_at=at) for at in self.started.get(application, ())}
+    def has_started(self, application: str, since: float) -> bool:
+        return any(at >= since for at in self.started.get(application, ()))
 
     def evict(self, *victims: str, beneficiary: str = "shop/web") -> None:
-        groups = [SimpleNamespace(id=name, application_key=f"batch/{name.rstrip('0123456789')}") for name in victims]
-        self.pauses.evicted(beneficiary, groups)  # type: ignore[arg-type]
+        batch = [(name, f"batch/{name.rstrip('0123456789')}") for name in victims]
+        ended = [Tenant(name, application, "a1", name, True, 0.0) for name, application in batch]
+        self.pauses.evicted(beneficiary, ended)
 
     def after(self, seconds: float) -> dict[str, float]:
         """The pauses of the beneficiary after some seconds, as seconds from now on by application."""

@@ -1,0 +1,117 @@
+"""The interface between the placement and the source of its units.
+
+A unit is placed as a whole: a taskgroup, or a pod. The loop and its engines know units by name, and ask the source for
+facts about units, their applications, and groups of applications. The source also carries out the decisions: it binds
+units to agents, and ends units. `core.placement.records` is the source of records.
+
+A source opens and closes demands (`Demands`), and the names of slots and units are its own. Whether a unit of an
+agent counts as used, claimed or held, the ledger knows (`offers.ledger`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from offers.model import Demand, Placement, Site
+from offers.policy.obstacles import Obstacle
+from transactions.base import Failure, Slot
+from transactions.rules.gangs import Shortage
+
+
+class Tenant(NamedTuple):
+    """A unit that has or had a place. `application`: its key; `agent`: id; `title`: name for users; `leaves`: it is
+    being ended, or has ended; `ended_at`: Unix seconds, 0 = it has not ended."""
+
+    unit: str
+    application: str
+    agent: str
+    title: str
+    leaves: bool
+    ended_at: float
+
+
+class Member(NamedTuple):
+    """An application of a group. `role`: that of its units."""
+
+    name: str
+    role: str
+
+
+class Room(NamedTuple):
+    """CPU and memory on one agent, in the units of their dimensions. `used`: of all units; `lasting`: of those that
+    stay for as long as the agent."""
+
+    used: tuple[int, int]
+    lasting: tuple[int, int]
+
+
+class Source(Protocol):
+    """A source of units. Belongs to the thread that owns the state. An application is given by its key, a unit by its
+    name."""
+
+    # --- units and their applications
+
+    def tenant(self, unit: str) -> Tenant | None:
+        """A unit by name; None if it does not exist."""
+
+    def has_ended(self, unit: str) -> bool:
+        """True if a unit, given by name, has ended or does not exist."""
+
+    def has_started(self, application: str, since: float) -> bool:
+        """True if a unit of an application was bound at or after a moment (Unix seconds)."""
+
+    def priority(self, demand: Demand[Slot]) -> int:
+        """The priority of the units of an open demand; 0 if it has none."""
+
+    def room_on(self, agent: str) -> Room:
+        """The room that the units of an agent, given by id, have now."""
+
+    def ending_within(self, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
+        """Amounts by agent and dimension of units of a role that are expected to end within so many seconds, and that
+        nothing replaces."""
+
+    def shortage(self, group: str) -> Shortage | None:
+        """The units that a group (``namespace/name``) lacks; None: it has its minimum, or does not exist."""
+
+    def members(self, group: str) -> Iterable[Member]:
+        """The applications of a group (``namespace/name``)."""
+
+    # --- the end of units for other work
+
+    def spends(self, unit: str) -> bool:
+        """True if the end of a unit, given by name, spends a part of a budget: it does useful work."""
+
+    def may_end(self, unit: str) -> bool:
+        """True if a unit may be ended now."""
+
+    def may_ever_end(self, unit: str) -> bool:
+        """True if a unit may be ended with some budget, now or later."""
+
+    def obstacle(self, unit: str) -> Obstacle:
+        """The obstacle for a unit that may not be ended."""
+
+    def allowance(self, application: str) -> int:
+        """The number of units of an application that do useful work and may be ended now."""
+
+    def admits_some(self, application: str) -> bool:
+        """True if such units may end one after the other, now or later."""
+
+    def grows_at(self, application: str) -> float:
+        """Unix seconds from which the allowance may be greater although nothing changes; infinity: no moment."""
+
+    def budget_of(self, application: str) -> tuple[str, ...]:
+        """The applications that spend the same budget."""
+
+    # --- effects
+
+    def bind(self, site: Site, placements: Sequence[Placement[Slot]]) -> bool:
+        """Binds units to one agent, with claims of the pool that stand. A placement that cannot be carried out is
+        given back, and its slot is demanded again. True if anything was bound."""
+
+    def evict(self, unit: str, beneficiary: str, queue: str, *, is_paid: bool) -> str | None:
+        """Begins to end a unit for an application, given by its key, and its queue; empty: for none. `is_paid`: another
+        member of its gang has spent the budget. Returns None, or the reason for which the unit stays."""
+
+    def fail(self, demand: str, failure: Failure) -> None:
+        """A demand, given by id, cannot be decided about after an error: it is closed."""
