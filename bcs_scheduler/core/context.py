@@ -127,6 +127,11 @@ class TurnContext:
             self.context, partial(self.watch, "opencommands"), options.command_open, options.command_open_total
         )
 
+    def note_rebalancing(self) -> int:
+        """Counts a move of a rebalancing that begins. Returns the number."""
+        self.rebalancings += 1
+        return self.rebalancings
+
     @property
     def awaits_offers(self) -> bool:
         """True while room may be free that is not offered yet."""

@@ -17,7 +17,7 @@ import numpy as np
 
 LEFT_OUT: Mapping[str, Collection[str]] = {
     # Names that are read again before the next decision: reading an unchanged one again changes nothing.
-    "RoleSnapshot": ("_touched", "_since", "_changed", "queues_changed"),
+    "RoleSnapshot": ("_touched", "_since", "_changed", "_queues_changed"),
     "HeldTasks": ("_changed",),
     "Snapshots": ("_touched",),
     # Numbers in the order of arrival, and entries of offers that are gone, which are passed over.

@@ -92,7 +92,7 @@ class Rounds:
         self._now, self._period = float(given.get("now", 0)), float(given.get("period", PERIOD))
         self._evictions: list[int] = []
         self._evicted: dict[str, int] = {}
-        self.tree.allowance = self._allowance if self._budgets else None
+        self.tree.begin(self.tree.terms._replace(allowance=self._allowance if self._budgets else None))
 
     def play(self) -> dict[str, Any]:
         """The next round. Returns what `expect` may name."""

@@ -108,7 +108,7 @@ def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = Fa
         if refusal := begun.begin(move, data):
             _undo(loads, move, data, refusal)
         elif not command.dry_run:
-            since = turn.rebalancings = turn.rebalancings + 1
+            since = turn.note_rebalancing()
         yield
     if chosen or loads:
         data["after"] = rebalancing.measure(loads.values())

@@ -12,7 +12,7 @@ from offers.policy.hierarchy.state.application import Alike, Alternative, Applic
 from offers.policy.hierarchy.state.blocks import Blocks, _Block
 from offers.policy.hierarchy.state.columns import Columns, Numbers
 from offers.policy.hierarchy.state.limits import Tracker, Trackers
-from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Preemption
+from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Preemption, Terms
 from offers.policy.hierarchy.state.nodes import Closings, Node, Nodes, Running
 from offers.policy.hierarchy.state.ordered import Greatest, Ordered
 from offers.policy.hierarchy.state.queue import Queue
@@ -26,7 +26,7 @@ STRUCTURES = (
 )  # fmt: skip
 VALUES = (
     Alike, Allocation, Alternative, Ask, Attempt, Cause, Kept, Partition, Preemption, Promise, QueueConfig, Refusal,
-    Submission, Vacated,
+    Submission, Terms, Vacated,
 )  # fmt: skip
 TREES = Rules(
     STRUCTURES,

@@ -9,6 +9,7 @@ placed. Each change renews figures and keys on the path of one leaf only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from offers.dimensions import Amounts
@@ -18,7 +19,7 @@ from offers.policy.hierarchy.precedence import Side, outranks
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.limits import Trackers
-from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Preemption, add_to
+from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, Terms, add_to
 from offers.policy.hierarchy.state.nodes import Admits, Closings, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
@@ -34,17 +35,18 @@ Result = TypeVar("Result")
 NO_ROOM: Mapping[str, Mapping[str, int]] = {}
 
 
-def alone(application: str) -> tuple[str, ...]:
-    """Each application has an allowance of its own."""
-    return (application,)
-
-
 class Tree:
     """The state of a partition. Names of queues are full names: ``root.batch.night``."""
 
-    def __init__(self, partition: Partition, nodes: Iterable[tuple[str, Vector]], admits: Admits | None = None) -> None:
-        """`nodes`: name and total of each. `admits` judges the constraints of asks; None admits all. Raises ValueError
-        if two nodes have one name or an amount is negative."""
+    def __init__(
+        self,
+        partition: Partition,
+        nodes: Iterable[tuple[str, Vector]],
+        admits: Admits | None = None,
+        closings: Closings | None = None,
+    ) -> None:
+        """`nodes`: name and total of each. `admits` judges the constraints of asks; None admits all. `closings`: those
+        of a tree that this one replaces. Raises ValueError if two nodes have one name or an amount is negative."""
         self.partition = partition
         self.nodes = Nodes(partition.node_order, partition.weights, admits)
         self.nodes.fill(Node(name, total) for name, total in nodes)
@@ -53,21 +55,10 @@ class Tree:
         self.applications: dict[str, Application] = {}
         self.leaving: dict[str, Allocation] = {}
         """The allocations that are being preempted, by id."""
-        self.allowance: Callable[[str], int] | None = None
-        """The number of working allocations of an application that may still be preempted; None bounds no
-        application."""
-        self.budget_of: Callable[[str], tuple[str, ...]] = alone
-        """The applications that spend the allowance of an application together, itself included: the name of their
-        budget."""
-        self._idle: Mapping[str, str] = {}
+        self.terms = Terms()
+        """The facts of the present decision, or of the latest one."""
+        self._idle: Mapping[str, str] | None = None
         self._idle_queues: frozenset[str] = frozenset()
-        self._find_idle: Callable[[], Iterable[tuple[str, str]]] | None = None
-        self.paused: Mapping[str, Mapping[str, float]] = {}
-        """Applications whose allocations are not preempted for another one at present, by the latter, with the moments
-        from which they may be, in seconds (`core.placement.pauses`)."""
-        self.lacking: Mapping[str, int] = {}
-        """The number of asks of an application that must find places at the same time (gangs.attempts); each ask of
-        other applications is placed by itself."""
         self.tries = 0
         """The number of requests that cycles have tried so far."""
         self.version = 0
@@ -84,41 +75,34 @@ class Tree:
         """The time of the present part of such work, seconds of the clock of the asks."""
         self.rests: dict[str, Iterator[Any]] = {}
         """Other work that the next turn continues, by its kind (`part`)."""
-        self.closings = Closings()
+        self.closings = closings or Closings()
         """The times for which nodes were reserved."""
-        self.kept: Kept | None = None
-        """Room that is kept for work which has waited for long; set by `keep_room`."""
         self.trackers = Trackers()
         self.root = self.grow(partition.root, None)
 
-    def set_idle(self, allocations: Callable[[], Iterable[tuple[str, str]]]) -> None:
-        """Notes how the running allocations are found that do not work (yet), by application and name; all others work.
-        They are looked for when a search for victims asks: there may be very many of them."""
-        self._find_idle = allocations
-
-    def _look_for_idle(self) -> None:
-        find, self._find_idle = self._find_idle, None
-        if find is not None:
-            known = self.applications
-            self._idle = {f"{owner}/{name}": known[owner].queue for owner, name in find() if owner in known}
-            self._idle_queues = frozenset(self._idle.values())
+    def begin(self, terms: Terms) -> None:
+        """A decision begins, or another part of one: these are its facts."""
+        if terms.kept != self.terms.kept:
+            self.freed += 1
+        if terms.idle is not self.terms.idle:
+            self._idle = None
+        self.terms = terms
 
     @property
     def idle(self) -> Mapping[str, str]:
         """The queues of the running allocations that do not work (yet), by id: these end before all others, and spend
-        nothing of `allowance`."""
-        self._look_for_idle()
+        nothing of the allowances."""
+        if self._idle is None:
+            known = self.applications
+            found = ((owner, name) for owner, name in self.terms.idle() if owner in known)
+            self._idle = {f"{owner}/{name}": known[owner].queue for owner, name in found}
+            self._idle_queues = frozenset(self._idle.values())
         return self._idle
 
     @property
     def idle_queues(self) -> frozenset[str]:
         """The queues that have such allocations."""
-        self._look_for_idle()
-        return self._idle_queues
-
-    def take_idle(self, idle: Mapping[str, str], queues: frozenset[str]) -> None:
-        """Takes over `idle` and `idle_queues` of another tree."""
-        self._idle, self._idle_queues, self._find_idle = idle, queues, None
+        return self._idle_queues if self.idle else frozenset()
 
     def grow(self, config: QueueConfig, parent: Queue | None) -> Queue:
         """Adds a queue with its children below a parent, and returns the queue; None as the parent makes root."""
@@ -233,6 +217,25 @@ class Tree:
                     for ask in [entry[2] for group in one.members for entry in group.asks]:
                         self.forget_promise(ask.application, ask.name)
         queue.place_path()
+
+    def set_least(self, name: str, least: int) -> None:
+        """Sets the minimum of an application. Raises KeyError for an unknown one."""
+        application = self.applications[name]
+        application.least = least
+        self.touch(self.queues[application.queue])
+
+    @contextmanager
+    def as_active(self, names: Iterable[str]) -> Iterator[None]:
+        """The queues with these names take applications meanwhile; unknown names are ignored."""
+        halted = [(queue, queue.state) for name in names if (queue := self.queues.get(name)) is not None]
+        for queue, _ in halted:
+            queue.state = QueueState.ACTIVE
+        try:
+            yield
+        finally:
+            for queue, state in halted:
+                queue.state = state
+                queue.place_path()
 
     # --- promises ---------------------------------------------------------------------------------------------
 
@@ -405,16 +408,10 @@ class Tree:
         """The known ones of some applications as the owners of room. `priority`: that of their asks."""
         return [self.side(name, priority) for name in applications if name in self.applications]
 
-    def keep_room(self, kept: Kept | None) -> None:
-        """Notes the room of nodes that is kept for work which has waited for long; None: there is none."""
-        if kept != self.kept:
-            self.kept = kept
-            self.freed += 1
-
     def beside(self, leaf: Queue, ask: Ask) -> Mapping[str, Mapping[str, int]]:
         """The amounts of kept room that an ask of a leaf has beside the room of the nodes, by name of the node: those
         that are kept if the ask may use them; else those that are leaving and missing, below 0."""
-        kept = self.kept
+        kept = self.terms.kept
         if kept is None:
             return NO_ROOM
         if kept.is_own:

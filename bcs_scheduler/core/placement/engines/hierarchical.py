@@ -30,8 +30,8 @@ from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.engine import LEFT, Deciding, Decisions, Portion, Rest, none, nothing
 from bcs_scheduler.core.placement.engines.session import QUEUED
 from bcs_scheduler.core.placement.engines.simple import Untried
-from bcs_scheduler.core.placement.hierarchy.admission import Admits, admission
-from bcs_scheduler.core.placement.hierarchy.asks import Counted, evictions_of, given_back_of, held_back
+from bcs_scheduler.core.placement.hierarchy.admission import admission
+from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree, Wanted
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
@@ -49,7 +49,7 @@ from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.places import places
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import reservations
-from offers.policy.hierarchy.state.model import Kept
+from offers.policy.hierarchy.state.model import Kept, Terms
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
@@ -154,18 +154,17 @@ class Hierarchical:
         if rest is None or portion.caps or not rest.holds(role, portion.demands, self._inputs.snapshots):
             found = self._take(role, portion.demands, portion.caps)
             tree_of = self._follow(role, found)
-            rest = Continuation(found, (), ())
+            rest, terms = Continuation(found, (), ()), tree_of.tree.terms
         else:
             found, tree_of = rest.found, self.trees.roles[role]
-            tree_of.admits = self._admits(found, tree_of.counted, rest.taken)
-            tree_of.tree.allowance = self._remaining(tree_of.tree)
+            terms = self._terms(tree_of, found, rest.taken)
+        terms = terms._replace(kept=None if portion.held is None else self._as_kept(tree_of, portion.held))
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
-        made = tree_of.run(found.missing, None if portion.is_grouped else PORTION)
+        made = tree_of.run(terms, None if portion.is_grouped else PORTION)
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         if tree_of.attempts.unfinished:
             self._portions[role] = rest
             return self._decisions(role, found, made, [], Rest.PORTION)
-        tree_of.tree.allowance = self._remaining(tree_of.tree)
         evicted, is_behind = self._maintain(portion, tree_of, found)
         return self._decisions(role, found, made, evicted, Rest.VICTIMS if is_behind else Rest.NOTHING)
 
@@ -199,14 +198,23 @@ class Hierarchical:
         jobs: Collection[str] = found.jobs
         if tree_of.wants_all() or is_new:
             agents, jobs = snapshot.rank, {*snapshot.jobs, *found.jobs}
-        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._admits(found, tree_of.counted))
-        tree_of.tree.allowance, tree_of.tree.budget_of = self._remaining(tree_of.tree), self._budget_of
+        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._terms(tree_of, found))
         found.agents.clear()
         found.jobs.clear()
         return tree_of
 
-    def _admits(self, found: SessionInput, counted: Counted, taken: Sequence[Array] = ()) -> Admits:
-        return admission(found, self._turn.placer.tests(), counted, taken)
+    def _terms(self, tree_of: RoleTree, found: SessionInput, taken: Sequence[Array] = ()) -> Terms:
+        """The facts of a decision, with the room that was held for old work in the one before. `taken`: see
+        `Continuation`."""
+        return Terms(
+            admission(found, self._turn.placer.tests(), lambda: tree_of.counted, taken),
+            found.missing,
+            self._remaining(tree_of),
+            self._turn.source.budget_of,
+            self._pauses.present(),
+            partial(self._idle, tree_of),
+            tree_of.tree.terms.kept,
+        )
 
     def _decisions(
         self, role: str, found: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
@@ -246,7 +254,8 @@ class Hierarchical:
         if queues is not None:
             asked.trees.suppose(queues)
         found = asked._take(portion.role, portion.demands, portion.caps)
-        made = asked._follow(portion.role, found).run(found.missing)
+        tree_of = asked._follow(portion.role, found)
+        made = tree_of.run(tree_of.tree.terms)
         return asked._decisions(portion.role, found, made, [], Rest.NOTHING)
 
     def read_changes(self) -> Iterator[None]:
@@ -284,10 +293,7 @@ class Hierarchical:
         had their turn."""
         tree, role, closed = tree_of.tree, portion.role, set(portion.closed)
         is_over = partial(_is_over, portion.pace)
-        self._note_idle(tree)
-        tree.keep_room(None if portion.held is None else self._as_kept(tree_of, portion.held))
         shown = self._turn.shown_until
-        tree.paused = self._pauses.present()
         gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, closed, is_over) if found.rows else ()
         tree_of.attempts.restore()
         waits = any(application.asks for application in tree.applications.values())
@@ -311,7 +317,6 @@ class Hierarchical:
         """See `Engine`: looks at queues above their maximum."""
         self.follow()
         for tree_of in self.trees.roles.values():
-            self._note_idle(tree_of.tree)
             yield self._given_back(tree_of.tree, partial(_is_over, pace))
 
     def _given_back(self, tree: Tree, is_over: Callable[[], bool]) -> list[Eviction]:
@@ -333,11 +338,10 @@ class Hierarchical:
             self._soon[role] = (self._turn.now, found)
         return found
 
-    def _remaining(self, tree: Tree) -> Callable[[str], int]:
+    def _remaining(self, tree_of: RoleTree) -> Callable[[str], int]:
         """The disruption budget of an application, less the ready victims that were chosen and are not ended yet, those
         of the other side of a rolling update included."""
-        before = set(tree.leaving)
-        budgets: dict[str, int] = {}
+        source, budgets = self._turn.source, dict[str, int]()
         at = self._turn.now
 
         def remaining(name: str) -> int:
@@ -345,33 +349,28 @@ class Hierarchical:
             if at != self._turn.now:
                 at = self._turn.now
                 budgets.clear()
-            sides = self._budget_of(name)
+            sides, tree = source.budget_of(name), tree_of.tree
             chosen = sum(
-                victim.ask.application in sides and identity not in tree.idle
+                identity not in tree.idle
+                and (tenant := source.tenant(victim.ask.name)) is not None
+                and not tenant.leaves
                 for identity, victim in tree.leaving.items()
-                if identity not in before
+                if victim.ask.application in sides
             )
             if name not in budgets:
-                budgets[name] = self._turn.source.allowance(name)
+                budgets[name] = source.allowance(name)
             return budgets[name] - chosen
 
         return remaining
 
-    def _budget_of(self, application: str) -> tuple[str, ...]:
-        return self._turn.source.budget_of(application)
-
-    def _note_idle(self, tree: Tree) -> None:
-        """Tells the tree which taskgroups are not ready."""
+    def _idle(self, tree_of: RoleTree) -> Iterator[tuple[str, str]]:
+        """Yields the taskgroups that are not ready."""
         state = self._turn.state
-        tree.set_idle(
-            lambda: (
-                (key, group.id)
-                for key, groups in state.readiness.all.items()
-                if key in tree.applications and (application := state.applications.get(key)) is not None
-                for group in groups.values()
-                if not (group.ended or group.killing_since or disruptions.is_serving(application, group))
-            )
-        )
+        for key, groups in state.readiness.all.items():
+            if key in tree_of.tree.applications and (application := state.applications.get(key)) is not None:
+                for group in groups.values():
+                    if not (group.ended or group.killing_since or disruptions.is_serving(application, group)):
+                        yield key, group.id
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
         """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""
@@ -490,12 +489,11 @@ class Hierarchical:
         if asks is None:
             return None
         tree, kept, ever = tree_of.tree, None, partial(may_ever_end, self._turn.source)
-        tree.paused = self._pauses.present()
-        self._note_idle(tree)
         if held is not None:
             kept = self._as_kept(tree_of, held, is_own=True)
+        tree.begin(tree.terms._replace(allowance=ever, idle=partial(self._idle, tree_of), kept=kept))
         agents = held.agents if held is not None else ()
-        made = places(tree, asks, agents, kept, ever, self._turn.now, self._can_end)
+        made = places(tree, asks, agents, self._turn.now, self._can_end)
         if made is None:
             return None
         return as_room(self._turn.source, tuple(one.node for one in made), tuple(evictions_of(tree, made)))

@@ -21,10 +21,13 @@ class Admission:
     """The tests of agents, by the mask that a function makes for a template. Masks are kept."""
 
     def __init__(
-        self, rank: Mapping[str, int], mask: Callable[[Template, Collection[str]], Array], counted: Collection[str]
+        self,
+        rank: Mapping[str, int],
+        mask: Callable[[Template, Collection[str]], Array],
+        counted: Callable[[], Collection[str]],
     ) -> None:
         """`rank`: index of an agent in the masks. `mask`: makes the mask of a template without the resources of some
-        dimensions; without those in `counted`, for `__call__`."""
+        dimensions; without those that `counted` returns, for `__call__`."""
         self._rank, self._mask, self._counted = rank, mask, counted
         self._known: dict[Template, Array] = {}
 
@@ -32,7 +35,7 @@ class Admission:
         """True if the agent passes the tests of the template."""
         accepted = self._known.get(template)
         if accepted is None:
-            accepted = self._known[template] = self._mask(template, self._counted)
+            accepted = self._known[template] = self._mask(template, self._counted())
         rank = self._rank.get(agent)
         return rank is not None and bool(accepted[rank])
 
@@ -42,7 +45,7 @@ class Admission:
         return frozenset(name for name, passed in zip(self._rank, mask.tolist(), strict=True) if passed)
 
 
-def frozen(present: Callable[[], Admits], resources: Collection[str]) -> Callable[[Hashable, str], bool]:
+def frozen(present: Callable[[], Admits | None], resources: Collection[str]) -> Callable[[Hashable, str], bool]:
     """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
     judged once, by the tests that `present` returns at that moment. `resources`: the names of those that the tree of
     the trial counts."""
@@ -61,10 +64,11 @@ def frozen(present: Callable[[], Admits], resources: Collection[str]) -> Callabl
     return admitted
 
 
-def admission(found: SessionInput, explainer: Explainer, counted: Counted, taken: Sequence[Array] = ()) -> Admission:
-    """The tests of the matcher, and the resources that queues do not count. `counted`: those that they count. `taken`:
-    amounts by dimension and rank that
-    the snapshot has as idle and that are not; empty = there are none."""
+def admission(
+    found: SessionInput, explainer: Explainer, counted: Callable[[], Counted], taken: Sequence[Array] = ()
+) -> Admission:
+    """The tests of the matcher, and the resources that queues do not count. `counted`: returns those that they count.
+    `taken`: amounts by dimension and rank that the snapshot has as idle and that are not; empty = there are none."""
     snapshot = found.snapshot
     tests = AgentTests(explainer, found.numbers, found.tests, lambda _: 0)
 
@@ -82,4 +86,4 @@ def admission(found: SessionInput, explainer: Explainer, counted: Counted, taken
                 accepted &= np.where(full, total[d] >= amount, idle[d] >= amount)
         return accepted
 
-    return Admission(snapshot.rank, mask, counted.by_dimension.keys())
+    return Admission(snapshot.rank, mask, lambda: counted().by_dimension.keys())

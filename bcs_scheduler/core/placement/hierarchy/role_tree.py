@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from itertools import chain
 from typing import NamedTuple
 
@@ -64,6 +64,7 @@ from offers.policy.hierarchy import (
 from offers.policy.hierarchy.precedence import Side, outranks
 from offers.policy.hierarchy.preemption.preemption import has_victims
 from offers.policy.hierarchy.state.limits import Tracker
+from offers.policy.hierarchy.state.model import Terms
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt
@@ -106,7 +107,6 @@ class RoleTree:
         """The tree counts other resources than before: asks and allocations follow."""
         self._has_all = False
         """All agents and jobs are among the changes that `follow` gets."""
-        self.admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
         self.attempts = Attempts(self.tree, vacated)
         self._set_states()
@@ -131,13 +131,14 @@ class RoleTree:
         """Promises of a replaced tree, until the new one has the applications."""
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
-        return not isinstance(constraint, Template) or self.admits(constraint, node)
+        admits = self.tree.terms.admits
+        return admits is None or not isinstance(constraint, Template) or admits(constraint, node)
 
     def captured(self, partition: Partition) -> Captured:
         """The state of the tree, with amounts of all resources that it counts at present or with a configuration."""
         names = counted_with(self.tree, partition) - self.counted.names
         if not names:
-            return captured(self.tree, frozen(lambda: self.admits, self.counted.names))
+            return captured(self.tree, frozen(self._present, self.counted.names))
         counted = Counted(names | self.counted.names)
         sizes = {name: (dict(counted.of(one.total)), counted.of(one.foreign)) for name, one in self._agents.items()}
         requests = {
@@ -145,7 +146,10 @@ class RoleTree:
             for application, tasks in self._tasks.items()
             for name, task in tasks.items()
         }
-        return recounted(captured(self.tree, frozen(lambda: self.admits, counted.names)), sizes, requests)
+        return recounted(captured(self.tree, frozen(self._present, counted.names)), sizes, requests)
+
+    def _present(self) -> Admits | None:
+        return self.tree.terms.admits
 
     def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
         """Gives the tree another configuration. The next `follow` tries applications again that no queue has taken."""
@@ -192,12 +196,11 @@ class RoleTree:
                 self.tree.set_state(name, wanted)
 
     def follow(
-        self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits, *, partly: bool = False
+        self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], terms: Terms, *, partly: bool = False
     ) -> int:
         """Takes over agents and jobs that may have changed. Returns the number of agents and tasks that were looked at.
-        `admits` judges the conditions of a template on an agent, until the next call. `partly`: other changes follow
-        before the next decision."""
-        self.admits = admits
+        `partly`: other changes follow before the next decision."""
+        self.tree.begin(terms)
         self._took_back = False
         self.attempts.restore()
         agents = list(agents)
@@ -264,26 +267,25 @@ class RoleTree:
         self.counted = Counted(self._partition.resources)
         self._is_recounting = self._has_all = False
 
-    def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
-        """A tree without applications in place of the present one."""
+    def _new_tree(
+        self, nodes: Iterable[tuple[str, Mapping[str, int]]], vacated: Iterable[Vacated] | None = None
+    ) -> None:
+        """A tree without applications in place of the present one. `vacated`: see `renew`."""
         before = self.tree
-        self._promised += promises(self.tree)
-        self.tree = Tree(self._partition, nodes, self._admitted)
-        self.attempts = Attempts(self.tree, self.attempts.vacated)
-        self.tree.allowance, self.tree.budget_of = before.allowance, before.budget_of
-        self.tree.closings = before.closings
-        self.tree.take_idle(before.idle, before.idle_queues)
+        self._promised += promises(before)
+        self.tree = Tree(self._partition, nodes, self._admitted, before.closings)
+        self.tree.begin(before.terms)
+        self.attempts = Attempts(self.tree, self.attempts.vacated if vacated is None else vacated)
         self._set_states()
         self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
 
     def renew(self, vacated: list[Vacated] | None = None) -> None:
         """The next `follow` makes the tree anew. `vacated`: as for a new leader; None: the promises stay."""
         self._count_anew()
-        self._new_tree((agent.name, dict(self.counted.of(agent.total))) for agent in self._agents.values())
+        self._new_tree([(agent.name, dict(self.counted.of(agent.total))) for agent in self._agents.values()], vacated)
         self._is_new = True
         if vacated is not None:
             self._promised.clear()
-            self.attempts.vacated = vacated
 
     def _set_agent(self, agent: Agent) -> None:
         before = self._agents.get(agent.name)
@@ -313,8 +315,7 @@ class RoleTree:
             task.status in ON_AGENT and task.name not in tasks for task in job.tasks
         ):
             self._doubtful.add(name)  # the agents may follow
-        self.tree.applications[name].least = least_of(job)
-        self.tree.touch(self.tree.queues[self.tree.applications[name].queue])
+        self.tree.set_least(name, least_of(job))
         self._set_tasks(job, tasks)
 
     def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:
@@ -415,23 +416,10 @@ class RoleTree:
         self._tasks[name] = {}
         return True
 
-    @contextmanager
-    def _as_before_halts(self, created: float) -> Iterator[None]:
+    def _as_before_halts(self, created: float) -> AbstractContextManager[None]:
         """Queues that were halted later than an application was created still take the application: it was in the
         queue before. `created`: Unix seconds."""
-        later = [
-            (queue, queue.state)
-            for halt in self._halts
-            if halt.since > created and (queue := self.tree.queues.get(halt.queue)) is not None
-        ]
-        for queue, _ in later:
-            queue.state = QueueState.ACTIVE
-        try:
-            yield
-        finally:
-            for queue, state in later:
-                queue.state = state
-                queue.place_path()
+        return self.tree.as_active(halt.queue for halt in self._halts if halt.since > created)
 
     def _remove(self, name: str) -> None:
         self._again.discard(name)
@@ -453,9 +441,10 @@ class RoleTree:
 
     # --- decisions --------------------------------------------------------------------------------------------
 
-    def run(self, missing: Mapping[str, int], most: int | None = None) -> list[tuple[str, str, str]]:
+    def run(self, terms: Terms, most: int | None = None) -> list[tuple[str, str, str]]:
         """Like `Attempts.run`. Returns names of application, task and agent."""
-        made = self.attempts.run(missing, most)
+        self.tree.begin(terms)
+        made = self.attempts.run(terms.lacking, most)
         self._doubtful.update(one.ask.application for one in made)
         return [(one.ask.application, task_name(one.ask.name), one.node) for one in made]
 

@@ -203,7 +203,8 @@ class Trees:
             return 0
         agents.difference_update(some)
         jobs.difference_update(work)
-        return tree_of.follow(snapshot, some, work, tree_of.admits, partly=True)
+        # Without the tests of agents, which are those of the next decision, requests are tried again in vain at most.
+        return tree_of.follow(snapshot, some, work, tree_of.tree.terms._replace(admits=None), partly=True)
 
     def settle(self, role: str) -> None:
         """Renews the order of the nodes that have changed in `catch_up`."""

@@ -117,7 +117,7 @@ class RoleSnapshot:
         """The same since the latest `mark`."""
         self._changed: set[str] = set(state.applications)
         """Applications of which a record other than a taskgroup has changed."""
-        self.queues_changed = True
+        self._queues_changed = True
         self._looked_at: set[str] = set()
         self._remade: set[str] = set()
         """Agents and jobs of `SessionInput`."""
@@ -144,6 +144,10 @@ class RoleSnapshot:
         """The work of a namespace may belong to another queue."""
         self._changed |= self._names.get(namespace, set())
 
+    def note_queues(self) -> None:
+        """A queue has changed, or is gone."""
+        self._queues_changed = True
+
     def application_changed(self, key: str) -> None:
         """An application or its definition has changed, or is gone."""
         if key in self._state.applications or key in self._snapshot.jobs:
@@ -167,7 +171,7 @@ class RoleSnapshot:
     @property
     def unchanged(self) -> bool:
         """See `Snapshots.unchanged`."""
-        return not (self._changed or self.queues_changed or self._since)
+        return not (self._changed or self._queues_changed or self._since)
 
     def catch_up(self, now: float, left: int | None = None) -> bool:
         """Takes over a part of the changes, if there are many: taskgroups first, then agents, then applications. False:
@@ -221,8 +225,8 @@ class RoleSnapshot:
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""
-        queues = self._queues() if self.queues_changed else None
-        self.queues_changed = False
+        queues = self._queues() if self._queues_changed else None
+        self._queues_changed = False
         moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in agents.items())
         self._looked_at |= agents.keys()
         self._remade |= jobs.keys()

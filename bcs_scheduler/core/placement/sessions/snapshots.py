@@ -153,7 +153,7 @@ class Snapshots:
 
     def _queue_changed(self, key: str, before: Record | None, after: Record | None) -> None:
         for role in self._roles.values():
-            role.queues_changed = True
+            role.note_queues()
         if (before is None) is not (after is None):
             for name, record in self._state.namespaces.items():
                 if isinstance(record, Namespace) and record.queue == key:

@@ -14,7 +14,7 @@ from offers.policy.amounts import Vector, added, difference
 from offers.policy.hierarchy.cluster import resize
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.state.application import Application
-from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.model import Allocation, Ask, Terms
 from offers.policy.hierarchy.state.nodes import Node
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
@@ -74,11 +74,7 @@ class Captured(NamedTuple):
 
     partition: Partition
     admits: Callable[[Hashable, str], bool] | None
-    allowance: Callable[[str], int] | None
-    budget_of: Callable[[str], tuple[str, ...]]
-    idle: tuple[Mapping[str, str], frozenset[str]]
-    paused: Mapping[str, Mapping[str, float]]
-    lacking: Mapping[str, int]
+    terms: Terms
     nodes: list[_Node]
     queues: list[_Queue]
     applications: list[_Application]
@@ -90,14 +86,11 @@ class Captured(NamedTuple):
 
 def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) -> Captured:
     """The present state. `admits`: judges the constraints of asks in copies; None: as the tree does."""
+    idle = [(owner, name) for owner, _, name in (one.rpartition("/") for one in tree.idle)]
     return Captured(
         tree.partition,
         admits if admits is not None else tree.nodes.admits,
-        tree.allowance,
-        tree.budget_of,
-        (tree.idle, tree.idle_queues),
-        tree.paused,
-        dict(tree.lacking),
+        tree.terms._replace(lacking=dict(tree.terms.lacking), idle=lambda: idle, kept=None),
         [
             _Node(one.name, one.total, dict(one.free), one.is_schedulable, [each.allocation for each in one.running])
             for one in tree.nodes
@@ -172,9 +165,7 @@ def copied(tree: Tree) -> Tree:
 def copying(state: Captured) -> Steps[Tree]:
     """Returns a tree in a captured state, built in steps."""
     copy = Tree(state.partition, (), state.admits)
-    copy.allowance, copy.budget_of = state.allowance, state.budget_of
-    copy.take_idle(*state.idle)
-    copy.paused, copy.lacking = state.paused, state.lacking
+    copy.begin(state.terms)
     for number, node in enumerate(state.nodes, 1):
         other = Node(node.name, node.total)
         copy.nodes.add(other)

@@ -104,13 +104,12 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
     allowance of the tree."""
     spent: Counter[tuple[str, ...]] = Counter()
     """Victims by budget, those that have not ended included."""
-    allowance, budget_of = tree.allowance, tree.budget_of
+    allowance, budget_of = tree.terms.allowance, tree.terms.budget_of
     if allowance is not None:
-        tree.allowance = lambda name: allowance(name) - spent[budget_of(name)]
+        tree.begin(tree.terms._replace(allowance=lambda name: allowance(name) - spent[budget_of(name)]))
     found: list[Victim] = []
     for moment in (now, inf):
-        tree.now = moment
-        for one in giving_back(tree):
+        for one in giving_back(tree, moment):
             if one is None:
                 yield
                 continue

@@ -74,7 +74,7 @@ class Attempts:
     def run(self, lacking: Mapping[str, int], most: int | None = None) -> list[Allocation]:
         """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
         `unfinished` tells whether this bound ended the run."""
-        self.tree.lacking = lacking
+        self.tree.begin(self.tree.terms._replace(lacking=lacking))
         present = promises(self.tree)
         promised: defaultdict[str, list[Promise]] = defaultdict(list)
         for promise in present:
@@ -113,7 +113,8 @@ class Attempts:
         clock of the asks. `check`: a further condition on a node once victims have gone; None admits every node.
         `without`: applications that may not preempt. `is_over`: True once the time is over: the other gangs are due the
         next time."""
-        self.tree.lacking, self.is_behind = lacking, False
+        self.tree.begin(self.tree.terms._replace(lacking=lacking))
+        self.is_behind = False
         if not self.tree.partition.preemption:
             return []
         if len(self._tried) > 2 * len(lacking):
@@ -142,7 +143,7 @@ class Attempts:
             found += made
             if made:
                 refused.clear()
-            elif name not in self.tree.paused:
+            elif name not in self.tree.terms.paused:
                 refused.add(alike)
         return found
 

@@ -6,10 +6,10 @@ the victims as their disruption budgets admit, and keeps the room of each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from offers.policy.hierarchy.preemption.preemption import Check, delay_of, has_victims, only_on, plan
-from offers.policy.hierarchy.state.model import Ask, Kept, Preemption
+from offers.policy.hierarchy.state.model import Ask, Preemption
 from offers.policy.hierarchy.tree import Tree
 
 
@@ -17,16 +17,12 @@ def places(
     tree: Tree,
     asks: Sequence[Ask],
     nodes: Sequence[str],
-    kept: Kept | None,
-    allowance: Callable[[str], int],
     now: float,
     check: Check | None = None,
 ) -> list[Preemption] | None:
     """The node and the victims for each of some pending asks of one application, which are noted in the tree; None if
     the rules do not give room to all of them. `tree`: a copy for this question. `nodes`: the only node of each; empty:
-    any nodes. `kept`: room that these asks may use. `allowance`: in place of `Tree.allowance`. `now`: seconds.
-    `check`: as for `plan`. Raises KeyError if an ask is not pending."""
-    tree.kept, tree.allowance = kept, allowance
+    any nodes. `now`: seconds. `check`: as for `plan`. Raises KeyError if an ask is not pending."""
     if not _may_preempt(tree, asks, now):
         return None
     made: list[Preemption] = []

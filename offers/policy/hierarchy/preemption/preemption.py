@@ -184,7 +184,7 @@ class Round:
                     tries += 1
                     if result is not None:
                         refused.clear()
-                    elif ask.application not in self._tree.paused:
+                    elif ask.application not in self._tree.terms.paused:
                         # Asks of an application that makes a pause may have fewer victims than those of others.
                         refused.add((one, ask.priority))
                     yield result
@@ -258,7 +258,7 @@ def attempt(
         if since is not None:
             application.reserved_at[ask.name] = since
         tree.promise(ask.application, ask.name, reserved, reserves=True)
-    if fruitless is not None and not reserved and ask.application not in tree.paused:
+    if fruitless is not None and not reserved and ask.application not in tree.terms.paused:
         leaf.fruitless[kind] = fruitless
     return result
 
@@ -338,7 +338,7 @@ def _may_try(tree: Tree, group: Group, without: Collection[str] = frozenset()) -
     """True if the asks of a group may preempt one by one. `without`: applications that may not."""
     name = group.application.name
     # The victims of a gang are chosen for all its members (gangs.attempts).
-    return group.alike.may_preempt and name not in without and tree.lacking.get(name, 0) <= 1
+    return group.alike.may_preempt and name not in without and tree.terms.lacking.get(name, 0) <= 1
 
 
 def first_key(one: RequestClass) -> tuple[object, ...]:
@@ -459,7 +459,7 @@ class Losses:
     def __init__(self, tree: Tree, beneficiary: str = "") -> None:
         """`beneficiary`: the application that gets the room; empty: none, a maximum was lowered."""
         self._tree = tree
-        self._paused = tree.paused.get(beneficiary, {})
+        self._paused = tree.terms.paused.get(beneficiary, {})
         self._allowances: dict[str, int] = {}
         self._budgets: dict[str, tuple[str, ...]] = {}
         self._obstacles: dict[tuple[str, bool], Obstacle | None] = {}
@@ -470,7 +470,7 @@ class Losses:
         """The number of allocations that the disruption budget of an application admits before those of this search."""
         found = self._allowances.get(application)
         if found is None:
-            allowance = self._tree.allowance
+            allowance = self._tree.terms.allowance
             found = self._allowances[application] = NO_BOUND if allowance is None else allowance(application)
         return found
 
@@ -481,7 +481,7 @@ class Losses:
             return 0
         found = self._budgets.get(application)
         if found is None:
-            found = self._budgets[application] = self._tree.budget_of(application)
+            found = self._budgets[application] = self._tree.terms.budget_of(application)
         return 0 if len(found) == 1 else sum(working.get(other, 0) for other in found if other != application)
 
     def obstacle(self, allocation: Allocation) -> Obstacle | None:

@@ -121,7 +121,7 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
 def _own(tree: Tree, application: str) -> Iterator[Ask]:
     """Yields the first asks of an application that is no gang."""
     found = tree.applications.get(application)
-    if found is not None and tree.lacking.get(application, 0) <= 1:
+    if found is not None and tree.terms.lacking.get(application, 0) <= 1:
         yield from first_asks(found)
 
 

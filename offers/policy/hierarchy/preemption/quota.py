@@ -27,9 +27,9 @@ def give_back(tree: Tree, now: float, is_over: Callable[[], bool] = never) -> li
     return tree.part("quota", now, lambda: giving_back(tree), is_over)
 
 
-def giving_back(tree: Tree) -> Iterator[Allocation | None]:
+def giving_back(tree: Tree, at: float | None = None) -> Iterator[Allocation | None]:
     """Yields the allocations of `give_back` as they are noted in the tree; None between steps of the work. The tree may
-    change meanwhile; `tree.now` is the time of a step."""
+    change meanwhile. `at`: the time in seconds; None: that of each step is `tree.now`."""
     if not tree.partition.quota_preemption:
         return
     for number, queue in enumerate(_below(tree.root), 1):
@@ -38,12 +38,12 @@ def giving_back(tree: Tree) -> Iterator[Allocation | None]:
         if tree.queues.get(queue.name) is not queue:
             continue
         delay = queue.config.properties.quota_preemption_delay
-        excess = _excess(queue)
+        excess, now = _excess(queue), tree.now if at is None else at
         if not excess or not delay:
             queue.above_since = None
         elif queue.above_since is None:
-            queue.above_since = tree.now
-        elif tree.now - queue.above_since >= delay:
+            queue.above_since = now
+        elif now - queue.above_since >= delay:
             yield from _take(tree, queue, excess, queue)
 
 

@@ -139,7 +139,7 @@ def _may_be_reserved(tree: Tree, name: str) -> bool:
     return (
         node is not None
         and not node.promises
-        and (tree.kept is None or name not in tree.kept.rooms)
+        and (tree.terms.kept is None or name not in tree.terms.kept.rooms)
         and node.is_schedulable
         and tree.closings.left(name, tree.now) >= SHORTEST
     )
@@ -290,7 +290,7 @@ def _ready(tree: Tree, one: RequestClass) -> Iterator[Ask | None]:
     for number, group in enumerate(groups_of(one), 1):
         if number % LOOKED_AT == 0:
             yield None
-        if tree.lacking.get(group.application.name, 0) > MOST:
+        if tree.terms.lacking.get(group.application.name, 0) > MOST:
             continue  # the gang could not get all its nodes
         created, _, ask = group.asks[0]
         if tree.now - created >= PATIENCE and not group.application.pauses(ask.request, tree.now):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from offers.dimensions import Amounts
 
@@ -68,6 +68,40 @@ class Kept(NamedTuple):
     applications: frozenset[str]
     priority: int = 0
     is_own: bool = False
+
+
+def alone(application: str) -> tuple[str, ...]:
+    """Each application has an allowance of its own."""
+    return (application,)
+
+
+def none_idle() -> Iterable[tuple[str, str]]:
+    """All allocations work."""
+    return ()
+
+
+class Terms(NamedTuple):
+    """The facts of one decision that a tree does not know by itself. Each decision gets all of them."""
+
+    admits: Callable[[Any, str], bool] | None = None
+    """Judges the constraints of asks, by node, for the check of nodes that the caller has given to the tree; None: it
+    admits all."""
+    lacking: Mapping[str, int] = {}
+    """The number of asks of an application that must find places at the same time (gangs.attempts); each ask of
+    other applications is placed by itself."""
+    allowance: Callable[[str], int] | None = None
+    """The number of working allocations of an application that may still be preempted; None bounds no application."""
+    budget_of: Callable[[str], tuple[str, ...]] = alone
+    """The applications that spend the allowance of an application together, itself included: the name of their
+    budget."""
+    paused: Mapping[str, Mapping[str, float]] = {}
+    """Applications whose allocations are not preempted for another one at present, by the latter, with the moments
+    from which they may be, in seconds (`core.placement.pauses`)."""
+    idle: Callable[[], Iterable[tuple[str, str]]] = none_idle
+    """Finds the running allocations that do not work (yet), by application and name; all others work. A search for
+    victims asks: there may be very many of them."""
+    kept: Kept | None = None
+    """Room that is kept for work which has waited for long; None: there is none."""
 
 
 class Preemption(NamedTuple):

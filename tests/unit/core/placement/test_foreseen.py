@@ -16,6 +16,7 @@ from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.preemption.promises import promises
+from offers.policy.hierarchy.state.model import Terms
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import Amounts
@@ -159,7 +160,7 @@ def test_promises_of_nodes_outlive_a_dry_run() -> None:
     found.tree.nodes.use("a0", (("cpus", 50),), -1)
     kept = promises(found.tree)
     asked = copied(found)
-    made = asked.run({})
+    made = asked.run(Terms())
     assert [node for _, _, node in made] == ["a0"] and not promises(asked.tree)
     assert promises(found.tree) == kept
 

@@ -16,6 +16,7 @@ from bcs_scheduler.core.placement.engines.session import Session
 from offers.policy import copies
 from offers.policy.copies import Copies, Rules
 from offers.policy.hierarchy import QueueState
+from offers.policy.hierarchy.state.model import Terms
 from tests.effort import check_few
 from tests.simulation.dumping import attributes, digest, dump
 from tests.unit.core.placement.test_foreseen import cluster
@@ -183,7 +184,7 @@ def test_a_copy_follows_other_work_and_another_configuration_alone() -> None:
     copy = copied(live)
     copy.trees.suppose(live.trees.partition)
     for tree_of in copy.trees.roles.values():
-        tree_of.run({})
+        tree_of.run(Terms())
         tree_of.tree.set_state("root", QueueState.STOPPED)
         tree_of.renew([])
     assert list(dump(live, OUTSIDE)) == before

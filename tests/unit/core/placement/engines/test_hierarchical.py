@@ -25,6 +25,7 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTre
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
+from offers.policy.hierarchy.state.model import Terms
 from store.mentions import plain
 from store.records import Namespace, PriorityClass, Queue, Transaction
 from store.records.definition import Amounts as Resources
@@ -709,9 +710,9 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
         assert isinstance(placing, Hierarchical)
         for role, kept in placing.trees.roles.items():
             snapshot = placing._inputs.snapshots._roles[role]._snapshot
-            kept.follow(snapshot, (), (), lambda template, agent: True)
+            kept.follow(snapshot, (), (), Terms())
             fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission, lambda _: False)
-            fresh.follow(snapshot, snapshot.rank, snapshot.jobs, lambda template, agent: True)
+            fresh.follow(snapshot, snapshot.rank, snapshot.jobs, Terms())
             assert figures(kept) == figures(fresh)
 
 

@@ -224,9 +224,9 @@ def test_a_trial_spends_the_budgets(together: bool, idle: list[tuple[str, str]],
             created = 2.0 * len(state.applications) + number
             state.recover(Allocation(Ask(name, f"t{number}", (("cpus", 1),), created), "n1"))
     submit(state, "b1", "root.b", 3)
-    state.allowance = lambda application: 1
-    state.budget_of = lambda name: ("old", "new") if together and name != "b1" else (name,)
-    state.set_idle(lambda: idle)
+    state.begin(state.terms._replace(allowance=lambda application: 1))
+    state.begin(state.terms._replace(budget_of=lambda name: ("old", "new") if together and name != "b1" else (name,)))
+    state.begin(state.terms._replace(idle=lambda: idle))
     found = trial(state, partition({"name": "a"}, {"name": "b", **cpus(3)}), 100.0)
     assert sorted(one.allocation.ask.id for one in found.preempted) == sorted(victims)
 

@@ -253,7 +253,7 @@ def test_a_search_for_victims_on_several_nodes_is_divided(whole: bool, monkeypat
     monkeypatch.setattr(preemption, "MADE_AT_ONCE", portion)
     above = queue("p", None, 2 * number, queue("q1"), queue("q2", 4)) | {"properties": {"preemption.gangs": "whole"}}
     state = queues_of([above], {f"n{one:03}": 3 for one in range(number)})
-    state.allowance = lambda application: int(whole)
+    state.begin(state.terms._replace(allowance=lambda application: int(whole)))
     for one in range(number):
         state.submit(Application(f"a{one:03}", "root.p.q1", one))
         asks = [Ask(f"a{one:03}", f"t{n}", (("cpus", 1),), one, critical=whole and n == 0) for n in range(2)]

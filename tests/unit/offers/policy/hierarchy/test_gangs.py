@@ -161,7 +161,7 @@ def test_other_work_does_not_count_as_room_of_a_gang() -> None:
     state.submit(Application("small", "root.q3", 0))
     state.ask(Ask("small", "t0", (("cpus", 1),)))
     assert attempts.run(lacking) == []
-    state.allowance = lambda application: 1 - len(state.leaving)
+    state.begin(state.terms._replace(allowance=lambda application: 1 - len(state.leaving)))
     assert attempts.preempt(lacking, LATE) == [] and state.leaving == {}
     attempts.restore()
     assert [len(node.promises) for node in state.nodes] == [1, 1]

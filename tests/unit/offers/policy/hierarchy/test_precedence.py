@@ -63,7 +63,7 @@ def test_a_cycle_and_a_search_have_the_same_answer() -> None:
     for leaf, priority, amount in (("owed", 0, 1), ("owed", 0, 2), ("plain", 1, 1), ("plain", 0, 1), ("fence", 9, 1)):
         state = shared()
         state.submit(Application("owner", "root.plain", 0))
-        state.keep_room(Kept({"n1": {"cpus": 1}}, {}, frozenset({"owner"})))
+        state.begin(state.terms._replace(kept=Kept({"n1": {"cpus": 1}}, {}, frozenset({"owner"}))))
         (ask,) = pending(state, f"root.{leaf}", amount, priority=priority)
         group = state.applications[ask.application].asks[ask.name]
         asked: dict[str, Any] = {"search": state.beside(state.queues[f"root.{leaf}"], ask) == {"n1": {"cpus": 1}}}

@@ -251,7 +251,7 @@ def test_an_ask_that_has_reserved_a_node_preempts() -> None:
 
 def test_an_ask_that_finds_no_victims_keeps_its_reservation() -> None:
     state = split()
-    state.allowance = lambda application: 0
+    state.begin(state.terms._replace(allowance=lambda application: 0))
     (ask,) = pending(state, "root.q2", 2)
     reserve(state, 10.0, SOON)
     assert list(state.run()) == []
@@ -283,13 +283,13 @@ def test_the_reservations_of_others_cost_no_victims() -> None:
 
 def test_a_reservation_that_ends_does_not_delay_preemption() -> None:
     state = split()
-    state.allowance = lambda application: 0
+    state.begin(state.terms._replace(allowance=lambda application: 0))
     (ask,) = pending(state, "root.q2", 2)
     reserve(state, LATE, SOON)
     assert preempt(state, LATE) == []
     assert expire(state, LATE + LONGEST, SOON) == [ask]
     assert list(state.run()) == []
-    state.allowance = None
+    state.begin(state.terms._replace(allowance=None))
     assert [one.ask for one in preempt(state, LATE + LONGEST)] == [ask]
 
 

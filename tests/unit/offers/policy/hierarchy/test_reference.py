@@ -73,8 +73,8 @@ class Pair:
             f"n{n}": {"cpus": chance.randint(2, 6), "mem": chance.randint(3, 8)} for n in range(chance.randint(1, 3))
         }
         self.tree, self.reference = Tree(partition, list(nodes.items())), Reference(partition, nodes)
-        self.tree.allowance = self.allowance
-        self.tree.budget_of = lambda name: self.reference.budgets.get(name, (name,))
+        self.tree.begin(self.tree.terms._replace(allowance=self.allowance))
+        self.tree.begin(self.tree.terms._replace(budget_of=lambda name: self.reference.budgets.get(name, (name,))))
         self.asked = 0
         self.parts = 0
         """Searches that were halted."""

@@ -91,7 +91,7 @@ def test_nothing_is_promised_if_no_ask_could_preempt_for_the_room(case: str) -> 
     else:
         wait(state, "wants", "root.q1")
     if case == "gang":
-        state.lacking = {"more": 2}
+        state.begin(state.terms._replace(lacking={"more": 2}))
     if case == "off":
         state.partition = state.partition._replace(preemption=False)
     if case == "stopped":

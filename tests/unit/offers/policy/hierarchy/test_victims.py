@@ -85,8 +85,8 @@ def test_allocations_that_do_not_work_are_chosen_before_all_others_and_spend_no_
     state = tree([queue("q"), queue("urgent", 9)], nodes(2, 2))
     runs(state, "cheap", "root.q", "n1", 2, priority=1)
     runs(state, "broken", "root.q", "n2", 1, 1, priority=5)
-    state.set_idle(lambda: [("gone", "t0"), *(("broken", name) for name in idle)])
-    state.allowance = lambda application: 0
+    state.begin(state.terms._replace(idle=lambda: [("gone", "t0"), *(("broken", name) for name in idle)]))
+    state.begin(state.terms._replace(allowance=lambda application: 0))
     found = urgent(state, amount, priority=9)
     assert (victims(found) if found is not None else []) == chosen
 
@@ -214,10 +214,10 @@ def test_applications_with_one_budget_spend_it_together(together: bool, allowed:
 
     def left(application: str) -> int:
         spent = [one.ask.application for name, one in state.leaving.items() if name not in before]
-        return allowed - sum(name in state.budget_of(application) for name in spent)
+        return allowed - sum(name in state.terms.budget_of(application) for name in spent)
 
-    state.budget_of = lambda name: sides if together and name in sides else (name,)
-    state.allowance = left
+    state.begin(state.terms._replace(budget_of=lambda name: sides if together and name in sides else (name,)))
+    state.begin(state.terms._replace(allowance=left))
     for ask in pending(state, "root.urgent", *[amount] * (2 // amount)):
         attempt(state, ask, LATE)
     assert len(state.leaving) == (2 if ends else 2 - amount)
@@ -232,8 +232,8 @@ def test_a_gang_that_ends_as_a_whole_shares_its_budget(together: bool) -> None:
     runs(state, "gang", "root.q", "n1", 1, 1, least=2)
     runs(state, "other", "root.q", "n1", 1)
     sides = ("gang", "other")
-    state.budget_of = lambda name: sides if together and name in sides else (name,)
-    state.allowance = lambda application: 1
+    state.begin(state.terms._replace(budget_of=lambda name: sides if together and name in sides else (name,)))
+    state.begin(state.terms._replace(allowance=lambda application: 1))
     assert (urgent(state, 3) is None) is together
 
 
@@ -241,7 +241,7 @@ def test_a_gang_that_ends_as_a_whole_shares_its_budget(together: bool) -> None:
 def test_a_whole_gang_spends_one_of_its_budget(allowed: int, ends: bool) -> None:
     state = gangs("whole", least=3)
     runs(state, "full", "root.urgent", "n2", 1)
-    state.allowance = lambda application: allowed
+    state.begin(state.terms._replace(allowance=lambda application: allowed))
     assert (urgent(state) is not None) is ends
 
 
@@ -333,7 +333,7 @@ def test_quota_preemption_respects_gangs_and_budgets() -> None:
     assert give_back(lowered(1, 1, 1, 1, least=3, gangs="whole"), 10.0) == []
     assert len(give_back(lowered(0, 1, 1, 1, least=3, gangs="whole"), 10.0)) == 3
     state = lowered(0, 1, 1, 1)
-    state.allowance = lambda application: 2 - len(state.leaving)
+    state.begin(state.terms._replace(allowance=lambda application: 2 - len(state.leaving)))
     assert len(give_back(state, 10.0)) == 2
 
 
@@ -371,7 +371,7 @@ def test_results_name_priorities_budgets_and_small_nodes() -> None:
     runs(state, "high", "root.q", "n1", 2, priority=5)
     runs(state, "spent", "root.q", "n2", 1, 1)
     runs(state, "pinned", "root.q", "n3", 2, required_node="n3")
-    state.allowance = lambda application: 1
+    state.begin(state.terms._replace(allowance=lambda application: 1))
     assert obstacles(state, 2) == {
         Obstacle.PRIORITY: (1,),
         Obstacle.BUDGET: (1, "spent"),
@@ -485,9 +485,9 @@ def test_a_result_that_budgets_decided_is_forgotten(monkeypatch: pytest.MonkeyPa
     state = tree([queue("q"), queue("urgent", 9)], nodes(1, 1))
     runs(state, "a", "root.q", "n1", 1)
     pending(state, "root.urgent", 1)
-    state.allowance = lambda application: 0
+    state.begin(state.terms._replace(allowance=lambda application: 0))
     assert preempt(state, LATE) == []
-    state.allowance = None
+    state.begin(state.terms._replace(allowance=None))
     assert len(preempt(state, LATE + RETRY)) == 1
 
 
