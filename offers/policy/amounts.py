@@ -84,8 +84,8 @@ def vector(amounts: Amounts) -> dict[str, int]:
 def added(*several: Vector) -> dict[str, int]:
     """The sum over all names of all vectors; a missing name counts 0."""
     total: dict[str, int] = {}
-    for one in several:
-        for name, amount in one.items():
+    for summand in several:
+        for name, amount in summand.items():
             total[name] = total.get(name, 0) + amount
     return total
 
@@ -119,14 +119,14 @@ def difference_where_named(left: Vector, right: Vector) -> dict[str, int]:
     return {name: amount - right.get(name, 0) for name, amount in left.items()}
 
 
-def least(one: Vector, other: Vector) -> dict[str, int]:
+def least(first: Vector, other: Vector) -> dict[str, int]:
     """The smaller amount of each name of both; a missing name counts 0."""
-    return {name: min(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+    return {name: min(first.get(name, 0), other.get(name, 0)) for name in {**first, **other}}
 
 
-def most(one: Vector, other: Vector) -> dict[str, int]:
+def most(first: Vector, other: Vector) -> dict[str, int]:
     """The greater amount of each name of both; a missing name counts 0."""
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+    return {name: max(first.get(name, 0), other.get(name, 0)) for name in {**first, **other}}
 
 
 def least_limit(*limits: Vector) -> dict[str, int]:
@@ -138,39 +138,41 @@ def least_limit(*limits: Vector) -> dict[str, int]:
     return strictest
 
 
-def scaled(one: Vector, factor: Fraction | int) -> dict[str, Fraction]:
+def scaled(amounts: Vector, factor: Fraction | int) -> dict[str, Fraction]:
     """Each amount times a rational number, exactly."""
-    return {name: Fraction(amount) * factor for name, amount in one.items()}
+    return {name: Fraction(amount) * factor for name, amount in amounts.items()}
 
 
-def positive(one: Vector) -> dict[str, int]:
+def positive(amounts: Vector) -> dict[str, int]:
     """The amounts above 0."""
-    return {name: amount for name, amount in one.items() if amount > 0}
+    return {name: amount for name, amount in amounts.items() if amount > 0}
 
 
 # --- comparing ------------------------------------------------------------------------------------------------
 
 
-def fits(wanted: Vector, room: Vector) -> bool:
+def fits(request: Vector, room: Vector) -> bool:
     """True if every amount that is wanted, if above 0, is at most the room; a missing name has no room."""
-    return all(amount <= room.get(name, 0) for name, amount in wanted.items() if amount > 0)
+    return all(amount <= room.get(name, 0) for name, amount in request.items() if amount > 0)
 
 
-def fits_limit(wanted: Vector, limit: Vector) -> bool:
+def fits_limit(request: Vector, limit: Vector) -> bool:
     """True if every amount that is wanted, if above 0, is at most the limit; a missing name is not limited."""
-    return all(amount <= limit[name] for name, amount in wanted.items() if amount > 0 and name in limit)
+    return all(amount <= limit[name] for name, amount in request.items() if amount > 0 and name in limit)
 
 
-def fits_signed(wanted: Vector, room: Vector) -> bool:
+def fits_signed(request: Vector, room: Vector) -> bool:
     """True if every amount that is wanted, 0 included, is at most the room: a room below 0 fits only a negative
     amount. A missing name has no room."""
-    return all(amount <= room.get(name, 0) for name, amount in wanted.items())
+    return all(amount <= room.get(name, 0) for name, amount in request.items())
 
 
-def shortages(wanted: Vector, room: Vector) -> dict[str, int]:
+def shortages(request: Vector, room: Vector) -> dict[str, int]:
     """Returns by how much each name that does not fit (`fits`) exceeds the room, all above 0."""
     return {
-        name: amount - room.get(name, 0) for name, amount in wanted.items() if amount > 0 and amount > room.get(name, 0)
+        name: amount - room.get(name, 0)
+        for name, amount in request.items()
+        if amount > 0 and amount > room.get(name, 0)
     }
 
 

@@ -165,7 +165,7 @@ class Tally:
         )
 
     def _named(self, code: Obstacle) -> tuple[tuple[str, ...], int]:
-        owners = sorted(self._whose.get(code, {}).items(), key=lambda one: (-one[1], one[0]))
+        owners = sorted(self._whose.get(code, {}).items(), key=lambda counted: (-counted[1], counted[0]))
         return tuple(name for name, _ in owners[:NAMED]), max(0, len(owners) - NAMED)
 
     def attempt(self, at: float) -> Attempt:

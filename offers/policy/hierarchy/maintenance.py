@@ -48,7 +48,7 @@ def spare(tree: Tree, preemptions: Collection[Preemption]) -> list[Preemption]:
     preempts admit it. A gang that leaves as a whole leaves."""
     if len(preemptions) < 2:
         return list(preemptions)
-    victims = [(victim, one.ask) for one in preemptions for victim in one.victims]
+    victims = [(victim, preemption.ask) for preemption in preemptions for victim in preemption.victims]
     staying = set[str]()
     for victim, ask in sorted(victims, key=lambda pair: _importance(tree, pair[0]), reverse=True):
         if _can_stay(tree, victim, ask):
@@ -57,8 +57,8 @@ def spare(tree: Tree, preemptions: Collection[Preemption]) -> list[Preemption]:
     if not staying:
         return list(preemptions)
     return [
-        one._replace(victims=tuple(victim for victim in one.victims if victim.ask.id not in staying))
-        for one in preemptions
+        preemption._replace(victims=tuple(victim for victim in preemption.victims if victim.ask.id not in staying))
+        for preemption in preemptions
     ]
 
 
@@ -97,7 +97,7 @@ def maintain(
     continues."""
     expired = expire(tree, now, soon, is_over)
     better = tree.part("betters", now, lambda: _betters(tree), is_over)
-    tree.wake(one for one in dict.fromkeys(better) if one.waits is tree.nodes.waiting)
+    tree.wake(request_class for request_class in dict.fromkeys(better) if request_class.waits is tree.nodes.waiting)
     given_back = give_back(tree, now, is_over)
     preemptions = [*take_nodes(tree, without, is_over), *preempt(tree, now, check, without, is_over)]
     reserved = reserve(tree, now, soon, is_over)

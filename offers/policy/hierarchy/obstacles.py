@@ -20,7 +20,7 @@ def attempt_of(tree: Tree, application: str, now: float) -> Attempt | None:
     application."""
     owner = tree.applications[application]
     waiting = [(group, name) for group in owner.groups.values() for _, name, _ in group.asks[:1]]
-    group, name = min(waiting, key=lambda one: has_victims(*one), default=(None, ""))
+    group, name = min(waiting, key=lambda waiter: has_victims(*waiter), default=(None, ""))
     if group is None or cause_in_queues(tree, application, name) is not None or group.alike.required_node:
         return None
     leaf = tree.queues[owner.queue]
@@ -32,9 +32,11 @@ def attempt_of(tree: Tree, application: str, now: float) -> Attempt | None:
         return Attempt(began, evicted=leaving, agent=group.alike.promised)
     if reserved := _reserved(tree, group, now):
         return reserved.attempt(now)
-    goal = goal_of(leaf, [one for one, amount in request if amount > 0])
+    goal = goal_of(leaf, [dimension for dimension, amount in request if amount > 0])
     below = goal is not None and any(
-        goal.expected(one) < goal.guaranteed[one] for one, amount in request if amount and one in goal.guaranteed
+        goal.expected(dimension) < goal.guaranteed[dimension]
+        for dimension, amount in request
+        if amount and dimension in goal.guaranteed
     )
     if not below:
         return None
@@ -46,8 +48,8 @@ def attempt_of(tree: Tree, application: str, now: float) -> Attempt | None:
     paused = owner.preempted_at.get(name, -inf)
     if paused > now:
         return in_vain(now, Obstacle.PAUSED, until=paused)
-    found = last_try(tree, application, name, now)
-    return None if found is None or found.evicted else found  # the victims of another ask, or they were not ended
+    attempt = last_try(tree, application, name, now)
+    return None if attempt is None or attempt.evicted else attempt  # the victims of another ask, or they were not ended
 
 
 def _reserved(tree: Tree, group: Group, now: float) -> Tally:
@@ -55,11 +57,11 @@ def _reserved(tree: Tree, group: Group, now: float) -> Tally:
     tally = Tally()
     if not tree.nodes.reserving:
         return tally
-    for one in reservations(tree, now):
-        node = tree.nodes.by_name[one.node]
+    for reservation in reservations(tree, now):
+        node = tree.nodes.by_name[reservation.node]
         fits = all(amount <= node.free.get(name, 0) for name, amount in group.alike.request)
-        if one.ask.application == group.application.name or not fits:
+        if reservation.ask.application == group.application.name or not fits:
             continue
         if tree.nodes.is_admitted(group.alike.constraint, node.name):
-            tally.count(Obstacle.RESERVED, 1, one.ask.application, one.until)
+            tally.count(Obstacle.RESERVED, 1, reservation.ask.application, reservation.until)
     return tally

@@ -59,12 +59,14 @@ class NotPlaced(ValueError):
 
 def may_submit(queue: Queue, user: str, groups: tuple[str, ...]) -> bool:
     """True if the queue or one above admits a user, as a submitter or as an administrator."""
-    return any(one.config.submit.admits(user, groups) for one in queue.path) or may_administrate(queue, user, groups)
+    return any(ancestor.config.submit.admits(user, groups) for ancestor in queue.path) or may_administrate(
+        queue, user, groups
+    )
 
 
 def may_administrate(queue: Queue, user: str, groups: tuple[str, ...]) -> bool:
     """True if the queue or one above admits a user as an administrator."""
-    return any(one.config.admin.admits(user, groups) for one in queue.path)
+    return any(ancestor.config.admin.admits(user, groups) for ancestor in queue.path)
 
 
 def queue_for(queues: Mapping[str, Queue], rules: tuple[PlacementRule, ...], given: Submission) -> str:
@@ -98,8 +100,8 @@ def _named(queues: Mapping[str, Queue], rule: PlacementRule, given: Submission) 
     """The full name of the queue that a rule means; None if the rule does not match."""
     if not rule.filter.admits(given.user, given.groups):
         return None
-    wanted = {"provided": given.queue, "user": given.user, "fixed": rule.value, "tag": given.tags.get(rule.value, "")}
-    name = wanted[rule.kind].lower()
+    names = {"provided": given.queue, "user": given.user, "fixed": rule.value, "tag": given.tags.get(rule.value, "")}
+    name = names[rule.kind].lower()
     if not name:
         return None
     if rule.kind == "user":
@@ -133,7 +135,7 @@ def _refusal(queues: Mapping[str, Queue], name: str, given: Submission) -> Refus
     queue = nearest(queues, name)
     if queue.name == name and not queue.is_leaf:
         return Refusal.NOT_A_LEAF
-    if any(one.state is not QueueState.ACTIVE for one in queue.path):
+    if any(ancestor.state is not QueueState.ACTIVE for ancestor in queue.path):
         return Refusal.NOT_ACTIVE
     if not may_submit(queue, given.user, given.groups):
         return Refusal.ACCESS_DENIED

@@ -40,7 +40,7 @@ def create(tree: Tree, name: str) -> Queue:
 
 def _templated(name: str, above: Queue) -> QueueConfig:
     """The configuration of a created leaf below a queue."""
-    template = next((one.config.template for one in above.path if one.config.template is not None), Template())
+    template = next((queue.config.template for queue in above.path if queue.config.template is not None), Template())
     return QueueConfig(
         name,
         guaranteed=template.guaranteed,

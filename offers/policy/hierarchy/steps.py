@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from offers.policy.hierarchy.tree import Tree
 
 
-def allocate(tree: Tree, one: RequestClass, group: Group, node: Node) -> Allocation:
-    """Places the first ask of a group on a node. `one`: the class of the group."""
-    if _may_repeat(one, group):
-        return _repeated(tree, one, group, node)
+def allocate(tree: Tree, request_class: RequestClass, group: Group, node: Node) -> Allocation:
+    """Places the first ask of a group on a node. `request_class`: the class of the group."""
+    if _may_repeat(request_class, group):
+        return _repeated(tree, request_class, group, node)
     application = group.application
     before = application.priorities.greatest()
     ask = tree.take(application, group, 0)
@@ -33,14 +33,14 @@ def allocate(tree: Tree, one: RequestClass, group: Group, node: Node) -> Allocat
     return allocation
 
 
-def _may_repeat(one: RequestClass, group: Group) -> bool:
+def _may_repeat(request_class: RequestClass, group: Group) -> bool:
     """True if the class of the group stays the same with an allocation."""
-    alternative = one.alternative
+    alternative = request_class.alternative
     return alternative.started and not alternative.promised and group.application.counts_as_started
 
 
-def _repeated(tree: Tree, one: RequestClass, group: Group, node: Node) -> Allocation:
-    application, leaf, request = group.application, one.leaf, one.request
+def _repeated(tree: Tree, request_class: RequestClass, group: Group, node: Node) -> Allocation:
+    application, leaf, request = group.application, request_class.leaf, request_class.request
     before = application.priorities.greatest()
     ask = application.remove(group)
     allocation = Allocation(ask, node.name)
@@ -57,18 +57,18 @@ def _repeated(tree: Tree, one: RequestClass, group: Group, node: Node) -> Alloca
     tree.nodes.note(allocation, leaf)
     for tracker in application.trackers:
         tracker.use(request, 1)
-    if application.priorities.greatest() != before or not _keeps_place(application, one):
+    if application.priorities.greatest() != before or not _keeps_place(application, request_class):
         tree.renew(application, before, group)
         return allocation
-    group.place(one if group.asks else None)
-    leaf.place_class(one)
+    group.place(request_class if group.asks else None)
+    leaf.place_class(request_class)
     leaf.place_keys()
     return allocation
 
 
-def _keeps_place(application: Application, one: RequestClass) -> bool:
+def _keeps_place(application: Application, request_class: RequestClass) -> bool:
     """True if the application keeps its place in its leaf. Without shares in the order, only a priority moves it."""
-    leaf = one.leaf
+    leaf = request_class.leaf
     if leaf.config.properties.sort_policy is not SortPolicy.FAIR:
         return True
     return leaf.key_of(application) == application.key
@@ -112,16 +112,16 @@ def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> No
     no such allocation, ValueError if an allocation is leaving or has another node or other amounts; nothing is changed
     then."""
     application = tree.applications[name]
-    found = [(application.allocations[before], after) for before, after in pairs]
-    for before, after in found:
+    allocations = [(application.allocations[before], after) for before, after in pairs]
+    for before, after in allocations:
         if (before.node, before.ask.request) != (after.node, after.ask.request) or before.ask.id in tree.leaving:
             raise ValueError(f"allocation {before.ask.id} cannot continue as {after.ask.id}")
     leaf = tree.queues[application.queue]
     tree.touch(leaf)
-    for before, _ in found:
+    for before, _ in allocations:
         tree.nodes.forget(before, leaf)
         del application.allocations[before.ask.name]
-    for before, after in found:
+    for before, after in allocations:
         application.allocations[after.ask.name] = after
         tree.nodes.note(after, leaf)
         if before.ask.priority != after.ask.priority:

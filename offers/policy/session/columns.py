@@ -94,10 +94,10 @@ class Columns:
             if rank is None:
                 continue
             touched.add(rank)
-            found = known.get(id(task.template))
-            if found is None:
-                found = known[id(task.template)] = self._signed(task.template, sign)
-            row, cpus, mem = found
+            vector = known.get(id(task.template))
+            if vector is None:
+                vector = known[id(task.template)] = self._signed(task.template, sign)
+            row, cpus, mem = vector
             for d, amount in row:
                 self.idle[d][rank] -= amount
             if task.status is Status.RELEASING:

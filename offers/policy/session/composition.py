@@ -65,11 +65,11 @@ class Composition:
         self._valid = [f.job_valid for f in every if f.job_valid]
         self.on_allocate = [f.on_allocate for f in every if f.on_allocate]
         self.on_deallocate = [f.on_deallocate for f in every if f.on_deallocate]
-        first = next((found for tier in tiers if (found := [f for f in tier if f.preemptable])), [])
+        first = next((of_tier for tier in tiers if (of_tier := [f for f in tier if f.preemptable])), [])
         preemptable = [(f.counts, f.preemptable) for f in first if f.preemptable]
         reclaimable = [(f.counts, f.reclaimable) for f in every if f.reclaimable]
         evictable = [(Counts.NOTHING, f.evictable) for f in every if f.evictable]
-        self._preemptable, self._reclaimable = (_in_order(found, evictable) for found in (preemptable, reclaimable))
+        self._preemptable, self._reclaimable = (_in_order(of_tier, evictable) for of_tier in (preemptable, reclaimable))
         self._obstacles: dict[Victims, Callable[[Victim], Obstacle]] = {}
         """The codes of the victims that a function refuses, for users."""
         for f in every:
@@ -155,8 +155,8 @@ class Composition:
 
     def tests(self, need: Need) -> list[Feasibility]:
         """The predicates for one template."""
-        found = [f.feasibility(need) for f in self._every if f.feasibility]
-        return found + [self._single(f.predicate, need) for f in self._every if f.predicate]
+        tests = [f.feasibility(need) for f in self._every if f.feasibility]
+        return tests + [self._single(f.predicate, need) for f in self._every if f.predicate]
 
     def _single(self, predicate: Callable[..., str | None], need: Need) -> Feasibility:
         table, template = self._table, need.template
@@ -170,8 +170,8 @@ class Composition:
 
     def scorers(self, need: Need) -> list[tuple[int, Scorer]]:
         """The scores for one template, each with its weight."""
-        found = [(1, f.scorer(need)) for f in self._every if f.scorer]
-        return found + [(1, self._scored(f.node_order, need)) for f in self._every if f.node_order]
+        scorers = [(1, f.scorer(need)) for f in self._every if f.scorer]
+        return scorers + [(1, self._scored(f.node_order, need)) for f in self._every if f.node_order]
 
     def _scored(self, node_order: Callable[..., int], need: Need) -> Scorer:
         table, template = self._table, need.template

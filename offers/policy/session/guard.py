@@ -154,10 +154,10 @@ class Guard:
             for name in SWITCHES[switch]:
                 setattr(functions, name, None)
         if not choice.trusted:
-            for one in fields(functions):
-                function = getattr(functions, one.name)
-                if callable(function) and one.name not in ("feasibility", "scorer"):
-                    setattr(functions, one.name, self._guarded(plugin.name, one.name, function))
+            for field in fields(functions):
+                function = getattr(functions, field.name)
+                if callable(function) and field.name not in ("feasibility", "scorer"):
+                    setattr(functions, field.name, self._guarded(plugin.name, field.name, function))
         return functions
 
     def act(self, choice: ActionChoice, session: Session) -> bool:
@@ -177,11 +177,11 @@ class Guard:
         def guarded(*arguments: Any) -> Any:
             if plugin in self._out:
                 return neutral(*arguments)
-            found = self._call(plugin, name, function, arguments, neutral)
-            if types is not None and not isinstance(found, types):
-                self._fail(plugin, name, f"it returned {type(found).__name__}")
+            result = self._call(plugin, name, function, arguments, neutral)
+            if types is not None and not isinstance(result, types):
+                self._fail(plugin, name, f"it returned {type(result).__name__}")
                 return neutral(*arguments)
-            return found
+            return result
 
         return guarded
 
@@ -212,10 +212,10 @@ class Guard:
         neutral: Callable[..., Any],
     ) -> Any:
         self._calls.enter(plugin, name)
-        failure, found = "", None
+        failure, result = "", None
         begun = self._clock()
         try:
-            found = function(*arguments)
+            result = function(*arguments)
         except (PluginFailed, Abandoned):
             raise
         except BaseException as error:  # SystemExit of a plug-in would end the thread of the core
@@ -229,7 +229,7 @@ class Guard:
         if spent > self._seconds:
             self._fail(plugin, name, f"its calls took {spent:.3f} s, more than {self._seconds:g} s")
             return neutral(*arguments)
-        return found
+        return result
 
     def _fail(self, plugin: str, name: str, cause: str) -> None:
         self._out.add(plugin)

@@ -184,5 +184,5 @@ class Job:
     def position(self, task: str) -> int:
         """The position of the task of a name."""
         if self._positions is None:
-            self._positions = {one.name: position for position, one in enumerate(self.tasks)}
+            self._positions = {known.name: position for position, known in enumerate(self.tasks)}
         return self._positions[task]

@@ -150,8 +150,8 @@ class Running:
             self._ranks = np.array([rank_of.get(name, -1) for name in self._agents], dtype=np.int64)
         if not len(self._ranks):
             return np.zeros(0, dtype=np.int64)
-        found: Array = self._ranks[self._agent[: self._tasks.end]]
-        return found
+        ranks: Array = self._ranks[self._agent[: self._tasks.end]]
+        return ranks
 
     @property
     def job(self) -> Array:

@@ -19,15 +19,15 @@ def most_that_fit(tree: Tree, application: Application, needed: int) -> int:
     are exact bounds: more is not counted. Each group of equal asks is counted as if all room were left to the group."""
     rooms = [queue.room() for queue in tree.queues[application.queue].path]
     rooms += [tracker.room() for tracker in application.trackers]
-    found = 0
+    number = 0
     for alike, group in application.groups.items():
-        most = min(len(group.asks), needed - found)
+        most = min(len(group.asks), needed - number)
         for room in rooms:
             most = _times(room, alike.request, most)
-        found += most if alike.promised else _on_nodes(tree, alike, most)
-        if found >= needed:
+        number += most if alike.promised else _on_nodes(tree, alike, most)
+        if number >= needed:
             break
-    return found
+    return number
 
 
 def _on_nodes(tree: Tree, alike: Alike, most: int) -> int:
@@ -36,16 +36,16 @@ def _on_nodes(tree: Tree, alike: Alike, most: int) -> int:
     if alike.required_node:
         node = tree.nodes.has_room(alike.required_node, request, constraint)
         return 0 if node is None else _times(node.free, request, most)
-    found = 0
+    number = 0
     # A promise may end with a place for its ask within the same run: all free room of such nodes counts.
     held = (node for node in tree.nodes if node.promises and node.is_schedulable)
     plain = (node for node in tree.nodes.ordered.fitting(request) if not node.promises)
     for node in chain(plain, held):
-        if found >= most:
+        if number >= most:
             break
         if tree.nodes.is_admitted(constraint, node.name):
-            found += _times(node.free, request, most - found)
-    return found
+            number += _times(node.free, request, most - number)
+    return number
 
 
 def _times(room: Vector, request: Amounts, most: int) -> int:

@@ -27,10 +27,10 @@ def places(
         return None
     made: list[Preemption] = []
     for number, ask in enumerate(asks):
-        found = _place(tree, ask, nodes[number] if nodes else "", now, check)
-        if found is None:
+        preemption = _place(tree, ask, nodes[number] if nodes else "", now, check)
+        if preemption is None:
             return None
-        made.append(found)
+        made.append(preemption)
     return made
 
 
@@ -57,7 +57,7 @@ def _place(tree: Tree, ask: Ask, only: str, now: float, check: Check | None) -> 
     if node is not None and all(amount <= node.room(name) + beside.get(name, 0) for name, amount in ask.request):
         tree.promise(ask.application, ask.name, node.name)
         return Preemption(ask, node.name, (), leaf.name)
-    found = plan(tree, leaf, ask, now, check, halted=only_on(ask, only) if only else None).preemption
-    if found is not None:
-        tree.preempt(found)
-    return found
+    preemption = plan(tree, leaf, ask, now, check, halted=only_on(ask, only) if only else None).preemption
+    if preemption is not None:
+        tree.preempt(preemption)
+    return preemption

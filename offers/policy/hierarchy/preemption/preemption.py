@@ -108,7 +108,7 @@ def preempt(
     """One round of preemption, or a part of it: the preemptions, which are noted in the tree. `now`: seconds of the
     clock of the asks. `check`: a further condition on nodes; None admits every node. `without`: applications that may
     not try. `is_over`: True once the time is over; the next call continues with `tree.behind`."""
-    return [found for found in preempting(tree, now, check, without, is_over) if found is not None]
+    return [preemption for preemption in preempting(tree, now, check, without, is_over) if preemption is not None]
 
 
 def preempting(
@@ -126,8 +126,8 @@ def preempting(
         tree.behind = Round(tree)
     present = tree.behind
     present.now, present.check, present.without, present.is_over = now, check, without, is_over
-    for found in present.steps:
-        yield found
+    for preemption in present.steps:
+        yield preemption
         if is_over():
             return
     tree.behind = None
@@ -163,17 +163,21 @@ class Round:
         _forget_tries(leaf)
         causes = (self._tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
         order: list[tuple[tuple[object, ...], RequestClass]] = []
-        for one in list(leaf.classes.values()):
+        for request_class in list(leaf.classes.values()):
             if self._is_step():
                 yield None
-            if one.waits in causes and not one.alternative.required_node and _may_help(leaf, one):
-                order.append((first_key(one), one))
+            if (
+                request_class.waits in causes
+                and not request_class.alternative.required_node
+                and _may_help(leaf, request_class)
+            ):
+                order.append((first_key(request_class), request_class))
         heapify(order)  # the first ones are tried: a whole order would cost more
         refused: set[tuple[RequestClass, int]] = set()
         tries = 0
         while order:
-            one = heappop(order)[1]
-            for ask in self._asks(one, refused):
+            request_class = heappop(order)[1]
+            for ask in self._asks(request_class, refused):
                 if ask is not None:
                     while (result := attempt(self._tree, ask, self.now, self.check, self.is_over)) is None:
                         if ask.id not in self._tree.halted:
@@ -186,7 +190,7 @@ class Round:
                         refused.clear()
                     elif ask.application not in self._tree.terms.paused:
                         # Asks of an application that makes a pause may have fewer victims than those of others.
-                        refused.add((one, ask.priority))
+                        refused.add((request_class, ask.priority))
                     yield result
                     if tries >= TRIES:
                         return
@@ -201,19 +205,19 @@ class Round:
         place = bisect_left(group.asks, (ask.created, ask.name))
         return place < len(group.asks) and group.asks[place][2] is ask
 
-    def _asks(self, one: RequestClass, refused: Collection[tuple[RequestClass, int]]) -> Iterator[Ask | None]:
+    def _asks(self, request_class: RequestClass, refused: Collection[tuple[RequestClass, int]]) -> Iterator[Ask | None]:
         """Yields the asks of a class that may try; None between steps."""
         tree, tried = self._tree, 0
-        for group in groups_of(one):
+        for group in groups_of(request_class):
             if self._is_step():
                 yield None
             if tried >= TRIES:
                 return
-            if not _may_try(tree, group, self.without) or _is_fruitless(tree, one.leaf, group, self.now):
+            if not _may_try(tree, group, self.without) or _is_fruitless(tree, request_class.leaf, group, self.now):
                 continue
-            latest = self.now - delay_of(one.leaf)
+            latest = self.now - delay_of(request_class.leaf)
             for created, name, ask in list(group.asks):
-                if created > latest or (one, ask.priority) in refused or tried >= TRIES:
+                if created > latest or (request_class, ask.priority) in refused or tried >= TRIES:
                     break
                 late = self.now - group.application.preempted_at.get(name, -inf) >= RETRY
                 if late and self._is_pending(ask) and not has_victims(group, name):
@@ -275,14 +279,14 @@ def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | N
     clock of the asks."""
     owner = tree.applications[application]
     group, leaf = owner.asks[name], tree.queues[owner.queue]
-    found = leaf.tried.get(_kind(group))
-    if found is None and (delay := delay_of(leaf)) > 0:
-        created = next(ask.created for _, one, ask in group.asks if one == name)
+    latest = leaf.tried.get(_kind(group))
+    if latest is None and (delay := delay_of(leaf)) > 0:
+        created = next(ask.created for _, asking, ask in group.asks if asking == name)
         if now - created < delay:
             return in_vain(now, Obstacle.NOT_OLD_ENOUGH, until=created + delay)
-    if found is None and group.request_class is not None and not _may_help(leaf, group.request_class):
+    if latest is None and group.request_class is not None and not _may_help(leaf, group.request_class):
         return in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
-    return found
+    return latest
 
 
 def _kind(group: Group) -> tuple[Alternative, int]:
@@ -299,7 +303,7 @@ def _is_fruitless(tree: Tree, leaf: Queue, group: Group, now: float) -> bool:
 def _forget_tries(leaf: Queue) -> None:
     """Drops the results of asks that are gone."""
     if len(leaf.tried) > 2 * len(leaf.classes):
-        kinds = {one._replace(promised="") for one in leaf.classes}
+        kinds = {alternative._replace(promised="") for alternative in leaf.classes}
         leaf.tried = {kind: result for kind, result in leaf.tried.items() if kind[0] in kinds}
         leaf.fruitless = {kind: result for kind, result in leaf.fruitless.items() if kind[0] in kinds}
 
@@ -314,9 +318,9 @@ def delay_of(leaf: Queue) -> float:
     return leaf.config.properties.preemption_delay
 
 
-def waiting_asks(tree: Tree, one: RequestClass, latest: float) -> Iterator[Ask]:
+def waiting_asks(tree: Tree, request_class: RequestClass, latest: float) -> Iterator[Ask]:
     """Yields the asks of a class that may preempt, have no victims, and were made at `latest` or before, in seconds."""
-    for group in groups_of(one):
+    for group in groups_of(request_class):
         for created, name, ask in list(group.asks) if _may_try(tree, group) else ():
             if created > latest:
                 break
@@ -324,13 +328,13 @@ def waiting_asks(tree: Tree, one: RequestClass, latest: float) -> Iterator[Ask]:
                 yield ask
 
 
-def groups_of(one: RequestClass) -> Iterator[Group]:
+def groups_of(request_class: RequestClass) -> Iterator[Group]:
     """Yields the groups of a class in their order. The class may change meanwhile."""
     last = None
-    while found := one.members.after(last, LOOKED_AT):
-        last = found[-1][0]
-        for _, group in found:
-            if group.request_class is one:
+    while members := request_class.members.after(last, LOOKED_AT):
+        last = members[-1][0]
+        for _, group in members:
+            if group.request_class is request_class:
                 yield group
 
 
@@ -341,19 +345,19 @@ def _may_try(tree: Tree, group: Group, without: Collection[str] = frozenset()) -
     return group.alike.may_preempt and name not in without and tree.terms.lacking.get(name, 0) <= 1
 
 
-def first_key(one: RequestClass) -> tuple[object, ...]:
+def first_key(request_class: RequestClass) -> tuple[object, ...]:
     """The key of the order in which the classes of a leaf try. The class has asks."""
-    first = one.members.first()
+    first = request_class.members.first()
     assert first is not None and first.key is not None
     return first.key
 
 
-def _may_help(leaf: Queue, one: RequestClass) -> bool:
+def _may_help(leaf: Queue, request_class: RequestClass) -> bool:
     """False if the leaf itself would exceed its guarantee, so that no victim of another leaf can help."""
-    goal = goal_of(leaf, [name for name, amount in one.request if amount > 0])
+    goal = goal_of(leaf, [name for name, amount in request_class.request if amount > 0])
     if goal is not leaf:
         return goal is not None
-    return leaf.stays_within_guarantee(one.request)
+    return leaf.stays_within_guarantee(request_class.request)
 
 
 # --- scope ------------------------------------------------------------------------------------------------------------
@@ -376,7 +380,7 @@ def scope_of(leaf: Queue, request: Amounts, priority: int, safe: Collection[Queu
     shown, below = priority, leaf
     for queue in leaf.path:
         if queue is not leaf:
-            _collect((one for one in queue.children.values() if one is not below), shown, leaves, met, safe)
+            _collect((child for child in queue.children.values() if child is not below), shown, leaves, met, safe)
         properties = queue.config.properties
         shown = properties.priority_offset + (0 if properties.priority_policy is Fencing.FENCE else shown)
         below = queue
@@ -468,11 +472,11 @@ class Losses:
 
     def allowance(self, application: str) -> int:
         """The number of allocations that the disruption budget of an application admits before those of this search."""
-        found = self._allowances.get(application)
-        if found is None:
+        admitted = self._allowances.get(application)
+        if admitted is None:
             allowance = self._tree.terms.allowance
-            found = self._allowances[application] = NO_BOUND if allowance is None else allowance(application)
-        return found
+            admitted = self._allowances[application] = NO_BOUND if allowance is None else allowance(application)
+        return admitted
 
     def _elsewhere(self, application: str, working: Mapping[str, int]) -> int:
         """The number of those that work, of other applications with the budget of this one. `working`: by
@@ -490,9 +494,11 @@ class Losses:
         kind = allocation.ask.application, allocation.ask.id in self._tree.idle
         if kind not in self._obstacles:
             unit = self.unit(allocation)
-            found = self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
-            if found is not None and (found is not Obstacle.BUDGET or not self.has_idle(allocation.ask.application)):
-                self.blocked[allocation.ask.application] = found
+            obstacle = self._obstacles[kind] = unit if isinstance(unit, Obstacle) else None
+            if obstacle is not None and (
+                obstacle is not Obstacle.BUDGET or not self.has_idle(allocation.ask.application)
+            ):
+                self.blocked[allocation.ask.application] = obstacle
         return self._obstacles[kind]
 
     def note_torn(self, application: str) -> None:
@@ -529,7 +535,7 @@ class Losses:
             if allowance < 1:
                 return Obstacle.BUDGET
             leaving = self._tree.leaving
-            return tuple(one for one in application.allocations.values() if one.ask.id not in leaving)
+            return tuple(member for member in application.allocations.values() if member.ask.id not in leaving)
         is_free = allocation.ask.id in self._tree.idle
         return (allocation,) if is_free or working.get(name, 0) < allowance else Obstacle.BUDGET
 
@@ -546,21 +552,21 @@ class Safe(NamedTuple):
     @classmethod
     def of(cls, changes: int, leaves: Collection[Queue]) -> Safe:
         """Makes it of leaves."""
-        greatest = nsmallest(NAMED, leaves, key=lambda one: (-one.size, one.name))
-        return cls(changes, frozenset(leaves), sum(one.size for one in leaves), tuple(greatest))
+        greatest = nsmallest(NAMED, leaves, key=lambda leaf: (-leaf.size, leaf.name))
+        return cls(changes, frozenset(leaves), sum(leaf.size for leaf in leaves), tuple(greatest))
 
 
-def safe_leaves(tree: Tree, wanted: Collection[str]) -> Safe:
+def safe_leaves(tree: Tree, dimensions: Collection[str]) -> Safe:
     """The leaves that can lose nothing to an ask that wants these resources. They are looked for again only after a
     change of the tree."""
-    names = frozenset(wanted)
-    found = tree.safe.get(names)
-    if found is None or found.changes != tree.root.changes:
+    names = frozenset(dimensions)
+    safe = tree.safe.get(names)
+    if safe is None or safe.changes != tree.root.changes:
         leaves = [leaf for leaf in tree.root.leaves() if leaf.requests and _loses_nothing(leaf, names)]
         if len(tree.safe) > MOST_KEPT:
             tree.safe.clear()
-        found = tree.safe[names] = Safe.of(tree.root.changes, leaves)
-    return found
+        safe = tree.safe[names] = Safe.of(tree.root.changes, leaves)
+    return safe
 
 
 def _loses_nothing(leaf: Queue, names: Collection[str]) -> bool:
@@ -616,34 +622,34 @@ def plan(
     """The preemption for an ask of a leaf. `now`: the moment of the try, seconds. `check`: None admits every node.
     `is_over`: True once the time is over: the search stops then, after some nodes at least. `halted`: the place to
     continue at."""
-    wanted = {name: amount for name, amount in ask.request if amount > 0}
-    goal = goal_of(leaf, wanted)
+    needed = {name: amount for name, amount in ask.request if amount > 0}
+    goal = goal_of(leaf, needed)
     if goal is None:
         attempt = in_vain(now, Obstacle.OWN_GUARANTEE, [leaf.name])
         return Planned(None, attempt, Fruitless(tree.partition, leaf, leaf.changes, None, inf))
     began = tree.freed, tree.root.changes
-    search = Search(tree, leaf, goal, ask, wanted)
-    found = search.run(check, is_over, halted) if search.is_possible() else None
-    if isinstance(found, Halted):
-        return Planned(None, search.in_vain(now), None, found)
-    if found is None:
+    search = Search(tree, leaf, goal, ask, needed)
+    preemption = search.run(check, is_over, halted) if search.is_possible() else None
+    if isinstance(preemption, Halted):
+        return Planned(None, search.in_vain(now), None, preemption)
+    if preemption is None:
         attempt = search.in_vain(now)
         return Planned(None, attempt, search.memory(attempt) if halted is None or halted.began == began else None)
-    return Planned(found, Attempt(now, (), len(found.victims), found.node))
+    return Planned(preemption, Attempt(now, (), len(preemption.victims), preemption.node))
 
 
 class Search:
     """The search of one ask. Shortages are amounts above 0 by resource."""
 
-    def __init__(self, tree: Tree, leaf: Queue, goal: Queue, ask: Ask, wanted: dict[str, int]) -> None:
+    def __init__(self, tree: Tree, leaf: Queue, goal: Queue, ask: Ask, needed: dict[str, int]) -> None:
         """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
-        self.ask, self.tree, self.wanted = ask, tree, wanted
+        self.ask, self.tree, self.wanted = ask, tree, needed
         self.losses = Losses(tree, ask.application)
         self._weights = weights(tree.total)
         self._goal, self._path, self._is_checked = goal, leaf.path, False
         self.beside = tree.beside(leaf, ask)
         """See `Tree.beside`."""
-        safe = safe_leaves(tree, wanted)
+        safe = safe_leaves(tree, needed)
         self._fence, leaves, self._met = scope_of(leaf, ask.request, ask.priority, safe.leaves)
         self._count_safe(safe, leaf)
         self.above: dict[str, int] = {}
@@ -654,29 +660,29 @@ class Search:
                 self.above[name] = max(amount, self.above.get(name, 0))
         over = {
             name: goal.expected(name) + amount - goal.guaranteed[name]
-            for name, amount in wanted.items()
+            for name, amount in needed.items()
             if name in goal.guaranteed
         }
         self._over = {name: amount for name, amount in over.items() if amount > 0}
         siblings = any(queue.guaranteed for queue in leaf.path[: leaf.path.index(goal)])
         self.sources: dict[Queue, _Source] = {}
-        for one, greatest in leaves.items():
-            if not (siblings if goal in one.path else not self._over):
+        for losing, greatest in leaves.items():
+            if not (siblings if goal in losing.path else not self._over):
                 if not self._over:
-                    self._met.count(Obstacle.OUTSIDE, one.size, one.name)
+                    self._met.count(Obstacle.OUTSIDE, losing.size, losing.name)
                 continue
-            source = _Source.of(one, greatest, leaf, self._fence, wanted, tree)
+            source = _Source.of(losing, greatest, leaf, self._fence, needed, tree)
             if source is None:
-                self._met.count(Obstacle.GUARANTEE, one.size, one.name)
+                self._met.count(Obstacle.GUARANTEE, losing.size, losing.name)
             else:
-                self.sources[one] = source
+                self.sources[losing] = source
         self._is_entitled = True
         self._floor = Cost(
             False,
             False,
             min((source.lowest for source in self.sources.values()), default=LOWEST),
             1,
-            min((self._weight(request) for one in self.sources for request in one.requests), default=0),
+            min((self._weight(request) for losing in self.sources for request in losing.requests), default=0),
             "",
         )
         """No choice of victims costs less, on the first of all nodes."""
@@ -684,12 +690,12 @@ class Search:
     def _count_safe(self, safe: Safe, leaf: Queue) -> None:
         """Counts the allocations of the leaves below the fence that can lose nothing; their greatest ones are named."""
         if self._fence.parent is not None:
-            safe = Safe.of(safe.changes, [one for one in safe.leaves if self._fence in one.path])
+            safe = Safe.of(safe.changes, [safe_leaf for safe_leaf in safe.leaves if self._fence in safe_leaf.path])
         rest = safe.size - (leaf.size if leaf in safe.leaves else 0)
-        for one in safe.greatest:
-            if one is not leaf:
-                self._met.count(Obstacle.GUARANTEE, one.size, one.name)
-                rest -= one.size
+        for safe_leaf in safe.greatest:
+            if safe_leaf is not leaf:
+                self._met.count(Obstacle.GUARANTEE, safe_leaf.size, safe_leaf.name)
+                rest -= safe_leaf.size
         if rest:
             self._met.count(Obstacle.GUARANTEE, rest)
 
@@ -757,7 +763,7 @@ class Search:
                         break
             prospects.is_found = best is not None or partial is not None
             if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
-                chosen = tuple(one[0].node for one in (best, partial) if one is not None)
+                chosen = tuple(choice[0].node for choice in (best, partial) if choice is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
         if self.above:
             known = halted.blocked if halted is not None else {}
@@ -765,9 +771,9 @@ class Search:
             if over is None:
                 spread, over = self._on_several(partial, check, is_over, known)
             if over is not None:
-                chosen = tuple(one[0].node for one in (best, partial) if one is not None)
+                chosen = tuple(choice[0].node for choice in (best, partial) if choice is not None)
                 return Halted(self.ask.id, END, chosen, self._met, began, over)
-            best = min((one for one in (best, spread) if one is not None), default=None, key=_cost)
+            best = min((choice for choice in (best, spread) if choice is not None), default=None, key=_cost)
         if best is None:
             self._met.add(beside)
             return None
@@ -846,14 +852,14 @@ class Search:
                     if obstacle is not None:
                         blocked.append((obstacle, allocation.ask.application))
                         continue
-                    for one, amount in allocation.ask.request:
-                        if one == name:
+                    for dimension, amount in allocation.ask.request:
+                        if dimension == name:
                             lack -= amount
                     if lack <= 0:
                         break
             if lack > 0:
-                for found, owner in blocked:
-                    self._met.count(found, 1, owner, losses.paused_until(owner))
+                for reason, owner in blocked:
+                    self._met.count(reason, 1, owner, losses.paused_until(owner))
                 return False
         return True
 
@@ -870,14 +876,14 @@ class Search:
         if not failed.short and not failed.above:
             return failed
         lacking = begin.short if failed.short else {**begin.above, **begin.short}
-        for one in candidates(begin, lacking):
-            ask = one.allocation.ask
+        for candidate in candidates(begin, lacking):
+            ask = candidate.allocation.ask
             amounts = dict(ask.request)
             is_enough = all(amounts.get(name, 0) >= lack for name, lack in lacking.items())
             if not is_enough and self.tree.applications[ask.application].spare is None:
                 continue
             taken = begin.copy()
-            self._take(taken, (one,), node)
+            self._take(taken, (candidate,), node)
             if len(taken.units) > len(begin.units) and not taken.short and (failed.short or not taken.above):
                 self._take(taken, candidates(taken, None), node)  # passes over victims
                 return taken
@@ -919,45 +925,49 @@ class Search:
         for _, alike in groupby(candidates, _importance):
             gangs: list[_Candidate] = []
             later: set[str] = set()
-            for one, is_later in chain(((one, False) for one in alike), ((one, True) for one in gangs)):
+            for candidate, is_later in chain(
+                ((candidate, False) for candidate in alike), ((candidate, True) for candidate in gangs)
+            ):
                 if not (taken.short or taken.above):
                     return
-                if one.allocation.ask.id in taken.importance or not taken.is_useful(one.allocation, node):
+                if candidate.allocation.ask.id in taken.importance or not taken.is_useful(candidate.allocation, node):
                     continue
-                owner = one.allocation.ask.application
+                owner = candidate.allocation.ask.application
                 if owner in later and not is_later:
-                    gangs.append(one)
+                    gangs.append(candidate)
                     continue
                 known = taken.blocked.get(owner)
-                unit = known or self.losses.unit(one.allocation, taken.by_application, taken.working)
+                unit = known or self.losses.unit(candidate.allocation, taken.by_application, taken.working)
                 obstacle: Obstacle | None = None
                 if isinstance(unit, Obstacle):
                     obstacle = unit
                     if known is None and not self.losses.has_idle(owner):
                         taken.blocked[owner] = unit
-                        self.losses.obstacle(one.allocation)
-                elif len(unit) > 1 and not self._may_all_end(unit, one.source):
+                        self.losses.obstacle(candidate.allocation)
+                elif len(unit) > 1 and not self._may_all_end(unit, candidate.source):
                     obstacle = taken.blocked[owner] = Obstacle.GANG
                     self.losses.note_torn(owner)
                 elif len(unit) > 1 and not is_later:
-                    gangs.append(one)
+                    gangs.append(candidate)
                     later.add(owner)
-                elif not taken.take(unit, one, node):
+                elif not taken.take(unit, candidate, node):
                     obstacle = Obstacle.GUARANTEE
                     if len(unit) == 1:
-                        taken.kept.add((one.source.leaf, one.allocation.ask.request))
+                        taken.kept.add((candidate.source.leaf, candidate.allocation.ask.request))
                     else:
                         taken.blocked[owner] = obstacle
                 if obstacle is not None:
                     taken.missed = True
                     if met is not None:
-                        whose = one.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner
+                        whose = candidate.source.leaf.name if obstacle is Obstacle.GUARANTEE else owner
                         met.count(obstacle, 1, whose, self.losses.paused_until(owner))
 
     def _may_all_end(self, unit: Iterable[Allocation], source: _Source) -> bool:
         """True if all members of a gang can be victims. They belong to one leaf."""
         most = source.greatest
-        return all(not one.ask.is_spared and (most is None or one.ask.priority <= most) for one in unit)
+        return all(
+            not allocation.ask.is_spared and (most is None or allocation.ask.priority <= most) for allocation in unit
+        )
 
     def _partial(
         self, node: Node, taken: _Taken, before: tuple[Cost, _Taken] | None, check: Check | None
@@ -968,9 +978,9 @@ class Search:
             here = self._on(node, None, whole=False) if taken.needed else _Taken({}, {})
             if here is not None:
                 here.trim()
-                found = self._cost(here, node.name), here
-                if (before is None or found[0] < before[0]) and self._is_admitted(node.name, here, check):
-                    return found
+                choice = self._cost(here, node.name), here
+                if (before is None or choice[0] < before[0]) and self._is_admitted(node.name, here, check):
+                    return choice
         return before
 
     def _on_several(
@@ -985,16 +995,16 @@ class Search:
         met, self._met = self._met, Tally()
         self.losses.blocked.update(known)
         try:
-            found = self._spread(partial, check, is_over)
+            choice = self._spread(partial, check, is_over)
         except _TimeOver:
             if len(self.losses.blocked) > len(known):
                 self._met = met
                 return None, dict(self.losses.blocked)
             self._met.clear()
-            found = self._spread(partial, check, never)  # the next turn would not come further, either
+            choice = self._spread(partial, check, never)  # the next turn would not come further, either
         met.add(self._met)
         self._met = met
-        return found, None
+        return choice, None
 
     def _spread(
         self, partial: tuple[Cost, _Taken] | None, check: Check | None, is_over: Callable[[], bool]
@@ -1072,7 +1082,7 @@ class Everywhere:
         for leaf, source in search.sources.items():
             offset[columns.leaves.of[leaf]], is_fixed[columns.leaves.of[leaf]] = source.importance
         importance = offset[judged.leaf] + np.where(is_fixed[judged.leaf], 0, columns.priority[: columns.used])
-        importance[[row for one in search.tree.idle if (row := columns.rows.get(one)) is not None]] = LOWEST
+        importance[[row for identity in search.tree.idle if (row := columns.rows.get(identity)) is not None]] = LOWEST
         keys = -columns.created[rows], importance[rows], columns.later[rows]
         order = np.lexsort(keys)
         self._rows = rows[order]
@@ -1140,7 +1150,7 @@ class _Passed:
         for at, names in enumerate((self._blocked, self._taken.blocked)):
             if len(names) > self._known[at]:
                 new = islice(names, self._known[at], None)
-                self._is_blocked[[numbers[one] for one in new if one in numbers]] = True
+                self._is_blocked[[numbers[name] for name in new if name in numbers]] = True
                 self._known[at] = len(names)
         if any(self._known):
             applications = self._judged.application[rows]
@@ -1287,8 +1297,8 @@ class Cost(NamedTuple):
     node: str
 
 
-def _cost(one: tuple[Cost, _Taken]) -> Cost:
-    return one[0]
+def _cost(choice: tuple[Cost, _Taken]) -> Cost:
+    return choice[0]
 
 
 def weights(total: Mapping[str, int]) -> dict[str, int]:
@@ -1313,14 +1323,14 @@ class _Source(NamedTuple):
 
     @classmethod
     def of(
-        cls, leaf: Queue, greatest: int | None, asking: Queue, fence: Queue, wanted: Mapping[str, int], tree: Tree
+        cls, leaf: Queue, greatest: int | None, asking: Queue, fence: Queue, needed: Mapping[str, int], tree: Tree
     ) -> _Source | None:
         """The victims in a leaf for a leaf that asks; None if there are none."""
         spares = [
             (queue, name, queue.allocated.get(name, 0) - queue.leaving.get(name, 0) - queue.guaranteed[name])
             for queue in leaf.path
             if queue not in asking.path
-            for name in wanted
+            for name in needed
             if name in queue.guaranteed
         ]
         refused = frozenset(request for request in leaf.requests if not _leaves_enough(request, spares))
@@ -1357,12 +1367,12 @@ _Candidates = Callable[["_Taken", Mapping[str, int] | None], Iterable[_Candidate
 """The candidates of a search, without those that must fail after some victims, or are less than amounts."""
 
 
-def _importance(one: _Candidate) -> tuple[bool, bool, int]:
-    return one.order[:3]
+def _importance(candidate: _Candidate) -> tuple[bool, bool, int]:
+    return candidate.order[:3]
 
 
-def _order(one: _Candidate) -> Order:
-    return one.order
+def _order(candidate: _Candidate) -> Order:
+    return candidate.order
 
 
 class _Unit(NamedTuple):
@@ -1421,12 +1431,12 @@ class _Taken:
         here = allocation.node == node
         return any((here and name in self.short) or name in self.above for name, _ in allocation.ask.request)
 
-    def take(self, victims: tuple[Allocation, ...], one: _Candidate, node: str) -> bool:
+    def take(self, victims: tuple[Allocation, ...], candidate: _Candidate, node: str) -> bool:
         """Adds a unit of victims; with a whole gang, members that were taken before join it. False, and nothing is
         changed, if a guarantee is in the way."""
         new = [victim for victim in victims if victim.ask.id not in self.importance]
-        name, amounts = one.allocation.ask.application, _sum(new)
-        spares = one.source.spares
+        name, amounts = candidate.allocation.ask.application, _sum(new)
+        spares = candidate.source.spares
         if any(amounts.get(kind, 0) + self.lost.get((queue, kind), 0) > spare for queue, kind, spare in spares):
             return False
         for queue, kind, _ in spares:
@@ -1434,32 +1444,32 @@ class _Taken:
         if len(new) < len(victims):
             self.units = [unit for unit in self.units if unit.victims[0].ask.application != name]
         here = _sum(victim for victim in victims if victim.node == node)
-        order = one.order if len(victims) == 1 else max(map(one.source.order, victims))
+        order = candidate.order if len(victims) == 1 else max(map(candidate.source.order, victims))
         self.units.append(_Unit(order, victims, here, _sum(victims)))
         self.by_application[name] += len(new)
         for victim in new:
-            self.importance[victim.ask.id] = one.source.importance_of(victim.ask)
-            self.working[name] += victim.ask.id not in one.source.idle
+            self.importance[victim.ask.id] = candidate.source.importance_of(victim.ask)
+            self.working[name] += victim.ask.id not in candidate.source.idle
         _reduce(self.short, _sum(victim for victim in new if victim.node == node))
         _reduce(self.above, amounts)
         return True
 
     def copy(self) -> _Taken:
         """The same victims."""
-        found = _Taken(self.needed, self.exceeded)
-        found.short, found.above = dict(self.short), dict(self.above)
-        found.units, found.importance, found.lost = list(self.units), dict(self.importance), dict(self.lost)
-        found.by_application, found.working = Counter(self.by_application), Counter(self.working)
-        found.blocked, found.kept = dict(self.blocked), set(self.kept)
-        return found
+        copied = _Taken(self.needed, self.exceeded)
+        copied.short, copied.above = dict(self.short), dict(self.above)
+        copied.units, copied.importance, copied.lost = list(self.units), dict(self.importance), dict(self.lost)
+        copied.by_application, copied.working = Counter(self.by_application), Counter(self.working)
+        copied.blocked, copied.kept = dict(self.blocked), set(self.kept)
+        return copied
 
     def going_on(self, above: Mapping[str, int]) -> _Taken:
         """The same victims, which are to make room below maxima, too."""
-        found = self.copy()
-        found.short, found.above, found.exceeded = {}, dict(above), dict(above)
+        copied = self.copy()
+        copied.short, copied.above, copied.exceeded = {}, dict(above), dict(above)
         for unit in self.units:
-            _reduce(found.above, unit.everywhere)
-        return found
+            _reduce(copied.above, unit.everywhere)
+        return copied
 
     def trim(self) -> None:
         """Gives back units of victims without which the others suffice, the most important one first."""
@@ -1485,11 +1495,11 @@ def _unit_order(unit: _Unit) -> Order:
 
 
 def _sum(allocations: Iterable[Allocation]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in allocations:
-        for name, amount in one.ask.request:
-            found[name] = found.get(name, 0) + amount
-    return found
+    sums: dict[str, int] = {}
+    for allocation in allocations:
+        for name, amount in allocation.ask.request:
+            sums[name] = sums.get(name, 0) + amount
+    return sums
 
 
 def _reduce(shortage: dict[str, int], amounts: Mapping[str, int]) -> None:

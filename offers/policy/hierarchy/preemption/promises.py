@@ -111,7 +111,7 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
         room = dict(request)
         for ask in chain(_own(tree, allocation.ask.application), candidates[leaf]):
             if fits_request(ask.request, room) and may_take(tree, leaf, ask, node):
-                candidates[leaf] = [one for one in candidates[leaf] if one is not ask]
+                candidates[leaf] = [candidate for candidate in candidates[leaf] if candidate is not ask]
                 give(tree, node, ask)
                 made.append(Allocation(ask, node.name))
                 break
@@ -120,9 +120,9 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
 
 def _own(tree: Tree, application: str) -> Iterator[Ask]:
     """Yields the first asks of an application that is no gang."""
-    found = tree.applications.get(application)
-    if found is not None and tree.terms.lacking.get(application, 0) <= 1:
-        yield from first_asks(found)
+    owner = tree.applications.get(application)
+    if owner is not None and tree.terms.lacking.get(application, 0) <= 1:
+        yield from first_asks(owner)
 
 
 def first_asks(owner: Application) -> Iterator[Ask]:
@@ -134,8 +134,11 @@ def first_asks(owner: Application) -> Iterator[Ask]:
 def waiting(tree: Tree, leaf: Queue, now: float) -> Iterator[Ask]:
     """Yields the first asks of each class of a leaf that have waited long enough to preempt, and have no victims.
     `now`: seconds of the clock of the asks."""
-    for one in sorted((one for one in leaf.classes.values() if one.members.first() is not None), key=first_key):
-        yield from islice(waiting_asks(tree, one, now - delay_of(leaf)), TRIES)
+    for request_class in sorted(
+        (request_class for request_class in leaf.classes.values() if request_class.members.first() is not None),
+        key=first_key,
+    ):
+        yield from islice(waiting_asks(tree, request_class, now - delay_of(leaf)), TRIES)
 
 
 def _is_short(leaf: Queue, ask: Ask) -> bool:
@@ -160,9 +163,9 @@ def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
 
 def give(tree: Tree, node: Node, ask: Ask) -> None:
     """Promises a node to an ask. The reservations of the node end, and that of the ask."""
-    for one in (*node.reserving.values(), ask):
-        if one.name in tree.applications[one.application].reserves:
-            tree.forget_promise(one.application, one.name)
+    for holder in (*node.reserving.values(), ask):
+        if holder.name in tree.applications[holder.application].reserves:
+            tree.forget_promise(holder.application, holder.name)
     tree.promise(ask.application, ask.name, node.name)
 
 
@@ -193,9 +196,13 @@ def renew(
     For each of them that is younger than `RETRY`, one ask does not preempt. `now`: seconds of the clock of the asks.
     `is_shown`: True if the free room of a node is known."""
     candidates: dict[Queue, list[Ask]] = {}
-    rest = [_awaited(tree, one, now, is_shown) for one in vacated if not _renewed(tree, one, candidates, now)]
-    missing = [one for one in rest if now - one.since < LONGEST]
-    young = Counter(one.application for one in missing if now - one.since < RETRY)
+    rest = [
+        _awaited(tree, vacated_node, now, is_shown)
+        for vacated_node in vacated
+        if not _renewed(tree, vacated_node, candidates, now)
+    ]
+    missing = [vacated_node for vacated_node in rest if now - vacated_node.since < LONGEST]
+    young = Counter(vacated_node.application for vacated_node in missing if now - vacated_node.since < RETRY)
     for name in young.keys() & tree.applications.keys():
         owner = tree.applications[name]
         for ask in islice(_without_victims(owner), young[name]):

@@ -99,7 +99,7 @@ def _by_loss(tree: Tree, leaf: Queue) -> Iterator[Allocation | None]:
         owner, _, name = identity.rpartition("/")
         if queue == leaf.name and owner in leaf.applications and name in leaf.applications[owner].allocations:
             idle.append(leaf.applications[owner].allocations[name])
-    yield from sorted(idle, key=lambda one: one.order_of_loss)
+    yield from sorted(idle, key=lambda application: application.order_of_loss)
     nodes = tree.nodes.by_name
     for number, running in enumerate(merge(*(nodes[name].running for name in list(leaf.places))), 1):
         if number % LOOKED_AT == 0:
@@ -122,11 +122,11 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, top: Queue) -> Iterator[A
         if victim.ask.is_spared or victim.ask.id in tree.leaving:
             continue
         unit = Losses(tree).unit(victim)
-        if isinstance(unit, Obstacle) or any(one.ask.is_spared for one in unit):
+        if isinstance(unit, Obstacle) or any(allocation.ask.is_spared for allocation in unit):
             continue
         amounts: dict[str, int] = {}
-        for one in unit:
-            add_to(amounts, one.ask.request, 1)
+        for allocation in unit:
+            add_to(amounts, allocation.ask.request, 1)
         if not any(name in share and name in left for name in amounts) or any(
             amounts.get(name, 0) > most for figures in (share, left) for name, most in figures.items()
         ):
@@ -137,8 +137,8 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, top: Queue) -> Iterator[A
             for name, amount in amounts.items()
         ):
             continue
-        for one in unit:
-            tree.leave(one)
+        for allocation in unit:
+            tree.leave(allocation)
         for name, amount in amounts.items():
             if name in share:
                 share[name] -= amount

@@ -84,11 +84,11 @@ def _reserving(tree: Tree, soon: Mapping[str, Vector]) -> Iterator[Allocation | 
         if _may_be_reserved(tree, name):
             places[name] = _known(tree.nodes.by_name[name], soon)
     due: list[tuple[float, str, Ask]] = []
-    for found in _due(tree, _most(places.values())) if places else ():
-        if found is None:
+    for step in _due(tree, _most(places.values())) if places else ():
+        if step is None:
             yield None
         else:
-            due.append((found.created, found.id, found))
+            due.append((step.created, step.id, step))
     heapify(due)
     for _ in range(TRIES):
         if not due or _is_full(tree):
@@ -115,12 +115,16 @@ def _is_full(tree: Tree) -> bool:
 def _due(tree: Tree, most: dict[str, int]) -> Iterator[Ask | None]:
     """Yields the first asks that wait for a node, or for room in the whole cluster: one of each class that may fit the
     greatest room; None between steps."""
-    for number, one in enumerate([*tree.nodes.waiting, *tree.root.waiting], 1):
+    for number, request_class in enumerate([*tree.nodes.waiting, *tree.root.waiting], 1):
         if number % LOOKED_AT == 0:
             yield None
-        if one.alternative.promised or one.leaf.is_stopped or not fits_request(one.request, most):
+        if (
+            request_class.alternative.promised
+            or request_class.leaf.is_stopped
+            or not fits_request(request_class.request, most)
+        ):
             continue
-        for ask in _ready(tree, one):
+        for ask in _ready(tree, request_class):
             yield ask
             if ask is not None:
                 break
@@ -130,7 +134,7 @@ def _waits(tree: Tree, ask: Ask) -> bool:
     """True if an ask is pending, and no node is promised to it."""
     owner = tree.applications.get(ask.application)
     group = None if owner is None else owner.asks.get(ask.name)
-    return group is not None and not group.alike.promised and any(one is ask for *_, one in group.asks[:1])
+    return group is not None and not group.alike.promised and any(first is ask for *_, first in group.asks[:1])
 
 
 def _may_be_reserved(tree: Tree, name: str) -> bool:
@@ -166,16 +170,16 @@ def _known(node: Node, soon: Mapping[str, Vector]) -> dict[str, int]:
 def _best(tree: Tree, ask: Ask, places: Mapping[str, dict[str, int]]) -> str | None:
     """The place that lacks the least for an ask, as a share of the request, then the lowest name; None if the known
     room suffices nowhere."""
-    found: tuple[Fraction, str] | None = None
+    best: tuple[Fraction, str] | None = None
     for name, known in places.items():
         node = tree.nodes.by_name.get(name)
         if node is None or node.promises or not node.is_schedulable:
             continue  # it has changed since it was looked at
         if not fits_request(ask.request, known) or not tree.nodes.is_admitted(ask.constraint, name):
             continue
-        lacks = (share(max(0, amount - node.free.get(one, 0)), amount) for one, amount in ask.request)
-        found = min(found or (Fraction(2), ""), (max(lacks, default=Fraction(0)), name))
-    return None if found is None else found[1]
+        lacks = (share(max(0, amount - node.free.get(dimension, 0)), amount) for dimension, amount in ask.request)
+        best = min(best or (Fraction(2), ""), (max(lacks, default=Fraction(0)), name))
+    return None if best is None else best[1]
 
 
 def expire(
@@ -202,7 +206,7 @@ def _expiring(tree: Tree, soon: Mapping[str, Vector]) -> Iterator[Ask | None]:
                 yield ask
     tree.closings.settle(tree.nodes.reserving, tree.now)
     looked_at = 0
-    for node in sorted(tree.nodes.promising.values(), key=lambda one: one.name):
+    for node in sorted(tree.nodes.promising.values(), key=lambda node: node.name):
         for ask in [ask for ask in node.promises.values() if ask.id not in node.reserving]:
             looked_at += 1
             if looked_at % LOOKED_AT == 0:
@@ -217,11 +221,11 @@ def _expiring(tree: Tree, soon: Mapping[str, Vector]) -> Iterator[Ask | None]:
                 yield ask
 
 
-def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
+def take_node(tree: Tree, request_class: RequestClass) -> Preemption | None:
     """Takes the node that the first ask of a class needs: ends the reservations of others there, and preempts. Returns
     the preemption, which is noted in the tree; None if no allocations make enough room, or none are needed."""
-    first = one.members.first()
-    node = tree.nodes.by_name.get(one.alternative.required_node)
+    first = request_class.members.first()
+    node = tree.nodes.by_name.get(request_class.alternative.required_node)
     if first is None or node is None:
         return None
     ask = first.asks[0][2]
@@ -251,9 +255,9 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
                     del lacks[name]
     if lacks or not victims or not tree.partition.preemption or not ask.may_preempt:
         return None
-    found = Preemption(ask, node.name, tuple(victims), tree.root.name)
-    tree.preempt(found)
-    return found
+    preemption = Preemption(ask, node.name, tuple(victims), tree.root.name)
+    tree.preempt(preemption)
+    return preemption
 
 
 def take_nodes(
@@ -266,28 +270,28 @@ def take_nodes(
 
 def _taking(tree: Tree, without: Collection[str]) -> Iterator[Preemption | None]:
     """Yields the preemptions of `take_nodes`; None between steps. The tree may change meanwhile."""
-    looked_at = found = 0
+    looked_at = number = 0
     for node in list(tree.nodes):
-        for one in list(node.waiting) if node.waiting else ():
+        for request_class in list(node.waiting) if node.waiting else ():
             looked_at += 1
             if looked_at % LOOKED_AT == 0:
                 yield None
-            first = one.members.first()
-            if one.waits is not node.waiting or one.alternative.promised or first is None:
+            first = request_class.members.first()
+            if request_class.waits is not node.waiting or request_class.alternative.promised or first is None:
                 continue
-            if first.application.name in without or one.leaf.is_stopped:
+            if first.application.name in without or request_class.leaf.is_stopped:
                 continue
-            result = take_node(tree, one)
+            result = take_node(tree, request_class)
             if result is not None:
-                found += 1
+                number += 1
                 yield result
-            if found >= TRIES:
+            if number >= TRIES:
                 return
 
 
-def _ready(tree: Tree, one: RequestClass) -> Iterator[Ask | None]:
+def _ready(tree: Tree, request_class: RequestClass) -> Iterator[Ask | None]:
     """Yields the asks of a class that may reserve a node; None between steps."""
-    for number, group in enumerate(groups_of(one), 1):
+    for number, group in enumerate(groups_of(request_class), 1):
         if number % LOOKED_AT == 0:
             yield None
         if tree.terms.lacking.get(group.application.name, 0) > MOST:

@@ -88,7 +88,7 @@ class Blocks(Generic[Member]):
         if len(block.keys) > 2 * SIZE:
             halves = [_Block(block.keys[:SIZE], block.members[:SIZE]), _Block(block.keys[SIZE:], block.members[SIZE:])]
             self._blocks[number : number + 1] = halves
-            self._lasts[number : number + 1] = [one.keys[-1] for one in halves]
+            self._lasts[number : number + 1] = [half.keys[-1] for half in halves]
         else:
             self._lasts[number] = block.keys[-1]
 
@@ -112,13 +112,13 @@ class Blocks(Generic[Member]):
             self.judged += 1
             if not fits_request(request, block.most):
                 continue
-            found = False
+            is_fitting = False
             for member in block.members:
                 self.judged += 1
                 if fits_request(request, member.open):
-                    found = True
+                    is_fitting = True
                     yield member
-            if not found and not block.exact:
+            if not is_fitting and not block.exact:
                 block.measure()
 
 

@@ -88,9 +88,9 @@ class State(IntEnum):
 
 
 def _longer(column: Array, length: int, fill: float = 0) -> Array:
-    found = np.full(max(LEAST, 2 * len(column), length), fill, dtype=column.dtype)
-    found[: len(column)] = column
-    return found
+    longer = np.full(max(LEAST, 2 * len(column), length), fill, dtype=column.dtype)
+    longer[: len(column)] = column
+    return longer
 
 
 class Columns:
@@ -205,8 +205,8 @@ class Columns:
         """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that take no
         work. `nodes`: all, by name."""
         size = len(self.nodes)
-        for one in self._rooms:
-            self._set_rooms(one, self._changed)
+        for dimension in self._rooms:
+            self._set_rooms(dimension, self._changed)
         self._changed.clear()
         if name not in self._rooms:
             self._rooms[name] = np.full(size, CLOSED)
@@ -217,7 +217,7 @@ class Columns:
         column, size = self._rooms[name], len(self.nodes)
         if len(column) < size:  # also numbers of nodes that have come and gone since the latest call
             column = self._rooms[name] = _longer(column, size, CLOSED)
-        column[[self.nodes.of[one] for one in nodes]] = [_room(node, name) for node in nodes.values()]
+        column[[self.nodes.of[node_name] for node_name in nodes]] = [_room(node, name) for node in nodes.values()]
 
 
 def _room(node: Node, name: str) -> float:

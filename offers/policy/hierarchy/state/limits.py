@@ -69,16 +69,16 @@ class Trackers:
 
     def of(self, leaf: Queue, application: Application) -> tuple[Tracker, ...]:
         """The trackers of the limits that hold for an application in a leaf."""
-        found = []
+        trackers = []
         for queue in leaf.path:
             limits = queue.config.limits
             user = _first(limits, lambda limit: limit.users, [application.user])
             if user is not None:
-                found.append(self._tracker(queue.name, f"user {application.user}", user[1]))
+                trackers.append(self._tracker(queue.name, f"user {application.user}", user[1]))
             group = _first(limits, lambda limit: limit.groups, application.user_groups)
             if group is not None:
-                found.append(self._tracker(queue.name, f"group {group[0]}", group[1]))
-        return tuple(found)
+                trackers.append(self._tracker(queue.name, f"group {group[0]}", group[1]))
+        return tuple(trackers)
 
     def _tracker(self, queue: str, name: str, limit: Limit) -> Tracker:
         tracker = self.known.get((queue, name))

@@ -87,11 +87,11 @@ class Node:
         """The free amounts that are not needed for the amounts `kept`. Amounts that are leaving are used for these
         first."""
         free, leaving = self.free, self.leaving
-        found: dict[str, int] = {}
+        amounts: dict[str, int] = {}
         for name, amount in free.items():
-            needed = sum(one.get(name, 0) for one in kept) - leaving.get(name, 0)
-            found[name] = amount - needed if needed > 0 else amount
-        return found
+            needed = sum(request.get(name, 0) for request in kept) - leaving.get(name, 0)
+            amounts[name] = amount - needed if needed > 0 else amount
+        return amounts
 
     def add(self, allocation: Allocation, leaf: Queue) -> None:
         """Notes an allocation of a leaf, for `Nodes.note`."""

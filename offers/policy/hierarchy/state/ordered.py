@@ -30,7 +30,7 @@ class Ordered(Generic[Member]):
     def after(self, key: Any, most: int) -> list[tuple[Any, Member]]:
         """Up to `most` members behind a key, with their keys; None as the key: the first ones."""
         begin = 0 if key is None else bisect_right(self._keys, key)
-        return [(one, self._members[one]) for one in self._keys[begin : begin + most]]
+        return [(later, self._members[later]) for later in self._keys[begin : begin + most]]
 
     def first(self) -> Member | None:
         """The member with the smallest key; None if there is none."""

@@ -99,7 +99,7 @@ class Queue:
     def gang_preemption(self) -> GangPreemption:
         """The setting of the nearest queue, this one first, that has one."""
         settings = (queue.config.properties.gang_preemption for queue in self.path)
-        return next((one for one in settings if one is not None), GangPreemption.KEEP)
+        return next((setting for setting in settings if setting is not None), GangPreemption.KEEP)
 
     def resize(self, total: Vector) -> None:
         """Renews the maxima that depend on the resources of the cluster; the parent is renewed before."""
@@ -229,26 +229,26 @@ class Queue:
 
     def class_of(self, alternative: Alternative) -> RequestClass:
         """The class with the given properties; it is made if it does not exist."""
-        found = self.classes.get(alternative)
-        if found is None:
-            found = self.classes[alternative] = RequestClass(self, alternative)
-        return found
+        request_class = self.classes.get(alternative)
+        if request_class is None:
+            request_class = self.classes[alternative] = RequestClass(self, alternative)
+        return request_class
 
-    def place_class(self, one: RequestClass) -> None:
+    def place_class(self, request_class: RequestClass) -> None:
         """Renews the key of a class among those that may be tried, and forgets an empty class."""
-        first = one.members.first()
-        key = first.key if first is not None and one.waits is None else None
-        alternative = one.alternative
+        first = request_class.members.first()
+        key = first.key if first is not None and request_class.waits is None else None
+        alternative = request_class.alternative
         if alternative.promised:
             key = None if key is None else (self.name, *key)
-            self.path[-1].ready_promised.place(one.key, key, one)
+            self.path[-1].ready_promised.place(request_class.key, key, request_class)
         else:
-            (self.ready_started if alternative.started else self.ready_new).place(one.key, key, one)
-        one.key = key
+            (self.ready_started if alternative.started else self.ready_new).place(request_class.key, key, request_class)
+        request_class.key = key
         if first is None:
-            if one.waits is not None:
-                one.waits.remove(one)
-                one.waits = None
+            if request_class.waits is not None:
+                request_class.waits.remove(request_class)
+                request_class.waits = None
             self.classes.pop(alternative, None)
 
     def place_path(self) -> None:
@@ -296,9 +296,9 @@ class Queue:
         return (-self.shown if by_priority else 0, self.fair_share(), (*pending, (LAST, 0)), self.name)
 
 
-def goal_of(leaf: Queue, wanted: Collection[str]) -> Queue | None:
+def goal_of(leaf: Queue, dimensions: Collection[str]) -> Queue | None:
     """The nearest queue, the leaf first, with a guarantee for one of the resources wanted; None if there is none."""
-    return next((one for one in leaf.path if not one.guaranteed.keys().isdisjoint(wanted)), None)
+    return next((queue for queue in leaf.path if not queue.guaranteed.keys().isdisjoint(dimensions)), None)
 
 
 def is_owed(leaf: Queue, request: Amounts) -> bool:

@@ -73,7 +73,7 @@ class Waiting(Generic[Member]):
 
     def fitting(self, room: Vector) -> list[Member]:
         """The members whose requests fit a room."""
-        found: list[Member] = []
+        members: list[Member] = []
         for names, lists in self._by_names.items():
             fewest, chosen = len(lists[0]), lists[0]
             for name, entries in zip(names, lists, strict=False):
@@ -83,8 +83,8 @@ class Waiting(Generic[Member]):
                         fewest, chosen = count, entries
             for _, request in chosen[:fewest]:
                 if self._fits(request, room):
-                    found += self._by_request[request]
-        return found
+                    members += self._by_request[request]
+        return members
 
     def _fits(self, request: Amounts, room: Vector) -> bool:
         unlimited = self._missing_is_unlimited

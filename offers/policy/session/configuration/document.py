@@ -96,7 +96,7 @@ class _Reader:
             return ()
         names = [name.strip() for name in value.split(",")] if value.strip() else []
         given = self._configurations(configurations, names)
-        found = []
+        actions = []
         for position, name in enumerate(names):
             path = f"actions[{position}]"
             action = self._registry.actions.get(name)
@@ -107,11 +107,11 @@ class _Reader:
             else:
                 where, arguments = given.get(name, (path, {}))
                 read = self._arguments(where, arguments, action.arguments)
-                found.append(ActionChoice(action, read, trusted=ACTIONS.get(name) is action))
-        return tuple(found)
+                actions.append(ActionChoice(action, read, trusted=ACTIONS.get(name) is action))
+        return tuple(actions)
 
     def _configurations(self, value: object, actions: list[str]) -> dict[str, tuple[str, object]]:
-        found: dict[str, tuple[str, object]] = {}
+        configurations: dict[str, tuple[str, object]] = {}
         for position, entry in enumerate(self._list("configurations", value)):
             path = f"configurations[{position}]"
             fields = self._object(path, entry, ("name", "arguments"))
@@ -120,16 +120,16 @@ class _Reader:
                 self._report(f"{path}.name", "is missing or no text")
             elif name not in actions:
                 self._report(f"{path}.name", f"the action {shown(name)} is not among the actions")
-            elif name in found:
+            elif name in configurations:
                 self._report(f"{path}.name", f"the action {name} is configured twice")
             else:
-                found[name] = (f"{path}.arguments", fields.get("arguments", {}))
-        return found
+                configurations[name] = (f"{path}.arguments", fields.get("arguments", {}))
+        return configurations
 
     # --- tiers ------------------------------------------------------------------------------------------------
 
     def _tiers(self, value: object) -> tuple[tuple[PluginChoice, ...], ...]:
-        found = []
+        tiers = []
         seen: set[str] = set()
         for number, tier in enumerate(self._list("tiers", value)):
             path = f"tiers[{number}]"
@@ -139,8 +139,8 @@ class _Reader:
                 choice = self._plugin(f"{path}.plugins[{position}]", entry, seen)
                 if choice is not None:
                     choices.append(choice)
-            found.append(tuple(choices))
-        return tuple(found)
+            tiers.append(tuple(choices))
+        return tuple(tiers)
 
     def _plugin(self, path: str, entry: object, seen: set[str]) -> PluginChoice | None:
         fields = self._object(path, entry, ("name", "arguments", *SWITCHES))
@@ -172,10 +172,10 @@ class _Reader:
 
     def _settings(self, value: object) -> dict[str, Any]:
         fields = self._object("session", value, ("onPluginFault", "pluginSeconds", "nominationSeconds"))
-        found: dict[str, Any] = {}
+        settings: dict[str, Any] = {}
         if "onPluginFault" in fields:
             if fields["onPluginFault"] in ("skip", "repeat"):
-                found["on_fault"] = fields["onPluginFault"]
+                settings["on_fault"] = fields["onPluginFault"]
             else:
                 self._report("session.onPluginFault", "neither skip nor repeat")
         for name, field in (("pluginSeconds", "plugin_seconds"), ("nominationSeconds", "nomination_seconds")):
@@ -186,11 +186,11 @@ class _Reader:
                 elif number > LARGEST:
                     self._report(f"session.{name}", f"{shown(fields[name])} is more than {LARGEST}")
                 else:
-                    found[field] = float(number)
-        return found
+                    settings[field] = float(number)
+        return settings
 
     def _arguments(self, path: str, value: object, known: Mapping[str, Argument]) -> dict[str, Any]:
-        found = {name: argument.default for name, argument in known.items()}
+        arguments = {name: argument.default for name, argument in known.items()}
         for name, given in self._object(path, value, tuple(known)).items():
             argument = known[name]
             read = _read(argument, given)
@@ -201,8 +201,8 @@ class _Reader:
             elif argument.kind in ("integer", "decimal") and abs(read) > LARGEST:
                 self._report(f"{path}.{name}", f"{shown(given)} is more than {LARGEST}")
             else:
-                found[name] = read
-        return found
+                arguments[name] = read
+        return arguments
 
     def _object(self, path: str, value: object, known: tuple[str, ...], *, bare: bool = False) -> dict[str, Any]:
         """The known fields of an object; others are reported. None counts as an empty object."""

@@ -56,17 +56,17 @@ class Policy(NamedTuple):
     @property
     def trusted(self) -> bool:
         """True if no plug-in or action of a third party takes part."""
-        return all(one.trusted for one in self.actions) and all(one.trusted for tier in self.tiers for one in tier)
+        return all(part.trusted for part in self.actions) and all(part.trusted for tier in self.tiers for part in tier)
 
     @property
     def spreads(self) -> bool:
         """True if the plug-in nodeorder prefers the emptiest agents."""
         return any(
-            one.plugin.name == "nodeorder"
-            and "enableNodeOrder" not in one.off
-            and one.arguments["leastrequested.weight"] > one.arguments["mostrequested.weight"]
+            plugin.plugin.name == "nodeorder"
+            and "enableNodeOrder" not in plugin.off
+            and plugin.arguments["leastrequested.weight"] > plugin.arguments["mostrequested.weight"]
             for tier in self.tiers
-            for one in tier
+            for plugin in tier
         )
 
     def without(self, name: str) -> Policy:

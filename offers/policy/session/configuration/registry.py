@@ -45,21 +45,21 @@ class Registry:
 
 
 def _add(title: str, table: dict[str, Any], objects: Iterable[Any], function: str) -> None:
-    for one in objects:
-        _check(title, one, function)
-        if one.name in table:
-            raise ValueError(f"two of the name {one.name} ({title})")
-        table[one.name] = one
+    for plugin in objects:
+        _check(title, plugin, function)
+        if plugin.name in table:
+            raise ValueError(f"two of the name {plugin.name} ({title})")
+        table[plugin.name] = plugin
 
 
-def _check(title: str, one: Any, function: str) -> None:
-    name = getattr(one, "name", None)
+def _check(title: str, plugin: Any, function: str) -> None:
+    name = getattr(plugin, "name", None)
     if not isinstance(name, str) or not name:
-        raise ValueError(f"{title} {one!r}: the attribute `name` is missing")
-    arguments = getattr(one, "arguments", None)
+        raise ValueError(f"{title} {plugin!r}: the attribute `name` is missing")
+    arguments = getattr(plugin, "arguments", None)
     if not isinstance(arguments, Mapping) or not all(isinstance(value, Argument) for value in arguments.values()):
         raise ValueError(f"{title} {name}: the attribute `arguments` is not a mapping of names to arguments")
-    if not callable(getattr(one, function, None)):
+    if not callable(getattr(plugin, function, None)):
         raise ValueError(f"{title} {name}: the function `{function}` is missing")
 
 

@@ -98,12 +98,12 @@ def points(session: Session, template: Template) -> list[int]:
     """Points of each agent by preferred rules about other work: those of the template, and those of others towards it.
     A required rule of others to be near the template counts 1."""
     agents = session.agents.agents
-    found: dict[tuple[str, Place], int] = {}
+    points_of: dict[tuple[str, Place], int] = {}
 
     def add(rank: int, topology: str, weight: int) -> None:
         place = place_of(agents[rank], topology)
         if place is not None:
-            found[topology, place] = found.get((topology, place), 0) + weight
+            points_of[topology, place] = points_of.get((topology, place), 0) + weight
 
     own = [rule for rule in template.affinity if rule.weight]
     for rank, other in present(session):
@@ -114,5 +114,5 @@ def points(session: Session, template: Template) -> list[int]:
             if carries(rule.labels, template) and (rule.weight or not rule.anti):
                 weight = rule.weight or 1
                 add(rank, rule.topology, -weight if rule.anti else weight)
-    topologies = {topology for topology, _ in found}
-    return [sum(found.get((topology, place_of(agent, topology)), 0) for topology in topologies) for agent in agents]
+    topologies = {topology for topology, _ in points_of}
+    return [sum(points_of.get((topology, place_of(agent, topology)), 0) for topology in topologies) for agent in agents]

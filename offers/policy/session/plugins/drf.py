@@ -43,10 +43,10 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
         return share(job.allocated)
 
     def preemptable(claim: Claim, candidates: list[Victim]) -> list[Victim]:
-        wanted = claim.job.allocated.copy()
+        claimed = claim.job.allocated.copy()
         for d, amount in claim.need.row:
-            wanted[d] += amount
-        own = share(wanted)
+            claimed[d] += amount
+        own = share(claimed)
         left: dict[int, list[int]] = {}
         victims = []
         for victim in candidates:

@@ -35,10 +35,10 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
 
 def _valid(job: JobState) -> Verdict | None:
     """A job is judged only if it has a task that is pending or allocated."""
-    found = job.ready + job.waiting + job.pending
-    if found == job.succeeded or found >= job.min_available:
+    valid = job.ready + job.waiting + job.pending
+    if valid == job.succeeded or valid >= job.min_available:
         return None
-    return Verdict(NOT_ENOUGH_TASKS, f"{found} of at least {job.min_available} tasks are valid")
+    return Verdict(NOT_ENOUGH_TASKS, f"{valid} of at least {job.min_available} tasks are valid")
 
 
 def surplus(claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG001

@@ -79,8 +79,8 @@ class Scores:
         def everything(mask: Array) -> Array:
             more = sum((weight * part(mask) for weight, part in parts), np.zeros(len(mask), dtype=np.int64))
             extra[0] = more.tolist()
-            found: Array = resources_all() + more
-            return found
+            scores: Array = resources_all() + more
+            return scores
 
         return Scorer(lambda rank: resources(rank) + extra[0][rank], everything, relative=True, volatile=bool(by_work))
 
@@ -97,17 +97,17 @@ class Scores:
         def score(rank: int) -> int:
             c, m = total_cpus[rank], total_mem[rank]
             uc, um = used_cpus[rank] + cpus, used_mem[rank] + mem
-            found = 0
+            total = 0
             if least:
-                found += least * (
+                total += least * (
                     (((c - uc) * 10 // c if uc <= c and c else 0) + ((m - um) * 10 // m if um <= m and m else 0)) // 2
                 )
             if most:
-                found += most * (((uc * 10 // c if uc <= c and c else 0) + (um * 10 // m if um <= m and m else 0)) // 2)
+                total += most * (((uc * 10 // c if uc <= c and c else 0) + (um * 10 // m if um <= m and m else 0)) // 2)
             if balanced and uc < c and um < m:
                 whole = c * m
-                found += balanced * (10 * (whole - abs(uc * m - um * c)) // whole)
-            return found
+                total += balanced * (10 * (whole - abs(uc * m - um * c)) // whole)
+            return total
 
         return score
 
@@ -115,20 +115,20 @@ class Scores:
         """The same for all agents."""
         least, most, balanced, *_ = self._weights
         arrays, totals = self._session.agents.arrays(), self._session.snapshot.columns.total_arrays
-        found = np.zeros(len(totals[0]), dtype=np.int64)
+        scores = np.zeros(len(totals[0]), dtype=np.int64)
         uc, um = arrays.score_cpus + need.score_cpus, arrays.score_mem + need.score_mem
         c, m = np.maximum(totals[0], 1), np.maximum(totals[1], 1)
         fits_c, fits_m = (uc <= totals[0]) & (totals[0] > 0), (um <= totals[1]) & (totals[1] > 0)
         if least:
-            found += least * ((np.where(fits_c, (c - uc) * 10 // c, 0) + np.where(fits_m, (m - um) * 10 // m, 0)) // 2)
+            scores += least * ((np.where(fits_c, (c - uc) * 10 // c, 0) + np.where(fits_m, (m - um) * 10 // m, 0)) // 2)
         if most:
-            found += most * ((np.where(fits_c, uc * 10 // c, 0) + np.where(fits_m, um * 10 // m, 0)) // 2)
+            scores += most * ((np.where(fits_c, uc * 10 // c, 0) + np.where(fits_m, um * 10 // m, 0)) // 2)
         if balanced:
             whole = c * m
             sound = (uc < totals[0]) & (um < totals[1])
             uc, um = np.where(sound, uc, 0), np.where(sound, um, 0)
-            found += balanced * np.where(sound, 10 * (whole - np.abs(uc * m - um * c)) // whole, 0)
-        return found
+            scores += balanced * np.where(sound, 10 * (whole - np.abs(uc * m - um * c)) // whole, 0)
+        return scores
 
     # --- preferences ------------------------------------------------------------------------------------------
 
@@ -148,12 +148,12 @@ class Scores:
 
     def _normalised_affinity(self, template: Template) -> Callable[[Array], Array]:
         def normalised(mask: Array) -> Array:
-            found = np.array(points(self._session, template), dtype=np.int64)
-            candidates = found[mask]
+            points_of = np.array(points(self._session, template), dtype=np.int64)
+            candidates = points_of[mask]
             most, least = max(0, int(candidates.max(initial=0))), min(0, int(candidates.min(initial=0)))
             if most == least:
-                return np.zeros_like(found)
-            return 10 * (found - least) // (most - least)
+                return np.zeros_like(points_of)
+            return 10 * (points_of - least) // (most - least)
 
         return normalised
 

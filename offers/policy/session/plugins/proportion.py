@@ -94,22 +94,24 @@ class Shares:
         if usable is not None:
             for name, row in self._filled(queues, guarantees, usable).items():
                 self.deserved[name] = list(map(max, self.deserved[name], row))
-        ratios = ExactRatios([one.numerator for row in self.deserved.values() for one in row])
+        ratios = ExactRatios([share.numerator for row in self.deserved.values() for share in row])
         self._shift, self._one = ratios.shift, ratios.one
         self._parts = {
-            name: [(d, one.denominator << self._shift, one.numerator) for d, one in enumerate(row)]
+            name: [(d, share.denominator << self._shift, share.numerator) for d, share in enumerate(row)]
             for name, row in self.deserved.items()
         }
-        self._floors = {name: [one.numerator // one.denominator for one in row] for name, row in self.deserved.items()}
+        self._floors = {
+            name: [share.numerator // share.denominator for share in row] for name, row in self.deserved.items()
+        }
         self._ceilings = {
-            name: [-(-one.numerator // one.denominator) for one in row] for name, row in self.deserved.items()
+            name: [-(-share.numerator // share.denominator) for share in row] for name, row in self.deserved.items()
         }
 
     def _filled(
         self, queues: Sequence[QueueState], guarantees: Mapping[str, Sequence[int]], requested: Mapping[str, list[int]]
     ) -> dict[str, list[Fraction]]:
         """The deserved shares with these requests."""
-        found: dict[str, list[Fraction]] = {queue.name: [] for queue in queues}
+        filled: dict[str, list[Fraction]] = {queue.name: [] for queue in queues}
         for d, total in enumerate(self._totals):
             shares = [
                 Share(
@@ -120,13 +122,13 @@ class Shares:
                 for queue in queues
             ]
             for queue, deserved in zip(queues, fill(total, shares), strict=True):
-                found[queue.name].append(deserved)
-        return found
+                filled[queue.name].append(deserved)
+        return filled
 
     def usable(self, session: Session) -> dict[str, list[int]] | None:
         """The requests of the queues, without those of tasks of which neither the agents nor the limit of the queue
         could hold as many as the minimum of the job if nothing else ran; None if there are no such tasks."""
-        found = {name: queue.requested.copy() for name, queue in session.queues.items()}
+        usable = {name: queue.requested.copy() for name, queue in session.queues.items()}
         figures, changed = session.snapshot.figures, False
         waiting = [(group.queue, group.template, group.min_available, group.requested) for group in session.aside]
         for job in session.jobs.values():
@@ -146,8 +148,8 @@ class Shares:
             if capacity < least or any(amount * least > limit[d] for d, amount in need.row):
                 changed = True
                 for d, amount in enumerate(amounts):
-                    found[queue][d] -= amount
-        return found if changed else None
+                    usable[queue][d] -= amount
+        return usable if changed else None
 
     def _requests(self, job: JobState) -> dict[Template, list[int]]:
         """The amounts of the pending tasks of a job by template. Those to which room is promised are not among them:
@@ -159,12 +161,12 @@ class Shares:
             if task.nomination is None:
                 known[id(task.template)] = task.template
                 numbers[id(task.template)] = numbers.get(id(task.template), 0) + 1
-        found: dict[Template, list[int]] = {}
+        requests: dict[Template, list[int]] = {}
         for key, template in known.items():
-            amounts = found.setdefault(template, [0] * len(self._totals))
+            amounts = requests.setdefault(template, [0] * len(self._totals))
             for d, amount in self._needs.of(template).row:
                 amounts[d] += numbers[key] * amount
-        return found
+        return requests
 
     def share(self, queue: QueueState) -> int:
         """The greatest ratio of allocated to deserved amount in any dimension, exact."""

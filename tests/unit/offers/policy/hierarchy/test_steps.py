@@ -85,7 +85,7 @@ def stepwise(seed: int, counts: Counter[str]) -> None:
     may_repeat: Callable[..., bool] = steps._may_repeat
     while True:
         found = fast.cycle()
-        steps._may_repeat = lambda one, group: False
+        steps._may_repeat = lambda request_class, group: False
         try:
             expected = whole.cycle()
         finally:
