@@ -30,7 +30,7 @@ from store.state.unit_of_work import Savepoint, Unit, UnitOfWork
 from transactions import occupancy, transitions
 from transactions.base import Context, Failure, Ids, Refused, Slot
 from transactions.engine.engine import Engine
-from transactions.kinds.registry import kind_of
+from transactions.kinds.registry import kind_of, progress
 from transactions.text import counted
 
 T = TypeVar("T")
@@ -73,7 +73,7 @@ class TurnContext:
         self.census = PlannedCensus(state.census)
         """Counts for constraints: recorded and planned taskgroups."""
         self.engine = Engine(options.transactions)
-        self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
+        self.placer = Placer(self.pool, self.census, self.engine, options.scoring, self._remaining)
         self.source: Source = Records(self)
         self.queues = QueueAccounts(state, self.engine, options)
         self.run_times = RunTimes()
@@ -131,6 +131,16 @@ class TurnContext:
         """Counts a move of a rebalancing that begins. Returns the number."""
         self.rebalancings += 1
         return self.rebalancings
+
+    def _remaining(self, transaction: str) -> int:
+        """Number of taskgroups that an operation, given by id, still has to place; 0 if there is none."""
+        record = self.state.transactions.get(transaction)
+        return progress(self.state, record).remaining if record is not None else 0
+
+    @property
+    def framework(self) -> str:
+        """The id of the framework; empty before the first term."""
+        return self.state.framework.id
 
     @property
     def awaits_offers(self) -> bool:

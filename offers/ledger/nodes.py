@@ -19,7 +19,7 @@ import numpy as np
 
 from offers.dimensions import Amounts, Dimensions, amounts
 from offers.host_ports import HostPort
-from offers.ledger.holds import Cause
+from offers.ledger.holds import Cause, Left
 from offers.ledger.pool import Pool
 from offers.ledger.table import Row
 from offers.ledger.usage import ANY_ROLE, Kind, User
@@ -170,6 +170,29 @@ class Nodes:
             return False
         self._pool.table.flush()
         return row.number not in self._overcommitted
+
+    def amounts(self, agent_id: str, role: str) -> list[int]:
+        """See `Hand.amounts`: without the amounts of units that were seen, and held ones included."""
+        names, row = self.dimensions.names, self._pool.row(agent_id, role)
+        if row is None:
+            return [0] * len(names)
+        left, kinds = Counter(dict(row.node.allocatable)), self._usage.on(agent_id).by_kind
+        for kind in (Kind.OURS, Kind.FOREIGN, Kind.TERMINATING):
+            left.subtract(kinds.get(kind, {}))
+        return [max(left[name], 0) for name in names]
+
+    def lend(self, site: Site, request: ResourceRequest, replaces: str) -> Mapping[Unit, Left]:  # noqa: ARG002
+        """See `Hand.lend`: the unit has a hold of its own."""
+        hold = self._usage.holds.get(replaces)
+        if hold is None or hold.site != site:
+            return {}
+        self._usage.holds.drop(replaces)
+        return {replaces: Left(hold, 0.0)}
+
+    def end_lending(self, site: Site, left: Mapping[Unit, Left], *, used: bool) -> None:  # noqa: ARG002
+        """See `Hand.end_lending`."""
+        for unit, (hold, _) in left.items() if not used else ():
+            self._usage.holds.add(unit, *hold)
 
     def standing(self, site: Site) -> Callable[[Placement[Any]], bool]:  # noqa: ARG002 (claims have names)
         """See `Hand.standing`."""

@@ -13,10 +13,20 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from offers.ledger.holds import Holds
+from offers.ledger.holds import Holds, Left
 from offers.ledger.table import Row, Source, Table
 from offers.ledger.usage import ANY_ROLE, Usage
-from offers.model import AgentOverrides, Allocation, Attribute, Demand, Occupant, Placement, Site
+from offers.model import (
+    AgentOverrides,
+    Allocation,
+    Attribute,
+    Demand,
+    Occupant,
+    Placement,
+    ResourceRequest,
+    Site,
+    Unit,
+)
 from offers.rules.constraints import Rules
 from offers.rules.eligibility import Eligibilities, Eligibility
 
@@ -57,6 +67,17 @@ class Hand(Source, Protocol):
 
     def attributes(self, row: Row, overrides: AgentOverrides) -> Mapping[str, Attribute]:
         """All attributes of an agent with these settings of operators; claims that they may void end."""
+
+    def amounts(self, agent_id: str, role: str) -> list[int]:
+        """The amounts of an agent that are in hand, claims included, in the order of `lines` without the ports: no
+        unit that needs more fits there. Zeros if there is nothing in hand."""
+
+    def lend(self, site: Site, request: ResourceRequest, replaces: str) -> Mapping[Unit, Left]:
+        """Makes room on an agent that is held for a unit, `replaces`, usable for it, until `end_lending`. Returns the
+        holds that `end_lending` needs."""
+
+    def end_lending(self, site: Site, left: Mapping[Unit, Left], *, used: bool) -> None:
+        """Ends `lend`. `used`: the unit has got a place; else the room is held as before."""
 
     def standing(self, site: Site) -> Callable[[Placement[Any]], bool]:
         """A test for placements on an agent that are not launched: their claims stand. It holds until the pool

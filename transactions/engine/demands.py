@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 from offers.model import Demand, Diagnosis
 from offers.resources import amounts_of
-from store.records import Version
 from store.state.reader import StateReader
 from transactions.base import Slot
 from transactions.injection import Source
@@ -115,10 +114,10 @@ class Demands:
             self._unplanned(identity, slot)
             self._fresh.add(identity)
 
-    def want(self, demand: Demand[Slot], version: Version) -> None:
-        """Opens or changes a demand. Slots that are planned for this version are not demanded again."""
+    def want(self, demand: Demand[Slot], version: str) -> None:
+        """Opens or changes a demand. Slots that are planned for this version, given by name, are not demanded again."""
         demand = self._without_planned(demand, version)
-        self._version_of[demand.id] = version.name
+        self._version_of[demand.id] = version
         if not demand.slots:
             self._close(demand.id)
         elif self.demands.get(demand.id) != demand:
@@ -236,7 +235,7 @@ class Demands:
         if plan is not None:
             self._slots -= len(plan.slots)
 
-    def _without_planned(self, demand: Demand[Slot], version: Version) -> Demand[Slot]:
+    def _without_planned(self, demand: Demand[Slot], version: str) -> Demand[Slot]:
         """The demand without the slots that are planned. A plan for another version is void, and so are planned slots
         that are not wanted any more."""
         plan = self._plans.get(demand.id)
@@ -245,7 +244,7 @@ class Demands:
         before = len(plan.slots)
         plan.slots.intersection_update(demand.slots)
         self._slots += len(plan.slots) - before
-        if plan.version != version.name or not plan.slots:
+        if plan.version != version or not plan.slots:
             self._drop_plan(demand.id)
             return demand
         left = tuple([slot for slot in demand.slots if slot not in plan.slots])

@@ -365,7 +365,7 @@ class Engine(Demands):
         # A restart does not wait for others, and daemonsets belong to no group.
         joins = any(not slot.replaces for slot in step.slots)
         group = application.group if application is not None and joins else ""
-        self.want(demand._replace(min_members=least, group=group, promised=step.promised), version)
+        self.want(demand._replace(min_members=least, group=group, promised=step.promised), version.name)
 
     def _wait(self, ctx: Context, transaction: Transaction, missing: tuple[str, ...]) -> None:
         self.missing[transaction.id] = missing

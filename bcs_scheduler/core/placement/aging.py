@@ -35,16 +35,15 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.sessions.pending import task_name
 from bcs_scheduler.core.placement.source import Source, Tenant
+from bcs_scheduler.core.placement.turn import Turn
 from offers.ledger.holds import GAIN, GATHERED, REST, Cause
 from offers.ledger.table import Row
 from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
 from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS, amounts_of
-from store import ids
 from transactions.base import Slot
 
 LOOK = 5.0
@@ -260,7 +259,7 @@ class _Kept:
 class Aging:
     """The reservations of the roles of one placement pass; belongs to the thread that owns the state."""
 
-    def __init__(self, turn: TurnContext, covers: Callable[[str], bool], rules: Rules, hands: Hands) -> None:
+    def __init__(self, turn: Turn, covers: Callable[[str], bool], rules: Rules, hands: Hands) -> None:
         """`covers`: the roles."""
         self._turn, self._covers, self._rules, self._hands = turn, covers, rules, hands
         self._openings: dict[str, Opening] = {}
@@ -339,7 +338,7 @@ class Aging:
             demand = engine.demands[identity]
             if demand.per_agent or not self._covers(demand.role):
                 continue
-            since = min(now, ids.nanoseconds_of(identity) / 1e9) if self._first else now
+            since = min(now, self._turn.source.age_of(identity) / 1e9) if self._first else now
             opening = self._openings[identity] = Opening(since, identity, number)
             self._wait(demand.role, opening, since + self._turn.options.aging)
         if len(self._openings) > 2 * len(engine.demands) + LOOKED_AT:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.engines.engine import Engine
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.source import Tenant
+from bcs_scheduler.core.placement.turn import Turn
 from offers.policy.session.decisions import Eviction
 from store.ids import namespace_of
 from store.mentions import mention, private
@@ -19,7 +19,7 @@ from transactions.text import are, counted
 class Evictor:
     """Carries out the evictions of one engine."""
 
-    def __init__(self, turn: TurnContext, engine: Engine, pauses: Pauses, labels: tuple[str, ...]) -> None:
+    def __init__(self, turn: Turn, engine: Engine, pauses: Pauses, labels: tuple[str, ...]) -> None:
         """`labels`: the label of the partition in counts by queue."""
         self._turn, self._engine, self._pauses, self._labels = turn, engine, pauses, labels
 

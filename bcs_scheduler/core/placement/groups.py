@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import MOST_PLACES
 from bcs_scheduler.core.placement.engines.engine import Decisions
+from bcs_scheduler.core.placement.turn import Turn
 from offers.model import DecidedBy, Demand, GroupGap
 from transactions.base import Slot
 from transactions.rules.gangs import Shortage
@@ -17,7 +17,7 @@ from transactions.rules.gangs import Shortage
 class Groups:
     """Reads groups from the source and from the open demands. Nothing is kept."""
 
-    def __init__(self, turn: TurnContext, covers: Callable[[str], bool]) -> None:
+    def __init__(self, turn: Turn, covers: Callable[[str], bool]) -> None:
         """`covers`: the roles whose demands are looked at."""
         self._turn, self._covers = turn, covers
 
@@ -98,7 +98,7 @@ class Groups:
         return gaps
 
 
-def partitions_of(turn: TurnContext, group: str, beside: str = "") -> dict[str, RolePartition]:
+def partitions_of(turn: Turn, group: str, beside: str = "") -> dict[str, RolePartition]:
     """The partitions that decide about the members of a group (``namespace/name``), by the name of the member. Empty if
     all roles have one policy. `beside`: the member that is left out."""
     if len(turn.options.parts()) == 1:
@@ -106,7 +106,7 @@ def partitions_of(turn: TurnContext, group: str, beside: str = "") -> dict[str, 
     return {one.name: turn.options.part_of(one.role) for one in turn.source.members(group) if one.name != beside}
 
 
-def apart(turn: TurnContext, group: str) -> tuple[DecidedBy, ...]:
+def apart(turn: Turn, group: str) -> tuple[DecidedBy, ...]:
     """The policies that decide about the members of a group (``namespace/name``), if there are several; else empty."""
     found = {part.roles: part.decides for part in partitions_of(turn, group).values()}
     return tuple(found.values()) if len(found) > 1 else ()

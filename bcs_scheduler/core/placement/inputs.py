@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.promises import PromisedRooms
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots
+from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
 from transactions.base import Slot
 
@@ -20,7 +20,7 @@ class Inputs:
 
     def __init__(
         self,
-        turn: TurnContext,
+        turn: Turn,
         snapshots: Snapshots,
         launcher: Launcher,
         promises: PromisedRooms,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand, Placement, Site
 from store import ids
 from transactions.base import Slot
@@ -25,7 +25,7 @@ from transactions.engine.fair import FairQueue
 class Launcher:
     """Sends planned placements to agents, a slice per turn."""
 
-    def __init__(self, turn: TurnContext) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._ready: FairQueue[Site] = FairQueue()
         """Agents to be launched on."""

@@ -20,7 +20,6 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.aging import Aging, Held, KeptRoom, Room
 from bcs_scheduler.core.placement.engines.engine import Decide, Decisions, Engine, Portion, Rest
 from bcs_scheduler.core.placement.engines.simple import Matching, Untried, prompt
@@ -33,13 +32,13 @@ from bcs_scheduler.core.placement.promises import PromisedRooms, TaskName
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.core.placement.spreading import Spreading
+from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement, Site
 from offers.policy.hierarchy import Partition
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.decisions import Eviction, Later, Passing, earliest
 from offers.policy.session.model import Nomination
-from store.records import PodGroup
 from transactions.base import Failure, Slot
 from transactions.obstacles import attempted
 from transactions.rules.gangs import Shortage
@@ -48,6 +47,8 @@ T = TypeVar("T")
 Covers = Callable[[str], bool]
 """True for the roles of a partition."""
 
+GROUP = "podgroup"
+"""Kind of the records, or of the other objects of a source, that set the minimum of a group of applications."""
 AFTER_FAILURE = 60.0
 """Seconds until the next decision after one that has failed unexpectedly."""
 LEAST_SHARE = 0.4
@@ -76,7 +77,7 @@ class Loop:
 
     def __init__(
         self,
-        turn: TurnContext,
+        turn: Turn,
         launcher: Launcher,
         covers: Covers,
         groups: Groups,
@@ -279,7 +280,7 @@ class Loop:
         return not self._rests.isdisjoint((Rest.PORTION, Rest.TURNS))
 
     def _attempt(self, key: str, work: Callable[[], T]) -> T | Failure:
-        """Like `TurnContext.attempt`. The engine learns of errors."""
+        """Like `Turn.attempt`. The engine learns of errors."""
         result = self._turn.attempt("core", key, work)
         if isinstance(result, Failure):
             self.engine.failed()
@@ -419,7 +420,6 @@ class Loop:
     ) -> Foreseen:
         """See `placer.Policy`. Costs as much as a decision."""
         turn, role = self._turn, demands[0].role
-        known = turn.state.transactions
         demands = [avoiding(demand, without) for demand in demands]
         own = {demand.id: demand for demand in demands}
         waiting = [
@@ -428,8 +428,7 @@ class Loop:
             if demand.role == role
             and demand.id not in own
             and not (demand.per_agent or demand.promised)
-            and (transaction := known.get(demand.id)) is not None
-            and transaction.active  # the request may have ended it
+            and turn.source.is_wanted(demand.id)  # the request may have ended it
         ]
         portion = Portion(role, [*waiting, *demands], {}, self.aging.held(role))
         chosen = self._choose(portion, partial(self.engine.answer, queues=queues))
@@ -508,7 +507,7 @@ class Loop:
             self._waiting = self._waiting or self._has_demands()
         if not self.engine.decides:
             for kind, key in changed:
-                if kind == PodGroup.kind:
+                if kind == GROUP:
                     self.consider([demand.id for demand in self._groups.demands(key)])
 
     def recover(self) -> None:
@@ -555,5 +554,5 @@ class Loop:
     def _report_faults(self) -> None:
         for fault, how in self.engine.faults():
             words = f"{fault.plugin}: {fault.function}: {fault.cause}"
-            self._turn.record_event("framework", self._turn.state.framework.id, "PolicyPluginFailed", words)
+            self._turn.record_event("framework", self._turn.framework, "PolicyPluginFailed", words)
             self._turn.count("policy_plugin_faults", (fault.plugin, how), 1)

@@ -11,26 +11,22 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from operator import le
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import OTHERS, RolePartition
 from bcs_scheduler.core.placement.aging import KeptRoom
-from bcs_scheduler.core.placement.engines.engine import Engine
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
-from bcs_scheduler.core.placement.engines.session import Session
-from bcs_scheduler.core.placement.engines.simple import Simple, Untried
+from bcs_scheduler.core.placement.engines.registry import Around, Engines
+from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.groups import Groups, apart
-from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Policy
 from bcs_scheduler.core.placement.promises import PromisedRooms
-from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
+from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
 from offers.model import DecidedBy, Demand, Site
 from offers.policy.obstacles import Attempt, Obstacle, Tally
 from offers.policy.session.configuration.document import default_policy
-from store import ids
 from transactions.base import Slot
 
 MOST_HOLDS = 256
@@ -40,20 +36,20 @@ MOST_HOLDS = 256
 class Placing:
     """Takes the demands that may have a chance, hands each to the loop of its role, and launches."""
 
-    def __init__(self, turn: TurnContext) -> None:
+    def __init__(self, turn: Turn, engines: Engines) -> None:
+        """`engines`: makes the engine of each partition."""
         parts = turn.options.parts()
         self._turn = turn
         self._launcher = Launcher(turn)
         self._parts = parts
         self._numbers = {role: number for number, part in enumerate(parts) for role in part.roles}
-        snapshots = Snapshots(turn) if any(part.kind != "simple" for part in parts) else None
-        self.loops = tuple(self._loop(number, part, snapshots) for number, part in enumerate(parts))
+        self.loops = tuple(self._loop(number, part, engines) for number, part in enumerate(parts))
         """The loops in the order of the partitions, at least one."""
         self.has_policy = any(one.engine.decides for one in self.loops)
         """See `placer.Policies`."""
         turn.placer.ask(self)
 
-    def _loop(self, number: int, part: RolePartition, snapshots: Snapshots | None) -> Loop:
+    def _loop(self, number: int, part: RolePartition, engines: Engines) -> Loop:
         turn, launcher, covers = self._turn, self._launcher, self._covers(number)
         labels: tuple[str, ...] = ()
         if sum(one.kind == "hierarchical" for one in self._parts) > 1:
@@ -62,13 +58,7 @@ class Placing:
         promises, untried = PromisedRooms(turn, policy.nomination_seconds), Untried(turn, covers)
         pauses = Pauses(turn, policy.nomination_seconds, promises.leaving.__contains__)
         groups = Groups(turn, covers)
-        engine: Engine = Simple(turn)
-        if snapshots is not None and part.kind != "simple":
-            inputs = Inputs(turn, snapshots, launcher, promises, covers, plain=part.hierarchy is not None)
-            if part.hierarchy is not None:
-                engine = Hierarchical(turn, part, part.hierarchy, covers, untried, inputs, pauses)
-            else:
-                engine = Session(turn, policy, groups, inputs, pauses)
+        engine = engines(part, Around(policy, covers, launcher, groups, untried, promises, pauses))
         return Loop(turn, launcher, covers, groups, engine, untried, promises, pauses, labels)
 
     def _number_of(self, role: str) -> int:
@@ -155,7 +145,7 @@ class Placing:
         """Facts about agents have changed: every open demand is matched again, the oldest first."""
         engine = self._turn.engine
         engine.changed_demands.clear()
-        self._consider(sorted(engine.demands, key=ids.nanoseconds_of))
+        self._consider(sorted(engine.demands, key=self._turn.source.age_of))
 
     def try_again(self, sites: Iterable[Site]) -> None:
         """Offers for these sites have come: matches the open demands for which they may be large enough, and those that
@@ -177,13 +167,13 @@ class Placing:
             room = greatest.get(size.role, [])
             if size.counting or (room and all(map(le, size.amounts, room))):
                 found.update(members)
-        self._consider(sorted(found, key=ids.nanoseconds_of))
+        self._consider(sorted(found, key=self._turn.source.age_of))
 
     def try_changed(self) -> None:
         """Matches demands that are new or have changed."""
         changed = self._turn.engine.changed_demands
         if changed:
-            self._consider(sorted(changed, key=ids.nanoseconds_of))
+            self._consider(sorted(changed, key=self._turn.source.age_of))
             changed.clear()
 
     def _consider(self, identities: list[str]) -> None:

@@ -15,8 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.source import Tenant
+from bcs_scheduler.core.placement.turn import Turn
 
 FIRST, LONGEST = 300.0, 3600.0
 """Seconds of the first pause of a pair, and of the longest."""
@@ -55,7 +55,7 @@ class Pauses:
     """Belongs to the thread that owns the state."""
 
     def __init__(
-        self, turn: TurnContext, patience: float, is_expected: Callable[[str], bool] = lambda taskgroup: False
+        self, turn: Turn, patience: float, is_expected: Callable[[str], bool] = lambda taskgroup: False
     ) -> None:
         """`patience`: seconds from the moment when the room is free until the beneficiary must have started.
         `is_expected`: True if the room of a taskgroup that has ended, given by id, has not been offered yet."""

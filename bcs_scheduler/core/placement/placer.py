@@ -15,13 +15,14 @@ A plan of any mode is made within one turn. A plan for very many slots is made i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, Self
 
 from offers.ledger.offered import OfferPool, offer_pool
+from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
 from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.feasibility import kind_of
@@ -33,10 +34,8 @@ from offers.policy.hierarchy import Partition
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.resources import requested
-from store.state import State
 from transactions.base import Slot
-from transactions.engine.engine import Engine
-from transactions.kinds.registry import progress
+from transactions.engine.demands import Demands
 from transactions.rules.gangs import Shortage
 
 SLICE = 512
@@ -167,11 +166,20 @@ class WhatIf:
 class Placer:
     """Belongs to the thread that owns the state; `diagnosis` may be called from any thread."""
 
-    def __init__(self, state: State, pool: OfferPool, census: PlannedCensus, engine: Engine, scoring: Scoring) -> None:
-        self._state = state
+    def __init__(
+        self,
+        pool: AnyPool,
+        census: PlannedCensus,
+        demands: Demands,
+        scoring: Scoring,
+        remaining: Callable[[str], int] = lambda demand: 0,
+    ) -> None:
+        """`remaining`: number of units that the work of a demand, given by id, still has to place; 0 if there is no
+        such work."""
         self._pool = pool
         self._census = census
-        self._engine = engine
+        self._engine = demands
+        self._remaining = remaining
         self._scoring: Scoring = scoring
         self._policies: Policies = NoPolicies()
 
@@ -406,9 +414,7 @@ class Placer:
         missing = self._engine.missing.get(transaction_id)
         if missing is None:
             return self._engine.diagnoses.get(transaction_id)
-        transaction = self._state.transactions.get(transaction_id)
-        wanted = progress(self._state, transaction).remaining if transaction is not None else 0
-        return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
+        return Diagnosis(transaction_id, self._remaining(transaction_id), 0, 0, dict.fromkeys(missing, 0))
 
     # --- inside -----------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
+from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Site
 from offers.policy.session.model import Nomination
 
@@ -20,7 +20,7 @@ TaskName = tuple[str, str]
 class PromisedRooms:
     """The rooms of one partition of roles. Belongs to the thread that owns the state."""
 
-    def __init__(self, turn: TurnContext, seconds: float) -> None:
+    def __init__(self, turn: Turn, seconds: float) -> None:
         """`seconds`: the time for which a promise lasts."""
         self._turn, self._seconds = turn, seconds
         self.nominations: dict[TaskName, Nomination] = {}

@@ -111,6 +111,24 @@ class QueueTrees(Protocol):
         """Like `QueueAccounts.too_small`."""
 
 
+class Accounts(Protocol):
+    """The part of the figures that decisions use, and that follows them."""
+
+    def decided(self, role: str, decisions: Decided, attempts: Mapping[str, Attempt]) -> None:
+        """Takes over the latest decisions about a role. `attempts`: the latest attempts to make room, by
+        application."""
+
+    def has_capability(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
+        """True if the queue of a demand stays within its capability with one more taskgroup of the demand. `planned`:
+        the demand of each placement that is not launched."""
+
+    def standing(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]], priority: int) -> Standing:
+        """The standing of one more taskgroup of a demand."""
+
+    def holds_back(self, demand: Demand[Slot]) -> bool:
+        """True if the latest session of its role has found the queue of a demand at a limit, or at its share."""
+
+
 class QueueAccounts:
     """Belongs to the thread that owns the state; any thread may call `figures`."""
 

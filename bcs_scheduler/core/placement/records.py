@@ -17,7 +17,7 @@ from offers.ledger.holds import Cause
 from offers.model import Demand, Placement, Site
 from offers.policy.obstacles import Obstacle
 from offers.resources import SCALARS
-from store.ids import object_key
+from store.ids import nanoseconds_of, object_key
 from transactions.base import Failure, Refused, Slot
 from transactions.injection import Injections
 from transactions.kinds import reschedule
@@ -64,6 +64,15 @@ class Records:
     def has_started(self, application: str, since: float) -> bool:
         """See `Source`."""
         return any(group.created_at >= since for group in self._state.groups_of(application).values())
+
+    def age_of(self, demand: str) -> int:
+        """See `Units`: the id of a transaction has its time."""
+        return nanoseconds_of(demand)
+
+    def is_wanted(self, demand: str) -> bool:
+        """See `Units`: its transaction is active."""
+        transaction = self._state.transactions.get(demand)
+        return transaction is not None and transaction.active
 
     def priority(self, demand: Demand[Slot]) -> int:
         """See `Source`: that of the version that is launched."""

@@ -61,6 +61,12 @@ class Source(Protocol):
     def has_started(self, application: str, since: float) -> bool:
         """True if a unit of an application was bound at or after a moment (Unix seconds)."""
 
+    def age_of(self, demand: str) -> int:
+        """Unix nanoseconds at which the work of a demand, given by id, began: the oldest comes first."""
+
+    def is_wanted(self, demand: str) -> bool:
+        """False if the work of an open demand, given by id, has been ended since, or is supposed to be."""
+
     def priority(self, demand: Demand[Slot]) -> int:
         """The priority of the units of an open demand; 0 if it has none."""
 

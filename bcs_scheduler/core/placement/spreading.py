@@ -1,7 +1,7 @@
 """Spreading: taskgroups that would share an agent wait a moment for requested offers of emptier agents.
 
 Offers come one after the other. Without a pause, the first ones would get all taskgroups of an application. A demand
-waits as long as evictions do, while offers that were requested may come (`TurnContext.shown_at`): a second at most. It
+waits as long as evictions do, while offers that were requested may come (`Turn.shown_at`): a second at most. It
 waits only if
 
 - its taskgroups would share an agent: the agents with offers are too few for one each, or have some of the application;
@@ -21,7 +21,7 @@ from typing import Protocol
 
 import numpy as np
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.turn import Turn
 from offers.ledger.table import Ints, Mask
 from offers.model import Demand
 from offers.resources import amounts_of
@@ -45,7 +45,7 @@ class Prefers(Protocol):
 class Spreading:
     """The demands of one loop that wait for requested offers. Belongs to the thread that owns the state."""
 
-    def __init__(self, turn: TurnContext, policy: Prefers) -> None:
+    def __init__(self, turn: Turn, policy: Prefers) -> None:
         self._turn, self._policy = turn, policy
         self.waiting: dict[str, None] = {}
         """Ids of the demands that wait."""
@@ -127,7 +127,8 @@ class Spreading:
         """The rows of agents without offers that suit a demand, and are expected to offer enough room."""
         pool = self._turn.pool
         expected = pool.hand.expected.fits(amounts_of(demand.request), len(pool.table.rows))
-        return expected & ~pool.table.active & self._suits(demand)
+        found: Mask = expected & ~pool.table.active & self._suits(demand)
+        return found
 
     def _present(self, counts: Mapping[str | float, int]) -> Ints:
         """Taskgroups of an application on the host of each row. `counts`: by host name."""

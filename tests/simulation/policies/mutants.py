@@ -7,10 +7,11 @@ they stay what they are when an engine changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import pytest
 
+from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.evictor import Evictor
 from offers.dimensions import Amounts
@@ -21,6 +22,7 @@ from offers.policy.session.plugins.proportion import Shares
 from offers.policy.session.state.jobs import QueueState
 from offers.policy.session.state.templates import Need
 from store.records import TaskGroup
+from store.state import State
 from tests.simulation.policies.rules import Rules
 from tests.simulation.policies.users import Engine
 from transactions.base import Slot
@@ -105,7 +107,7 @@ def end_in_vain(patch: pytest.MonkeyPatch) -> None:
 
     def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
         same = self._queue_of(demand.application) == self._queue_of(group.application_key)
-        state = self._turn.state
+        state = _state(self)
         application = state.applications[group.application_key]
         version = state.version(application.key, application.version)
         before = version is not None and version.priority > demand.priority
@@ -151,8 +153,12 @@ def _pairs(self: Evictor, chooses: Chooses) -> Iterator[list[Eviction]]:
                 yield [Eviction(group.application_key, group.id, group.agent_id, demand.application)]
 
 
+def _state(self: Evictor) -> State:
+    return cast(TurnContext, self._turn).state
+
+
 def _running(self: Evictor) -> list[TaskGroup]:
-    groups = self._turn.state.taskgroups.values()
+    groups = _state(self).taskgroups.values()
     return sorted((g for g in groups if g.status == "Running" and not g.killing_since), key=lambda group: group.id)
 
 
@@ -167,7 +173,7 @@ def _most(self: Evictor, application: str) -> int | None:
             if "cpus" in queue.config.max
         ]
         return min(limits, default=None)
-    queue = self._turn.state.queues.get(self._queue_of(application))
+    queue = _state(self).queues.get(self._queue_of(application))
     return queue.capability.cpus if queue is not None else None
 
 

@@ -1,29 +1,48 @@
-"""A scheduler on standing capacity in small: what waits is matched, claims are named and sent, answers are taken in.
+"""A scheduler on standing capacity: the loop of placement of the core, driven by units that are no records.
 
-It stands for what the core will do with `offers.ledger`; the matcher, the pool and the usage are the real ones.
+The loop, its engine, the matcher and the ledger are the real ones; the source of units is `source.Pods`. News and
+answers of the cluster manager are taken into the ledger here, as a driver of Kubernetes will do.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable
 
-from offers.dimensions import Amounts, Dimension, Dimensions
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.engines.simple import Simple
+from bcs_scheduler.core.placement.partitions import Placing
+from offers.dimensions import Dimension, Dimensions
 from offers.ledger.nodes import Node, NodePool, node_pool
 from offers.ledger.usage import UnitClaim
 from offers.matching.matcher import Scoring, match
-from offers.model import Demand, Provisional, ResourceRequest
+from offers.model import Demand, ResourceRequest
 from offers.model import Unit as Name
 from offers.rules.constraints import EMPTY_RULES
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Gangs, Store
+from tests.simulation.standing.source import PlainTurn
 from tests.simulation.world import World
 from tests.unit.offers.ledger.standing_machine import kept
 from tests.unit.offers.matching.reference_matcher import LiveCensus
 
 DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
 ASSUME_TIMEOUT = 60.0
+PROMISE = 60.0
+"""Seconds for which room is kept for an important unit."""
 NOBODY = LiveCensus([])
+
+
+class Hurried:
+    """The time of a turn. `is_hurried`: a turn launches on one agent, and the others follow in later turns."""
+
+    def __init__(self, is_hurried: bool) -> None:
+        self._is_hurried = is_hurried
+
+    def spent(self) -> float:
+        return 0.0
+
+    def is_congested(self) -> bool:
+        return self._is_hurried
 
 
 class Scheduler:
@@ -45,14 +64,21 @@ class Scheduler:
         self.known: dict[str, int] = {}
         """`Cluster.touched` as of the latest news."""
         self.plan_changed = ""
-        self._planned: dict[Provisional, str] = {}
-        self._rounds = 0
+        self.started: dict[str, float] = {}
+        """The latest claim of each application, in Unix seconds."""
+        self._promised: dict[str, float] = {}
+        """The end of the promise of room to each important unit, in Unix seconds."""
+        self.has_news = True
+        """Something has changed that may give room to waiting units."""
+        self._turn = PlainTurn(self, CoreOptions(scoring=scoring, aging=0.0, strict=True))
+        self.placing = Placing(self._turn, lambda part, around: Simple(self._turn))
         self.ready = False
         self.gangs = Gangs(self, gangs) if gangs is not None else None
 
     # --- news ---------------------------------------------------------------------------------------------------
 
     def listed(self, lists: Lists) -> None:
+        self.has_news = True
         self.ready = True
         self.known = dict(lists.touched)
         self.pool.hand.put_all(lists.nodes)
@@ -65,6 +91,7 @@ class Scheduler:
                 usage.gone(name)
 
     def told(self, news: News) -> None:
+        self.has_news = True
         node, touched = news.touched
         self.known[node] = max(self.known.get(node, 0), touched)
         if news.kind == "node":
@@ -85,6 +112,7 @@ class Scheduler:
                 self.waiting[news.name] = news.now
 
     def answer(self, request: Request, word: str, unit: Unit | None) -> None:
+        self.has_news = True
         usage = self.pool.usage
         match word:
             case "yes":
@@ -103,60 +131,47 @@ class Scheduler:
     # --- turns --------------------------------------------------------------------------------------------------
 
     def turn(self) -> None:
-        """Asks for what is overdue, names and sends what an earlier turn has matched, matches what waits."""
+        """Asks for what is overdue, then decides about what waits and sends what is bound, as far as the turn lasts."""
         if not self.ready:
             return
+        self._turn.now = self.world.now
         for allocation in self.pool.usage.due(self.world.now, ASSUME_TIMEOUT):
             self.world.count("asked for")
             self.cluster.ask(self, Request(str(allocation.unit), allocation.node, allocation.decision, None))
-        self._launch()
+        self._end_promises()
         if self.gangs is not None:
             self.gangs.turn()
         if self.world.chance(0.2):
             self._plan()
-        self._match()
-        if self.world.chance(0.7):
-            self._launch()
+        self._turn.engine.refresh()
+        if self.pool.holds.take_freed() or self.has_news:
+            self.placing.try_all()
+        else:
+            self.placing.try_changed()
+        self.has_news = False
+        self.placing.place(Hurried(self.world.chance(0.3)))
+        self._promise()
 
-    def _match(self) -> None:
+    def asking(self) -> dict[str, Unit]:
+        """The units that ask for a place by themselves."""
+        gangs = self.gangs
+        return self.waiting if gangs is None else {k: one for k, one in self.waiting.items() if not gangs.waits(one)}
+
+    def _promise(self) -> None:
+        """Makes room for important units that have found none."""
         usage = self.pool.usage
-        planned = set(self._planned.values())
-        shapes: defaultdict[tuple[str, Amounts, bool], list[str]] = defaultdict(list)
-        for name, unit in self.waiting.items():
-            if self.gangs is not None and self.gangs.waits(unit):
-                continue
-            if name not in usage.allocations and name not in planned:
-                shapes[unit.application, unit.amounts, name in usage.holds].append(name)
-        for (application, part, nominated), names in shapes.items():
-            self._rounds += 1
-            demand = Demand(
-                f"round-{self._rounds}", application, tuple(names), ResourceRequest(amounts=part), EMPTY_RULES
-            )
-            own: list[Name] = [*names] if nominated else []
-            with self.pool.hand.without(own):
-                result = match([demand], self.pool, NOBODY, self.scoring)
-            for placement in result.placements:
-                self._planned[Provisional(demand.id, placement.slot)] = str(placement.slot)
-            for name in names[len(result.placements) :]:
-                if self.waiting[name].important and not nominated and not self.world.calm:
+        for demand in list(self._turn.engine.demands.values()):
+            for slot in demand.slots if not demand.promised else ():
+                name = self._turn.engine.name_of(demand.id, slot) or ""
+                if name not in usage.allocations and self.waiting[name].important and not self.world.calm:
                     self._make_room(self.waiting[name])
 
-    def _launch(self) -> None:
-        planned, self._planned = self._planned, {}
-        usage = self.pool.usage
-        for provisional, name in planned.items():
-            if not self.pool.hand.stands(provisional):
-                self.world.count("claims that do not stand")
-                usage.forget(provisional)
-                continue
-            if name not in self.waiting or self.world.chance(0.05):
-                usage.forget(provisional)
-                continue
-            allocation = usage.rename(provisional, name)
-            if allocation is None:
-                self.world.count("named too late")
-                continue
-            self.send(allocation)
+    def _end_promises(self) -> None:
+        """Room that has not become free in time is for others."""
+        for name, until in list(self._promised.items()):
+            if until <= self.world.now or name not in self.pool.holds:
+                self.pool.usage.release(name)
+                del self._promised[name]
 
     def send(self, claim: UnitClaim) -> None:
         """The request of a claim leaves."""
@@ -165,6 +180,8 @@ class Scheduler:
             touched = self.cluster.touched.get(claim.node, 0)
             safe = touched if self.cluster.up and self.known.get(claim.node, 0) == touched else None
             self.cluster.place(self, Request(name, claim.node, claim.decision, safe))
+            if name in self.waiting:
+                self.started[self.waiting[name].application] = self.world.now
 
     def _plan(self) -> None:
         """A dry run with and without some users: it must change nothing."""
@@ -188,5 +205,6 @@ class Scheduler:
             if placements and placements[0].agent_id == victim.node:
                 self.world.count("nominations")
                 self.pool.hand.hold(unit.name, *kept(victim.node, unit.amounts))
+                self._promised[unit.name] = self.world.now + PROMISE
                 self.cluster.end_unit(victim.unit)
                 return

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.engines.engine import (
     Decisions,
     Engine,
@@ -29,6 +28,7 @@ from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placer import SLICE, Mode, first_slots
 from bcs_scheduler.core.placement.spreading import Spreading
+from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, MatchResult
 from offers.policy.hierarchy import Partition
@@ -43,7 +43,7 @@ PROMPT_SLICE = 128
 class Untried:
     """The demands that are to be matched, namespaces in turn."""
 
-    def __init__(self, turn: TurnContext, covers: Callable[[str], bool]) -> None:
+    def __init__(self, turn: Turn, covers: Callable[[str], bool]) -> None:
         """`covers`: the roles of the partition."""
         self._turn, self._covers = turn, covers
         self._queue: FairQueue[str] = FairQueue()
@@ -89,7 +89,7 @@ class Matching:
 
     def __init__(
         self,
-        turn: TurnContext,
+        turn: Turn,
         launcher: Launcher,
         untried: Untried,
         groups: Groups,
@@ -239,7 +239,7 @@ class Simple:
     promised_rooms = staticmethod(no_rooms)
     accept = drop = failed = use_held = use_rest = expect = conclude = recover = void = forget = staticmethod(nothing)
 
-    def __init__(self, turn: TurnContext) -> None:
+    def __init__(self, turn: Turn) -> None:
         self._turn = turn
 
     def decide(self, portion: Portion) -> Decisions:  # noqa: ARG002

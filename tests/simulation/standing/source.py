@@ -1,0 +1,252 @@
+"""The plain source of units: pods of the simulated cluster manager. No unit, application or demand is a record.
+
+A demand has the waiting units of one application that are alike; the index of a slot is the number of its unit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.placer import Placer
+from bcs_scheduler.core.placement.source import Member, Room, Source, Tenant
+from offers.dimensions import Amounts
+from offers.model import Demand, Placement, Provisional, ResourceRequest, Site
+from offers.planned import PlannedCensus
+from offers.policy.obstacles import Attempt, Obstacle
+from offers.policy.session.kept import Standing
+from offers.rules.constraints import EMPTY_RULES
+from transactions.base import Failure, Slot
+from transactions.engine.demands import Demands
+from transactions.rules.gangs import Shortage
+
+if TYPE_CHECKING:
+    from tests.simulation.standing.scheduler import Scheduler
+
+T = TypeVar("T")
+
+
+class Alike(NamedTuple):
+    """The properties that units of one demand have in common. `promised`: room is held for each."""
+
+    application: str
+    amounts: Amounts
+    promised: bool
+
+
+class Work(Demands):
+    """The open demands."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
+        self._scheduler = scheduler
+        self._alike: dict[Alike, str] = {}
+        self._units: dict[tuple[str, int], str] = {}
+        self._made = 0
+
+    def refresh(self) -> None:
+        """Demands places for the units that wait, and for no others."""
+        usage, waiting = self._scheduler.pool.usage, self._scheduler.asking()
+        wanted: defaultdict[Alike, list[str]] = defaultdict(list)
+        kinds = {identity: alike for alike, identity in self._alike.items()}
+        planned = {
+            self._units[identity, slot.index]: kinds[identity]
+            for identity, plan in self._plans.items()
+            for slot in plan.slots
+        }
+        for name, unit in waiting.items():
+            if name not in usage.allocations:
+                alike = Alike(unit.application, unit.amounts, name in usage.holds)
+                wanted[planned.get(name, alike)].append(name)
+        for alike in [alike for alike in self._alike if alike not in wanted]:
+            self._drop_demand(self._alike.pop(alike))
+        self._units = {}
+        for alike, names in wanted.items():
+            self.want(self._demand(alike, names), "")
+
+    def _demand(self, alike: Alike, names: Sequence[str]) -> Demand[Slot]:
+        if alike not in self._alike:
+            self._made += 1
+            self._alike[alike] = f"wish-{self._made}"
+        identity = self._alike[alike]
+        slots, promised = list[Slot](), list[tuple[Slot, str]]()
+        for name in names:
+            slot = Slot(int(name.rpartition("-")[2]), name if alike.promised else "")
+            self._units[identity, slot.index] = name
+            slots.append(slot)
+            if (hold := self._scheduler.pool.holds.get(name)) is not None:
+                promised.append((slot, hold.site[0]))
+        request = ResourceRequest(amounts=alike.amounts)
+        return Demand(identity, alike.application, tuple(slots), request, EMPTY_RULES, promised=tuple(promised))
+
+    def name_of(self, demand: str, slot: Slot) -> str | None:
+        """The unit of a slot; None if it does not wait any more."""
+        return self._units.get((demand, slot.index))
+
+    def bound(self, placement: Placement[Slot]) -> None:
+        """A planned slot leaves the plan."""
+        self._unplanned(placement.demand, placement.slot)
+
+    def unplan(self, identity: str, slot: Slot) -> None:
+        self._scheduler.pool.usage.forget(Provisional(identity, slot))
+        self._scheduler.has_news = True
+        self._scheduler.world.count("claims that do not stand")
+        super().unplan(identity, slot)
+
+
+class Pods:
+    """See `placement.source.Source`."""
+
+    def __init__(self, scheduler: Scheduler, work: Work) -> None:
+        self._scheduler, self._work = scheduler, work
+
+    # --- units
+
+    def tenant(self, unit: str) -> Tenant | None:
+        user, pod = self._scheduler.pool.usage.users.get(unit), self._scheduler.cluster.units.get(unit)
+        if user is None or pod is None:
+            return None
+        return Tenant(unit, pod.application, user.node, unit, user.terminating, 0.0)
+
+    def has_ended(self, unit: str) -> bool:
+        return unit not in self._scheduler.pool.usage.users
+
+    def has_started(self, application: str, since: float) -> bool:
+        return self._scheduler.started.get(application, -inf) >= since
+
+    def age_of(self, demand: str) -> int:
+        return int(demand.rpartition("-")[2])
+
+    def is_wanted(self, demand: str) -> bool:
+        return demand in self._work.demands
+
+    def priority(self, demand: Demand[Slot]) -> int:
+        return 0
+
+    def room_on(self, agent: str) -> Room:
+        total = self._scheduler.pool.usage.on(agent).total
+        return Room((total.get("cpu", 0), total.get("memory", 0)), (0, 0))
+
+    def ending_within(self, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
+        return {}
+
+    def shortage(self, group: str) -> Shortage | None:
+        return None
+
+    def members(self, group: str) -> Iterable[Member]:
+        return ()
+
+    # --- budgets
+
+    def spends(self, unit: str) -> bool:
+        return False
+
+    def may_end(self, unit: str) -> bool:
+        tenant = self.tenant(unit)
+        return tenant is not None and not tenant.leaves
+
+    may_ever_end = may_end
+
+    def obstacle(self, unit: str) -> Obstacle:
+        return Obstacle.LEAVING
+
+    def allowance(self, application: str) -> int:
+        return 1 << 20
+
+    def admits_some(self, application: str) -> bool:
+        return True
+
+    def grows_at(self, application: str) -> float:
+        return inf
+
+    def budget_of(self, application: str) -> tuple[str, ...]:
+        return (application,)
+
+    # --- effects
+
+    def bind(self, site: Site, placements: Sequence[Placement[Slot]]) -> bool:
+        """Names the claims of the units, and sends them."""
+        scheduler, usage, bound = self._scheduler, self._scheduler.pool.usage, False
+        for placement in placements:
+            unit, claim = (
+                self._work.name_of(placement.demand, placement.slot),
+                Provisional(placement.demand, placement.slot),
+            )
+            self._work.bound(placement)
+            if unit is None or unit not in scheduler.waiting or scheduler.world.fault(0.05):
+                usage.forget(claim)
+                scheduler.has_news = True
+                continue
+            named = usage.rename(claim, unit)
+            if named is None:
+                scheduler.world.count("named too late")
+                continue
+            scheduler.send(named)
+            bound = True
+        return bound
+
+    def evict(self, unit: str, beneficiary: str, queue: str, *, is_paid: bool) -> str | None:
+        self._scheduler.cluster.end_unit(unit)
+        return None
+
+    def fail(self, demand: str, failure: Failure) -> None:
+        raise AssertionError(f"{demand}: {failure.words}")
+
+
+class NoQueues:
+    """See `queue_accounts.Accounts`: there are no queues."""
+
+    def decided(self, role: str, decisions: object, attempts: Mapping[str, Attempt]) -> None:
+        pass
+
+    def has_capability(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
+        return True
+
+    def standing(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]], priority: int) -> Standing:
+        return Standing("", priority, False, True)
+
+    def holds_back(self, demand: Demand[Slot]) -> bool:
+        return False
+
+
+class PlainTurn:
+    """See `turn.Turn`: agents stand, so nothing has to be offered."""
+
+    returning_until = offers_until = 0.0
+    awaits_offers = False
+    framework = "standing"
+
+    def __init__(self, scheduler: Scheduler, options: CoreOptions) -> None:
+        self.now = scheduler.world.now
+        self._world = scheduler.world
+        self.pool, self.options = scheduler.pool, options
+        self.engine = Work(scheduler)
+        self.census = PlannedCensus(scheduler.nobody)
+        self.source: Source = Pods(scheduler, self.engine)
+        self.queues = NoQueues()
+        self.placer = Placer(self.pool, self.census, self.engine, options.scoring)
+
+    @property
+    def shown_until(self) -> float:
+        return self.now
+
+    def shown_at(self, demand: str) -> float:
+        return 0.0
+
+    def is_unshown(self, demand: str) -> bool:
+        return False
+
+    def unshown(self, demands: Iterable[Demand[Slot]]) -> set[str]:
+        return set()
+
+    def attempt(self, kind: str, key: str, work: Callable[[], T]) -> T | Failure:
+        return work()
+
+    def count(self, name: str, labels: tuple[str, ...], value: float) -> None:
+        self._world.count(f"metric: {name}")
+
+    def record_event(self, kind: str, key: str, reason: str, message: str) -> Any:
+        self._world.tell("event", (kind, key, reason, message))
