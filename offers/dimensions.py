@@ -6,9 +6,7 @@ counts in bytes, and in thousandths of a MB where it has scalars of three decima
 a plain count.
 
 Amounts of several dimensions are (name, integer) pairs, sorted by name, without zeros and without a name twice, so that
-equal amounts are equal values. `Dimensions.amounts_of` reads them from an object with one integer attribute per
-dimension: `store.records.definition.Amounts` and `offers.model.ResourceRequest` are such objects for the dimensions
-`THOUSANDTHS`.
+equal amounts are equal values.
 """
 
 from __future__ import annotations
@@ -16,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from typing import NamedTuple
-
-from offers.errors import Shortage
 
 Amounts = tuple[tuple[str, int], ...]
 """Pairs of a dimension's name and an integer in its unit: sorted by name, no zeros, no name twice."""
@@ -90,10 +86,6 @@ class Dimensions:
         new = [Dimension(name) for name in dict.fromkeys(names) if name not in self._by_name]
         return Dimensions((*self.known, *new)) if new else self
 
-    def amounts_of(self, record: object) -> Amounts:
-        """The amounts of an object with one integer attribute per dimension. Raises AttributeError if one lacks."""
-        return amounts((name, getattr(record, name)) for name in self._by_name)
-
     def displayed(self, record: object) -> dict[str, float]:
         """The amounts of an object with one integer attribute per dimension, in displayed units by name."""
         return {name: dimension.displayed(getattr(record, name)) for name, dimension in self._by_name.items()}
@@ -139,45 +131,6 @@ def amounts(pairs: Iterable[tuple[str, int]] | Mapping[str, int]) -> Amounts:
     for name, amount in pairs.items() if isinstance(pairs, Mapping) else pairs:
         found[name] = found.get(name, 0) + amount
     return tuple(sorted((name, amount) for name, amount in found.items() if amount))
-
-
-def plus(*several: Amounts) -> Amounts:
-    """The sum, dimension by dimension."""
-    return amounts(pair for one in several for pair in one)
-
-
-def minus(whole: Amounts, part: Amounts) -> Amounts:
-    """Subtracts `part` from `whole`. Raises Shortage if a dimension of `part` exceeds that of `whole`."""
-    left = dict(whole)
-    for name, amount in part:
-        if amount > left.get(name, 0):
-            raise Shortage(name, amount, left.get(name, 0))
-        left[name] = left.get(name, 0) - amount
-    return amounts(left)
-
-
-def fits(wanted: Amounts, free: Amounts) -> bool:
-    """Returns True if every positive amount that is wanted is at most the free amount; a dimension that is missing in
-    the free amounts counts as 0."""
-    there = dict(free)
-    return all(amount <= there.get(name, 0) for name, amount in wanted if amount > 0)
-
-
-def least(one: Amounts, other: Amounts) -> Amounts:
-    """The smaller amount of each dimension; a dimension that one of them lacks counts 0 there."""
-    first, second = dict(one), dict(other)
-    return amounts((name, min(first.get(name, 0), second.get(name, 0))) for name in {**first, **second})
-
-
-def most(one: Amounts, other: Amounts) -> Amounts:
-    """The greater amount of each dimension; a dimension that one of them lacks counts 0 there."""
-    first, second = dict(one), dict(other)
-    return amounts((name, max(first.get(name, 0), second.get(name, 0))) for name in {**first, **second})
-
-
-def scaled(one: Amounts, factor: Fraction | int) -> Amounts:
-    """Each amount times a rational number, rounded up to one unit."""
-    return amounts((name, -int(-amount * Fraction(factor) // 1)) for name, amount in one)
 
 
 def share(part: int, whole: int) -> Fraction:

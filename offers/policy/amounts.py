@@ -4,13 +4,6 @@
 out. A limit needs more: a maximum of 0 allows nothing, and a maximum that is not named allows everything. Policies
 therefore compute with mappings. The unit is the unit of the dimension, as a rule thousandths; one computation uses one
 unit per name. Nothing is rounded and no tolerance exists: a share is a fraction, or two products are compared.
-
-Four ways to compare and compute with a name that is missing:
-
-    fits            missing = 0          requests against the room of an agent
-    fits_limit      missing = unlimited  requests against quotas and headroom
-    fits_signed     missing = 0, and a negative room is refused even if nothing is wanted: preemption
-    *_where_named   only the names of the left mapping are computed: usage against the types that a quota names
 """
 
 from __future__ import annotations
@@ -19,8 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
-from offers.dimensions import Amounts, share
-from offers.errors import Shortage
+from offers.dimensions import share
 
 Vector = Mapping[str, int]
 """Amounts by name. Functions of this module never change a vector; results are new dictionaries."""
@@ -73,11 +65,6 @@ def written(amount: int) -> str:
     return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
 
 
-def vector(amounts: Amounts) -> dict[str, int]:
-    """Amounts as a mapping that can be changed."""
-    return dict(amounts)
-
-
 # --- arithmetic -----------------------------------------------------------------------------------------------
 
 
@@ -98,46 +85,6 @@ def difference(whole: Vector, part: Vector) -> dict[str, int]:
     return left
 
 
-def taken(whole: Vector, part: Vector) -> dict[str, int]:
-    """Returns `whole` minus `part`. Raises Shortage if a positive amount of `part` exceeds the one of `whole`."""
-    left = dict(whole)
-    for name, amount in part.items():
-        there = left.get(name, 0)
-        if amount > 0 and amount > there:
-            raise Shortage(name, amount, there)
-        left[name] = there - amount
-    return left
-
-
-def added_where_named(left: Vector, right: Vector) -> dict[str, int]:
-    """Returns the sum for the names of `left`; other names of `right` are left out."""
-    return {name: amount + right.get(name, 0) for name, amount in left.items()}
-
-
-def difference_where_named(left: Vector, right: Vector) -> dict[str, int]:
-    """Returns `left` minus `right` for the names of `left`; amounts may become negative."""
-    return {name: amount - right.get(name, 0) for name, amount in left.items()}
-
-
-def least(first: Vector, other: Vector) -> dict[str, int]:
-    """The smaller amount of each name of both; a missing name counts 0."""
-    return {name: min(first.get(name, 0), other.get(name, 0)) for name in {**first, **other}}
-
-
-def most(first: Vector, other: Vector) -> dict[str, int]:
-    """The greater amount of each name of both; a missing name counts 0."""
-    return {name: max(first.get(name, 0), other.get(name, 0)) for name in {**first, **other}}
-
-
-def least_limit(*limits: Vector) -> dict[str, int]:
-    """The strictest of several limits: the least amount of each name; a limit without the name does not limit it."""
-    strictest: dict[str, int] = {}
-    for limit in limits:
-        for name, amount in limit.items():
-            strictest[name] = min(amount, strictest.get(name, amount))
-    return strictest
-
-
 def scaled(amounts: Vector, factor: Fraction | int) -> dict[str, Fraction]:
     """Each amount times a rational number, exactly."""
     return {name: Fraction(amount) * factor for name, amount in amounts.items()}
@@ -151,52 +98,12 @@ def positive(amounts: Vector) -> dict[str, int]:
 # --- comparing ------------------------------------------------------------------------------------------------
 
 
-def fits(request: Vector, room: Vector) -> bool:
-    """True if every amount that is wanted, if above 0, is at most the room; a missing name has no room."""
-    return all(amount <= room.get(name, 0) for name, amount in request.items() if amount > 0)
-
-
 def fits_limit(request: Vector, limit: Vector) -> bool:
     """True if every amount that is wanted, if above 0, is at most the limit; a missing name is not limited."""
     return all(amount <= limit[name] for name, amount in request.items() if amount > 0 and name in limit)
 
 
-def fits_signed(request: Vector, room: Vector) -> bool:
-    """True if every amount that is wanted, 0 included, is at most the room: a room below 0 fits only a negative
-    amount. A missing name has no room."""
-    return all(amount <= room.get(name, 0) for name, amount in request.items())
-
-
-def shortages(request: Vector, room: Vector) -> dict[str, int]:
-    """Returns by how much each name that does not fit (`fits`) exceeds the room, all above 0."""
-    return {
-        name: amount - room.get(name, 0)
-        for name, amount in request.items()
-        if amount > 0 and amount > room.get(name, 0)
-    }
-
-
 # --- shares ---------------------------------------------------------------------------------------------------
-
-
-def compare_ratios(part: int, whole: int, other_part: int, other_whole: int) -> int:
-    """Compares part/whole with other_part/other_whole without a division: -1, 0 or 1. As in
-    `offers.dimensions.share`, nothing of nothing is 0 and something of nothing is 1."""
-    if whole == 0:
-        part, whole = (1 if part else 0), 1
-    if other_whole == 0:
-        other_part, other_whole = (1 if other_part else 0), 1
-    left, right = part * other_whole, other_part * whole
-    return (left > right) - (left < right)
-
-
-def greatest_share(part: Vector, whole: Vector, names: Iterable[str] | None = None) -> Fraction:
-    """Returns the greatest share over the names of `whole`, or over `names` if they are not None; 0 without names. This
-    is the dominant share of DRF (Ghodsi et al., NSDI 2011)."""
-    return max(
-        (share(part.get(name, 0), whole.get(name, 0)) for name in (whole if names is None else names)),
-        default=Fraction(0),
-    )
 
 
 def descending_shares(part: Vector, whole: Vector) -> list[Fraction]:

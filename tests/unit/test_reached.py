@@ -32,8 +32,6 @@ MODULES: Mapping[str, str] = {
 """Modules that nothing reaches, with the reason."""
 UNUSED: Mapping[str, Mapping[str, str]] = {
     WING: {
-        "offers.policy.amounts": "added_where_named compare_ratios difference_where_named fits fits_signed "
-        "greatest_share least least_limit most shortages taken vector",
         "offers.policy.hierarchy.changes.copying": "copied",
         "offers.policy.hierarchy.changes.trial": "trial",
         "offers.policy.hierarchy.cluster": "add_node set_schedulable",
@@ -41,7 +39,6 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
         "offers.policy.hierarchy.state.queue": "Queue.headroom",
     },
     LEDGER: {
-        "offers.dimensions": "Dimensions.amounts_of fits least minus most plus scaled",
         "offers.ledger.table": "Table.add_lines",
         "offers.ledger.usage": "Usage.all_seen Usage.assume Usage.counted_on Usage.denied",
     },

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from offers.dimensions import amounts
-from offers.policy.amounts import greatest_share, thousandths
+from offers.dimensions import amounts, share
+from offers.policy.amounts import thousandths
 from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import UNSCHEDULABLE, Bind, Decisions
@@ -175,7 +175,7 @@ def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
             for queue, row in decisions.deserved.items()
         },
         "dominant_share_after": {
-            name: greatest_share(dict(zip(snapshot.dimensions, job.allocated, strict=True)), totals)
+            name: max(share(part, totals[key]) for key, part in zip(snapshot.dimensions, job.allocated, strict=True))
             for name in session.names
             if (job := session.job(name)) is not None
         },

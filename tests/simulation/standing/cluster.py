@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
-from offers.dimensions import Amounts, amounts, plus
+from offers.dimensions import Amounts, amounts
 from offers.ledger.nodes import Node
 from offers.ledger.usage import User
 from tests.simulation.violation import Violation
@@ -91,7 +91,7 @@ class Cluster:
     # --- truth --------------------------------------------------------------------------------------------------
 
     def used(self, node: str) -> Amounts:
-        return plus(*(unit.amounts for unit in self.units.values() if unit.node == node))
+        return amounts(pair for unit in self.units.values() if unit.node == node for pair in unit.amounts)
 
     def excess(self, node: str) -> Amounts:
         """What is used of an agent beyond what it has."""

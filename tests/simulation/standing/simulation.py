@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from offers.dimensions import Amounts, amounts, fits
+from offers.dimensions import Amounts, amounts
 from offers.ledger.nodes import Node, NodePool
 from offers.ledger.usage import Sending, UnitClaim
 from offers.model import Unit as Name
@@ -309,7 +309,7 @@ class Simulation:
         for holder, hold in usage.holds:
             if hold.site[0] == name and holder != unit.name and holder not in usage.users:
                 free.subtract(dict(hold.request.amounts))
-        return fits(unit.amounts, amounts(free))
+        return all(amount <= free[name] for name, amount in unit.amounts)
 
 
 @dataclass(slots=True)

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offers import dimensions
-from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amounts, recorded
-from offers.errors import Shortage
+from offers.dimensions import THOUSANDTHS, Dimension, Dimensions, amounts, recorded
 from offers.model import ResourceRequest
 from offers.resources import requested
 from store.records.definition import Amounts as Recorded
@@ -20,23 +19,22 @@ from store.records.definition import Amounts as Recorded
 TOP = Path(__file__).parents[3]
 BYTES = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
 
-quantities = st.dictionaries(st.sampled_from("abcd"), st.integers(-5, 5)).map(amounts)
-positive = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 5)).map(amounts)
 fractions = st.fractions(min_value=0, max_value=100, max_denominator=5000)
 
 
 def test_the_amounts_of_records_are_a_special_case() -> None:
     """Equal names, and the same integers: nothing is converted."""
     record = Recorded(cpus=1500, mem=64_000, gpus=2000)
-    assert THOUSANDTHS.amounts_of(record) == (("cpus", 1500), ("gpus", 2000), ("mem", 64_000))
-    assert Recorded(**dict(THOUSANDTHS.amounts_of(record))) == record
+    assert THOUSANDTHS.displayed(record) == {"cpus": 1.5, "mem": 64.0, "disk": 0.0, "gpus": 2.0}
     assert tuple(Recorded.__struct_fields__) == THOUSANDTHS.names
     assert all(dimension.unit == 1000 for dimension in THOUSANDTHS)
 
 
 def test_a_need_in_scalars_and_one_in_named_amounts_are_the_same() -> None:
     scalars = ResourceRequest(cpus=100, mem=200, disk=300, gpus=400, random_ports=2, fixed_ports=(7, 7, 8))
-    named = ResourceRequest(amounts=THOUSANDTHS.amounts_of(scalars), random_ports=2, fixed_ports=(7, 8))
+    named = ResourceRequest(
+        amounts=amounts({"cpus": 100, "mem": 200, "disk": 300, "gpus": 400}), random_ports=2, fixed_ports=(7, 8)
+    )
     assert requested(scalars) == requested(named) == {"cpus": 100, "mem": 200, "disk": 300, "gpus": 400, "ports": 4}
     assert requested(ResourceRequest(cpus=1, amounts=(("cpus", 2), ("pods", 1))))["cpus"] == 3
 
@@ -102,39 +100,6 @@ def test_amounts_have_one_form(pairs: list[tuple[str, int]]) -> None:
     assert found == amounts(reversed(pairs)) == amounts(dict(found))
     for name in "ab":
         assert dict(found).get(name, 0) == sum(amount for other, amount in pairs if other == name)
-
-
-@given(positive, positive)
-def test_what_is_added_can_be_subtracted_and_nothing_more(one: Amounts, other: Amounts) -> None:
-    both = dimensions.plus(one, other)
-    assert dimensions.minus(both, other) == one
-    assert dimensions.fits(one, both)
-    if dimensions.fits(other, one):
-        assert dimensions.plus(dimensions.minus(one, other), other) == one
-    else:
-        with pytest.raises(Shortage):
-            dimensions.minus(one, other)
-
-
-@given(quantities, quantities)
-def test_the_least_and_the_most_are_those_of_each_dimension(one: Amounts, other: Amounts) -> None:
-    least, most = dict(dimensions.least(one, other)), dict(dimensions.most(one, other))
-    for name in "abcd":
-        pair = (dict(one).get(name, 0), dict(other).get(name, 0))
-        assert (least.get(name, 0), most.get(name, 0)) == (min(pair), max(pair))
-
-
-def test_only_positive_amounts_ask_for_room() -> None:
-    assert dimensions.fits((("a", -3), ("b", 1)), (("b", 1),))
-    assert not dimensions.fits((("a", 1),), (("b", 1),))
-    assert dimensions.fits((), (("a", -1),))
-
-
-@given(positive, fractions)
-def test_scaled_amounts_are_rounded_up(one: Amounts, factor: Fraction) -> None:
-    scaled = dict(dimensions.scaled(one, factor))
-    for name, amount in one:
-        assert 0 <= scaled.get(name, 0) - amount * factor < 1
 
 
 def test_shares_are_exact() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from offers.dimensions import Amounts
-from offers.policy.amounts import Vector, fits, fits_limit
+from offers.policy.amounts import Vector, fits_limit
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.records import Engine, GangRecord, MemberRecord, PlaceholderRecord, Record, Traits, Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
@@ -90,7 +90,7 @@ class OneQueue:
         for name, (_, request) in sorted(self.pending.items(), key=lambda one: (one[1][0], one[0])):
             room = {key: most - used.get(key, 0) for key, most in self.most.items()}
             suitable = (node for node in sorted(free) if self._suits(name, node))
-            node = next((node for node in suitable if fits(dict(request), free[node])), None)
+            node = next((node for node in suitable if all(free[node].get(key, 0) >= n for key, n in request)), None)
             if node is None or not fits_limit(dict(request), room) or done == limit:
                 continue
             for key, amount in request:
