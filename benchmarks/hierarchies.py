@@ -24,7 +24,7 @@ from bcs_scheduler.core.scheduler import Core
 from benchmarks.load import PAUSE, TIMEOUT, Result, document
 from benchmarks.processes import Bench, Failure, StoreKind, Tasks, await_
 from offers.model import Offer, ResourceKey
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from store.records import Namespace, Version
 from store.records.definition import Amounts, Container
 

@@ -23,7 +23,7 @@ from benchmarks.load import Result
 from benchmarks.processes import Failure
 from offers.agents import ListedAgent
 from offers.model import Offer, ResourceKey
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.records import Application, Namespace, Queue, Record, TaskGroup, Version
 from store.records.definition import Amounts, Container

@@ -26,8 +26,8 @@ from bcs_scheduler.simulator.model import Scenario, start_of
 from bcs_scheduler.simulator.recorded_events import RecordedEvent, read_recorded
 from bcs_scheduler.simulator.specs import creations_of, namespaces_of, read_agents, read_load
 from bcs_scheduler.wire.yamltext import BadYaml, document_of
-from offers.policy.hierarchy import BadQueues, partition_of
-from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.configuration.document import canonical, partition_of
+from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.resources import SCALARS
 from transactions.base import Refused
 from transactions.rules.queues import chosen_tree

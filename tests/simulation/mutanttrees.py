@@ -13,10 +13,15 @@ from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.engines.engine import Portion
 from bcs_scheduler.core.placement.hierarchy import role_tree, trees
 from bcs_scheduler.core.placement.sessions.role import SessionInput
-from offers.policy.hierarchy import Allocation, Attempts, Partition, Queue, Tree, maintenance
+from offers.policy.hierarchy import maintenance
+from offers.policy.hierarchy.configuration.partition import Partition
+from offers.policy.hierarchy.gangs.attempts import Attempts
 from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
+from offers.policy.hierarchy.state.model import Allocation
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.decisions import Eviction
 from store.records import QueueHalt
 from tests.simulation import mutantsessions

@@ -30,8 +30,9 @@ from bcs_scheduler.core.placement.hierarchy.asks import task_name
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, Trees, read_tree
 from offers.model import Demand, Placement
-from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
 from store.records import DEFAULT_PARTITION, Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
 from store.records.definition import Amounts, Container
 from store.state import State

@@ -18,7 +18,7 @@ from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.leadership.standby import FollowerStatus
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.session.configuration.document import default_policy
 from store.base import Change, Position
 from store.records import Daemonset, Endpoint, Limits, Queue

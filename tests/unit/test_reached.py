@@ -32,11 +32,7 @@ MODULES: Mapping[str, str] = {
 """Modules that nothing reaches, with the reason."""
 UNUSED: Mapping[str, Mapping[str, str]] = {
     WING: {
-        "offers.policy.hierarchy.changes.copying": "copied",
-        "offers.policy.hierarchy.changes.trial": "trial",
-        "offers.policy.hierarchy.cluster": "add_node set_schedulable",
         "offers.policy.hierarchy.state.limits": "Found",
-        "offers.policy.hierarchy.state.queue": "Queue.headroom",
     },
     LEDGER: {
         "offers.ledger.table": "Table.add_lines",

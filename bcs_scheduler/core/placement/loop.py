@@ -35,7 +35,7 @@ from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement, Site
-from offers.policy.hierarchy import Partition
+from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.decisions import Eviction, Later, Passing, earliest
 from offers.policy.session.model import Nomination

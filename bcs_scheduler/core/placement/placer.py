@@ -30,7 +30,7 @@ from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
-from offers.policy.hierarchy import Partition
+from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.resources import requested

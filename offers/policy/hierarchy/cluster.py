@@ -10,13 +10,6 @@ from offers.policy.hierarchy.state.nodes import Node
 from offers.policy.hierarchy.tree import Tree
 
 
-def add_node(tree: Tree, name: str, total: Vector) -> None:
-    """Adds a node. Raises ValueError if the name is known or an amount is negative."""
-    if name in tree.nodes.by_name:
-        raise ValueError(f"node {name}: exists already")
-    set_nodes(tree, {name: total})
-
-
 def set_nodes(tree: Tree, totals: Mapping[str, Vector]) -> None:
     """Gives nodes other totals, and adds those that are not known. Costs with all nodes and applications, however many
     nodes change. Raises ValueError if an amount is negative or too large; the nodes before this one are changed."""
@@ -47,12 +40,6 @@ def remove_node(tree: Tree, name: str) -> None:
     resize(tree)
 
 
-def set_schedulable(tree: Tree, name: str, is_schedulable: bool) -> None:
-    """Keeps new work away from a node, or admits it again. Raises KeyError for an unknown node."""
-    tree.nodes.by_name[name].is_schedulable = is_schedulable
-    node_changed(tree, name)
-
-
 def occupy(tree: Tree, name: str, amounts: Amounts, sign: int) -> None:
     """Takes room on a node for others than the applications (`sign` 1), or gives the room back (-1). Raises KeyError
     for an unknown node."""
@@ -78,14 +65,6 @@ def conditions_changed(tree: Tree, name: str) -> None:
     node."""
     tree.version += 1
     tree.room_on(tree.nodes.by_name[name])
-
-
-def node_changed(tree: Tree, name: str) -> None:
-    """Notes that a node may meet other constraints than before. Raises KeyError for an unknown node."""
-    node = tree.nodes.by_name[name]
-    tree.version += 1
-    tree.nodes.changed(node)
-    tree.room_on(node)
 
 
 def resize(tree: Tree) -> None:

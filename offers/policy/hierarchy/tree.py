@@ -386,8 +386,7 @@ class Tree:
         request, constraint = group.alike.request, group.alike.constraint
         for _, node in sorted(self.nodes.reserving.items()) if self.nodes.reserving else ():
             if (
-                node.is_schedulable
-                and fits_request(request, node.open_beside(node.promised))
+                fits_request(request, node.open_beside(node.promised))
                 and self.nodes.is_admitted(constraint, node.name)
                 and self.outranks(group, node)
             ):

@@ -16,7 +16,7 @@ from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.evictor import Evictor
 from offers.dimensions import Amounts
 from offers.model import Demand
-from offers.policy.hierarchy import Queue
+from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.plugins.proportion import Shares
 from offers.policy.session.state.jobs import QueueState

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.session import Session
 from offers.model import Demand
-from offers.policy.hierarchy import Queue as TreeQueue
-from offers.policy.hierarchy import promises
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
+from offers.policy.hierarchy.preemption.promises import promises
+from offers.policy.hierarchy.state.queue import Queue as TreeQueue
 from offers.policy.session.plugins.proportion import Share, fill
 from store.records import DEFAULT_QUEUE, Application, Namespace, Queue, TaskGroup, Version
 from tests.simulation.policies.world import QuietWorld

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 
 _TREE: dict[str, Any] = {

@@ -29,8 +29,7 @@ import msgspec
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.hierarchy import partition_of
-from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.configuration.document import canonical, partition_of
 from offers.policy.session.configuration.document import policy_of
 from store.records import Limits, Namespace, Queue, TaskGroup, Version
 from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy

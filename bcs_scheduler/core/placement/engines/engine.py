@@ -15,7 +15,7 @@ from bcs_scheduler.core.placement.aging import Aging, Held, KeptRoom, Room
 from bcs_scheduler.core.placement.promises import TaskName
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Partition
+from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.obstacles import Attempt
 from offers.policy.session.decisions import Bind, Eviction, Later, PluginFault
 from offers.policy.session.model import Nomination

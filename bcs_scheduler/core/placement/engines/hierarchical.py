@@ -43,13 +43,15 @@ from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
 from offers.ledger.holds import LONGEST
 from offers.model import Demand, HeldBack, Placement
-from offers.policy.hierarchy import Allocation, Ask, Partition, Tree, cause_in_queues, maintain, spare
-from offers.policy.hierarchy.configuration.partition import NodeOrder
+from offers.policy.hierarchy.configuration.partition import NodeOrder, Partition
+from offers.policy.hierarchy.explanation import cause_in_queues
+from offers.policy.hierarchy.maintenance import maintain, spare
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.places import places
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import reservations
-from offers.policy.hierarchy.state.model import Kept, Terms
+from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Terms
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array

@@ -43,7 +43,7 @@ from bcs_scheduler.core.placement.sessions.set_aside import SetAside
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
 from offers.model import Demand, HeldBack
-from offers.policy.hierarchy import Partition
+from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.holds import Hold
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import (

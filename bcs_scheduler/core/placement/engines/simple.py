@@ -31,7 +31,7 @@ from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, MatchResult
-from offers.policy.hierarchy import Partition
+from offers.policy.hierarchy.configuration.partition import Partition
 from store import ids
 from transactions.base import Failure, Slot
 from transactions.engine.fair import FairQueue

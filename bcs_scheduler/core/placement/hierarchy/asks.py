@@ -9,7 +9,10 @@ from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import THOUSANDTHS, Amounts
 from offers.model import HeldBack
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy import Allocation, Ask, Cause, Partition, Preemption, Tree
+from offers.policy.hierarchy.configuration.partition import Partition
+from offers.policy.hierarchy.explanation import Cause
+from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task

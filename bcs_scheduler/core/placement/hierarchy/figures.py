@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
 from offers.model import DecidedBy
-from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.partition import GangPreemption, Limit, QueueConfig
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
 from store.records import QueueTree
 

@@ -27,44 +27,30 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy import (
-    Allocation,
-    Ask,
-    Attempts,
-    CannotChange,
-    Captured,
-    NotPlaced,
-    Partition,
+from offers.policy.hierarchy.changes.applying import CannotChange, apply
+from offers.policy.hierarchy.changes.copying import Captured, captured, recounted
+from offers.policy.hierarchy.cluster import conditions_changed, occupy, occupy_anew, remove_node, set_nodes
+from offers.policy.hierarchy.configuration.partition import Partition
+from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.maintenance import keep
+from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission
+from offers.policy.hierarchy.precedence import Side, outranks
+from offers.policy.hierarchy.preemption.preemption import has_victims
+from offers.policy.hierarchy.preemption.promises import (
     Promise,
-    Queue,
-    QueueState,
-    Refusal,
-    Submission,
-    Tree,
     Vacated,
-    apply,
-    captured,
-    conditions_changed,
-    finish,
     hand_over,
-    keep,
-    occupy,
-    occupy_anew,
-    place,
     promise_again,
     promises,
     promises_to,
-    recounted,
-    recover_all,
     regain,
-    remove_node,
-    rename,
-    set_nodes,
 )
-from offers.policy.hierarchy.precedence import Side, outranks
-from offers.policy.hierarchy.preemption.preemption import has_victims
+from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.limits import Tracker
-from offers.policy.hierarchy.state.model import Terms
+from offers.policy.hierarchy.state.model import Allocation, Ask, Terms
+from offers.policy.hierarchy.state.queue import Queue, QueueState
+from offers.policy.hierarchy.steps import recover_all, rename
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store.records import QueueHalt

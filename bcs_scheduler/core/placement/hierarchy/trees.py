@@ -20,26 +20,16 @@ from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
 from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
-from offers.policy.hierarchy import (
-    BadQueues,
-    CannotChange,
-    NotPlaced,
-    Partition,
-    Problem,
-    QueueState,
-    Steps,
-    Submission,
-    Trial,
-    Vacated,
-    keep,
-    partition_of,
-    promises,
-    trying,
-)
-from offers.policy.hierarchy.changes.applying import conflicts
-from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
-from offers.policy.hierarchy.configuration.partition import ROOT, QueueConfig
-from offers.policy.hierarchy.placement import nearest, queue_for
+from offers.policy.hierarchy.changes.applying import CannotChange, conflicts
+from offers.policy.hierarchy.changes.copying import Steps
+from offers.policy.hierarchy.changes.trial import Trial, trying
+from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical, partition_of
+from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
+from offers.policy.hierarchy.configuration.partition import ROOT, Partition, QueueConfig
+from offers.policy.hierarchy.maintenance import keep
+from offers.policy.hierarchy.placement import NotPlaced, Submission, nearest, queue_for
+from offers.policy.hierarchy.preemption.promises import Vacated, promises
+from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS
 from store.ids import namespace_of

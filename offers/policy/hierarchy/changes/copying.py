@@ -39,7 +39,6 @@ class _Node(NamedTuple):
     name: str
     total: Mapping[str, int]
     free: Mapping[str, int]
-    is_schedulable: bool
     running: list[Allocation]
 
 
@@ -91,10 +90,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
         tree.partition,
         admits if admits is not None else tree.nodes.admits,
         tree.terms._replace(lacking=dict(tree.terms.lacking), idle=lambda: idle, kept=None),
-        [
-            _Node(one.name, one.total, dict(one.free), one.is_schedulable, [each.allocation for each in one.running])
-            for one in tree.nodes
-        ],
+        [_Node(one.name, one.total, dict(one.free), [each.allocation for each in one.running]) for one in tree.nodes],
         [_captured_queue(queue) for queue in tree.queues.values()],
         [
             _Application(
@@ -157,11 +153,6 @@ def recounted(
     )
 
 
-def copied(tree: Tree) -> Tree:
-    """A tree in the same state. Decisions in the copy do not change the original."""
-    return finished(copying(captured(tree)))
-
-
 def copying(state: Captured) -> Steps[Tree]:
     """Returns a tree in a captured state, built in steps."""
     copy = Tree(state.partition, (), state.admits)
@@ -169,7 +160,6 @@ def copying(state: Captured) -> Steps[Tree]:
     for number, node in enumerate(state.nodes, 1):
         other = Node(node.name, node.total)
         copy.nodes.add(other)
-        other.is_schedulable = node.is_schedulable
         used = added(*[dict(allocation.ask.request) for allocation in node.running])
         copy.nodes.use(node.name, amounts(difference(difference(node.total, node.free), used)), 1)
         if number % STEP == 0:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from offers.dimensions import Amounts, amounts
 from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.changes.applying import applying
-from offers.policy.hierarchy.changes.copying import STEP, Captured, Steps, captured, copying, finished
+from offers.policy.hierarchy.changes.copying import STEP, Captured, Steps, copying
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_of
 from offers.policy.hierarchy.preemption.preemption import Check, preempting
@@ -51,19 +51,6 @@ class Trial(NamedTuple):
     moved_on: tuple[str, ...]
     preempted: tuple[Victim, ...]
     draining: tuple[str, ...]
-
-
-def trial(
-    tree: Tree,
-    partition: Partition,
-    now: float,
-    check: Check | None = None,
-    states: Mapping[str, QueueState] | None = None,
-) -> Trial:
-    """The effect of a configuration once all delays have passed; the tree is not changed. `now`: seconds of the clock
-    of the asks. `check`: a further condition on nodes, as for `preempt`; None admits every node. `states`: the states
-    of queues with the configuration, by full name; None: as they are. Raises CannotChange as `apply` does."""
-    return finished(trying(captured(tree), partition, now, check, states))
 
 
 def trying(

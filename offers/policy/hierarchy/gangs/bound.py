@@ -38,7 +38,7 @@ def _on_nodes(tree: Tree, alike: Alike, most: int) -> int:
         return 0 if node is None else _times(node.free, request, most)
     number = 0
     # A promise may end with a place for its ask within the same run: all free room of such nodes counts.
-    held = (node for node in tree.nodes if node.promises and node.is_schedulable)
+    held = (node for node in tree.nodes if node.promises)
     plain = (node for node in tree.nodes.ordered.fitting(request) if not node.promises)
     for node in chain(plain, held):
         if number >= most:

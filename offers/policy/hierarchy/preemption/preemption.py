@@ -807,7 +807,7 @@ class Search:
         for name, amount in self.wanted.items():
             lack = amount - self._room(node, name)
             largest = node.largest.get(name, 0)
-            if amount > node.total.get(name, 0) or not node.is_schedulable or (lack > 0 and not largest):
+            if amount > node.total.get(name, 0) or (lack > 0 and not largest):
                 if whole:
                     self._met.count(Obstacle.APART)
                 return None

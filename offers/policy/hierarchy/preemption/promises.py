@@ -148,7 +148,7 @@ def _is_short(leaf: Queue, ask: Ask) -> bool:
 
 def has_room(node: Node, request: Iterable[tuple[str, int]]) -> bool:
     """True if a node has room for a request once its victims have left and the reservations there have ended."""
-    return node.is_schedulable and all(node.room(name) >= amount for name, amount in request)
+    return all(node.room(name) >= amount for name, amount in request)
 
 
 def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:

@@ -144,7 +144,6 @@ def _may_be_reserved(tree: Tree, name: str) -> bool:
         node is not None
         and not node.promises
         and (tree.terms.kept is None or name not in tree.terms.kept.rooms)
-        and node.is_schedulable
         and tree.closings.left(name, tree.now) >= SHORTEST
     )
 
@@ -173,7 +172,7 @@ def _best(tree: Tree, ask: Ask, places: Mapping[str, dict[str, int]]) -> str | N
     best: tuple[Fraction, str] | None = None
     for name, known in places.items():
         node = tree.nodes.by_name.get(name)
-        if node is None or node.promises or not node.is_schedulable:
+        if node is None or node.promises:
             continue  # it has changed since it was looked at
         if not fits_request(ask.request, known) or not tree.nodes.is_admitted(ask.constraint, name):
             continue

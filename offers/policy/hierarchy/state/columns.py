@@ -202,8 +202,8 @@ class Columns:
         self._changed[node.name] = node
 
     def room(self, name: str, nodes: dict[str, Node]) -> Array:
-        """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that take no
-        work. `nodes`: all, by name."""
+        """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that are
+        gone. `nodes`: all, by name."""
         size = len(self.nodes)
         for dimension in self._rooms:
             self._set_rooms(dimension, self._changed)
@@ -221,4 +221,4 @@ class Columns:
 
 
 def _room(node: Node, name: str) -> float:
-    return node.room(name) if node.is_schedulable else CLOSED
+    return node.room(name)

@@ -45,7 +45,7 @@ class Node:
     promises and reservations leave (`open`)."""
 
     __slots__ = (
-        "factors", "free", "is_schedulable", "key", "largest", "lasting", "leaving", "name", "open", "promised",
+        "factors", "free", "key", "largest", "lasting", "leaving", "name", "open", "promised",
         "promises", "reserved", "reserving", "running", "total", "waiting", "whole",
     )  # fmt: skip
 
@@ -57,8 +57,6 @@ class Node:
         self.factors: tuple[tuple[str, int, int], ...] = ()
         """The share of used resources is the sum of used amounts times factors, by `whole`: name, total, factor."""
         self.whole = 1
-        self.is_schedulable = True
-        """False keeps new work away."""
         self.leaving: dict[str, int] = {}
         self.lasting: dict[str, int] = {}
         self.promised: dict[str, int] = {}
@@ -275,7 +273,6 @@ class Nodes:
         node = self.by_name.get(name)
         if (
             node is None
-            or not node.is_schedulable
             or not fits_request(request, node.open if in_turn else node.free)
             or not self.is_admitted(constraint, name)
         ):
@@ -295,10 +292,8 @@ class Nodes:
             return
         if node.key is not None:
             self.ordered.remove(node.key)
-            node.key = None
-        if node.is_schedulable:
-            node.key = self._key(node)
-            self.ordered.add(node.key, node)
+        node.key = self._key(node)
+        self.ordered.add(node.key, node)
 
     @staticmethod
     def _open(node: Node) -> None:
@@ -333,7 +328,7 @@ class Nodes:
 
     def _refill(self, changed: Iterable[Node]) -> None:
         for node in changed:
-            node.key = self._key(node) if node.is_schedulable else None
+            node.key = self._key(node)
         self.ordered.clear()
         self.ordered.fill((node.key, node) for node in self.by_name.values() if node.key is not None)
 

@@ -178,15 +178,6 @@ class Queue:
         for child in self.children.values():
             yield from child.leaves()
 
-    def headroom(self) -> dict[str, int]:
-        """The room that the maxima on the path leave; a resource that none of them names is not limited."""
-        room: dict[str, int] = {}
-        for queue in self.path:
-            for name, most in queue.max.items():
-                left = most - queue.allocated.get(name, 0)
-                room[name] = min(left, room.get(name, left))
-        return room
-
     def fair_share(self) -> int:
         """The greatest share of the resources in use, as a key of `RATIOS`: usage against the guarantee, or against
         `fair_max` without one."""

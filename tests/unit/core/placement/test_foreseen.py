@@ -14,7 +14,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.preemption.promises import promises
 from offers.policy.hierarchy.state.model import Terms
 from offers.policy.session.configuration.document import DEFAULT, policy_of

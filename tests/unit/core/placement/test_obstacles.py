@@ -17,7 +17,7 @@ from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.loop import TOLD_AGAIN
 from bcs_scheduler.security.caller import Caller
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import OF_APPLICATIONS, Attempt, Met, Obstacle, label
 from offers.policy.session.configuration.document import policy_of
 from offers.policy.session.configuration.registry import Registry

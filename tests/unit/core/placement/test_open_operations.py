@@ -16,7 +16,7 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.requests import ScaleApplication
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Met, Obstacle
 from offers.policy.session.configuration.document import policy_of
 from store.mentions import plain

@@ -9,7 +9,7 @@ import pytest
 
 from bcs_scheduler.core.interface import effects, managed, requests
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from store.records import (
     GROUP_ANNOTATION,
     Daemonset,

@@ -14,8 +14,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees
 from bcs_scheduler.core.scheduler import Core
-from offers.policy.hierarchy import partition_of
-from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.configuration.document import canonical, partition_of
 from store.records import Namespace, QueueTree
 from tests.unit.core.placement.engines.test_hierarchical import agents, arrive, groups, run
 from tests.unit.lab import Lab, version

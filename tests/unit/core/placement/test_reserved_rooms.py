@@ -11,7 +11,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.aging import Why
 from offers.ledger.holds import GAIN, REST
 from offers.matching.explain import PROMISED
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration.document import default_policy, policy_of
 from store.records import GROUP_ANNOTATION, Limits, Namespace, PodGroup, Queue

@@ -18,7 +18,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.leased import OfferRescinded, OffersArrived, Revive
 from bcs_scheduler.core.options import CoreOptions
 from offers.matching.explain import TO_SPREAD
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from offers.policy.session.model import Nomination
 from store.records import GROUP_ANNOTATION, PodGroup, Strategy

@@ -15,8 +15,8 @@ from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.session import Session
 from offers.policy import copies
 from offers.policy.copies import Copies, Rules
-from offers.policy.hierarchy import QueueState
 from offers.policy.hierarchy.state.model import Terms
+from offers.policy.hierarchy.state.queue import QueueState
 from tests.effort import check_few
 from tests.simulation.dumping import attributes, digest, dump
 from tests.unit.core.placement.test_foreseen import cluster

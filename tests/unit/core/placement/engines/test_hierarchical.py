@@ -24,8 +24,10 @@ from bcs_scheduler.core.placement.hierarchy import trees
 from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
-from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
-from offers.policy.hierarchy.state.model import Terms
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Terms
+from offers.policy.hierarchy.tree import Tree
 from store.mentions import plain
 from store.records import Namespace, PriorityClass, Queue, Transaction
 from store.records.definition import Amounts as Resources

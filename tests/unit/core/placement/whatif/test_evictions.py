@@ -12,8 +12,7 @@ from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.hierarchy import partition_of
-from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.configuration.document import canonical, partition_of
 from offers.policy.session.configuration.document import DEFAULT, policy_of
 from store.ids import object_key
 from store.records import Namespace, Queue, TaskGroup

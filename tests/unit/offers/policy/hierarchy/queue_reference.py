@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import Any
 
 from offers.dimensions import share
-from offers.policy.hierarchy import Allocation, Ask
 from offers.policy.hierarchy.configuration.partition import (
     Fencing,
     GangPreemption,
@@ -23,6 +22,7 @@ from offers.policy.hierarchy.configuration.partition import (
     QueueConfig,
     SortPolicy,
 )
+from offers.policy.hierarchy.state.model import Allocation, Ask
 
 Figures = dict[str, int]
 Unit = list[Allocation]

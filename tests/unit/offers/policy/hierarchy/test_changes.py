@@ -9,28 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.policy.hierarchy import (
-    Allocation,
-    Application,
-    Ask,
-    CannotChange,
-    Cause,
-    Hold,
-    Partition,
-    QueueState,
-    Submission,
-    Tree,
-    apply,
-    captured,
-    cause_of,
-    copied,
-    finish,
-    maintain,
-    partition_of,
-    place,
-    trial,
-    trying,
-)
+from offers.policy.hierarchy.changes.applying import CannotChange, apply
+from offers.policy.hierarchy.changes.copying import captured, copying, finished
+from offers.policy.hierarchy.changes.trial import Trial, trying
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.configuration.partition import Partition
+from offers.policy.hierarchy.explanation import Cause, cause_of
+from offers.policy.hierarchy.maintenance import maintain
+from offers.policy.hierarchy.placement import Submission
+from offers.policy.hierarchy.queues import finish, place
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.queue import QueueState
+from offers.policy.hierarchy.tree import Tree
+from offers.policy.holds import Hold
 from tests.unit.offers.policy.hierarchy.test_preemption import random_tree
 
 
@@ -57,6 +49,14 @@ def counts(state: Tree) -> dict[str, int]:
     for _ in state.run():
         pass
     return {name: len(one.allocations) for name, one in state.applications.items() if one.allocations}
+
+
+def copied(state: Tree) -> Tree:
+    return finished(copying(captured(state)))
+
+
+def trial(state: Tree, partition: Partition, now: float, **options: Any) -> Trial:
+    return finished(trying(captured(state), partition, now, **options))
 
 
 def summary(state: Tree) -> list[Any]:

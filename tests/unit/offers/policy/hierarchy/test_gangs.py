@@ -10,14 +10,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offers.ledger.holds import RETRY
-from offers.policy.hierarchy import Application, Ask, Attempts, Tree, copied, most_that_fit, partition_of, withdraw_all
-from offers.policy.hierarchy.cluster import set_schedulable
-from offers.policy.hierarchy.gangs.attempts import MOST_PLACES, MOST_SEARCHES
+from offers.policy.hierarchy.cluster import occupy
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.gangs.attempts import MOST_PLACES, MOST_SEARCHES, Attempts
+from offers.policy.hierarchy.gangs.bound import most_that_fit
 from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.preemption import preempt
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Ask
+from offers.policy.hierarchy.steps import withdraw_all
+from offers.policy.hierarchy.tree import Tree
 from tests.counting import lines
 from tests.effort import share
-from tests.unit.offers.policy.hierarchy.test_changes import summary
+from tests.unit.offers.policy.hierarchy.test_changes import copied, summary
 from tests.unit.offers.policy.hierarchy.test_preemption import LATE, full, queue, random_tree, running
 from tests.unit.offers.policy.hierarchy.test_preemption import tree as queues_of
 from tests.unit.offers.policy.hierarchy.test_steps import cluster, frame
@@ -265,7 +270,7 @@ def test_a_gang_continues_after_a_node_that_it_had_found_has_changed(monkeypatch
     for _ in range(3):
         assert attempts.preempt(lacking, LATE, is_over=lambda: True) == [] and attempts.is_behind
         attempts.restore()
-    set_schedulable(state, "n0", False)
+    occupy(state, "n0", (("cpus", state.nodes.by_name["n0"].total["cpus"]),), 1)
     found = attempts.preempt(lacking, LATE)
     assert [one.node for one in found] == ["n1", "n2"]
     assert not attempts.is_behind

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.ledger.holds import LONGEST, SHORTEST, WINDOW
-from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
+from offers.policy.hierarchy.cluster import conditions_changed, occupy, occupy_anew, remove_node, set_nodes
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.maintenance import maintain
 from offers.policy.hierarchy.preemption.reservation import MOST, expire, most_of, reservations, reserve, take_nodes
@@ -487,7 +487,7 @@ def test_nodes_come_and_go() -> None:
     submit(state, "a", 3)
     state.ask(Ask("a", "pinned", (("cpus", 1),), required_node="n2", priority=-1))
     assert counts(state) == {"a": 1}
-    add_node(state, "n2", {"cpus": 2})
+    set_nodes(state, {"n2": {"cpus": 2}})
     assert state.root.max == {"cpus": 3}
     assert counts(state) == {"a": 3}
     with pytest.raises(ValueError, match="have not ended"):
@@ -497,17 +497,14 @@ def test_nodes_come_and_go() -> None:
     remove_node(state, "n2")
     assert state.root.max == {"cpus": 1}
     assert counts(state) == {"a": 1}
-    add_node(state, "n2", {"cpus": 1})
+    set_nodes(state, {"n2": {"cpus": 1}})
     assert [(one.ask.name, one.node) for one in state.run()] == [("pinned", "n2")]
 
 
-def test_nodes_that_are_closed_or_used_by_others_take_nothing() -> None:
+def test_nodes_that_are_used_by_others_take_nothing() -> None:
     state = tree({"name": "q"}, nodes={"n1": 2})
-    set_schedulable(state, "n1", False)
-    submit(state, "a", 2)
-    assert counts(state) == {}
     occupy(state, "n1", (("cpus", 1),), 1)
-    set_schedulable(state, "n1", True)
+    submit(state, "a", 2)
     assert counts(state) == {"a": 1}
     occupy(state, "n1", (("cpus", 1),), -1)
     assert counts(state) == {"a": 2}
@@ -537,5 +534,5 @@ def test_constraints_are_judged_by_the_caller() -> None:
     state.ask(Ask("a", "t", (("cpus", 1),), constraint="ssd"))
     assert list(state.run()) == []
     admitted.add(("ssd", "n1"))
-    node_changed(state, "n1")
+    conditions_changed(state, "n1")
     assert [one.ask.name for one in state.run()] == ["t"]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from offers.ledger.holds import LONGEST
-from offers.policy.hierarchy import Tree, occupy
+from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import expire, reserve
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Ask
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.obstacles import Attempt, Met, Obstacle
 from tests.unit.offers.policy.hierarchy.test_limits import SOON, crowded
 from tests.unit.offers.policy.hierarchy.test_preemption import pending, queue, running, tree

@@ -10,11 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.dimensions import amounts
-from offers.policy.hierarchy import Allocation, Application, Ask, QueueState, Tree, apply, copied, partition_of
+from offers.policy.hierarchy.changes.applying import apply
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.preemption import attempt
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.queue import QueueState
+from offers.policy.hierarchy.tree import Tree
 from tests.effort import share
 from tests.unit.offers.policy.hierarchy.queue_reference import Member, Reference
+from tests.unit.offers.policy.hierarchy.test_changes import copied
 
 NOW = 10_000.0
 

@@ -81,7 +81,7 @@ def test_a_reservation_of_another_queue_ends() -> None:
     assert [one.ask for one in state.run()] == [ask]
 
 
-@pytest.mark.parametrize("case", ["satisfied", "elsewhere", "taken", "off", "stopped", "gang", "cordoned"])
+@pytest.mark.parametrize("case", ["satisfied", "elsewhere", "taken", "off", "stopped", "gang"])
 def test_nothing_is_promised_if_no_ask_could_preempt_for_the_room(case: str) -> None:
     state = contended(preemption="fence")
     if case == "satisfied":
@@ -96,8 +96,6 @@ def test_nothing_is_promised_if_no_ask_could_preempt_for_the_room(case: str) -> 
         state.partition = state.partition._replace(preemption=False)
     if case == "stopped":
         state.set_state("root.q2", QueueState.STOPPED)
-    if case == "cordoned":
-        state.nodes.by_name["n2"].is_schedulable = False
     released = state.release("run-root.q2", "t0")
     if case == "taken":
         running(state, "root.q1", "n2", 1)

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from offers.ledger.holds import LONGEST, RETRY
-from offers.policy.hierarchy import Attempts, add_node
+from offers.policy.hierarchy.cluster import set_nodes
+from offers.policy.hierarchy.gangs.attempts import Attempts
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew
 from offers.policy.hierarchy.state.application import Application
@@ -63,7 +64,7 @@ def test_rooms_that_are_not_there_yet_are_awaited() -> None:
     coming = [Vacated("web", "n9", LATE), Vacated("web", "n0", LATE)]
     assert renew(state, coming, LATE) == coming
     assert preempt(state, LATE) == []
-    add_node(state, "n9", {"cpus": 1})
+    set_nodes(state, {"n9": {"cpus": 1}})
     assert renew(state, coming, LATE + 1) == coming[1:]
     assert promised(state) == [("w0", "n9")]
     assert renew(state, coming[1:], LATE + LONGEST) == []
@@ -110,25 +111,23 @@ def test_no_ask_waits_for_the_room_of_an_application_that_is_gone() -> None:
     assert len(preempt(state, LATE)) == 1
 
 
-@pytest.mark.parametrize("case", ["satisfied", "stopped", "off", "cordoned"])
+@pytest.mark.parametrize("case", ["satisfied", "stopped", "off"])
 def test_nothing_is_promised_to_asks_that_may_not_preempt(case: str) -> None:
     state, vacated = interrupted(ended=True)
     if case == "satisfied":
-        add_node(state, "n9", {"cpus": 2})
+        set_nodes(state, {"n9": {"cpus": 2}})
         running(state, "root.q2", "n9", 2)
     if case == "stopped":
         state.set_state("root.q2", QueueState.STOPPED)
     if case == "off":
         state.partition = state.partition._replace(preemption=False)
-    if case == "cordoned":
-        state.nodes.by_name["n0"].is_schedulable = False
     assert renew(state, vacated, LATE) == vacated
     assert promised(state) == []
 
 
 def test_a_gang_keeps_its_free_room_with_the_rooms_of_its_victims() -> None:
     state, vacated = interrupted(asks=2, victims=1)
-    add_node(state, "n9", {"cpus": 1})
+    set_nodes(state, {"n9": {"cpus": 1}})
     attempts = Attempts(state)
     assert renew(state, vacated, LATE) == []
     assert attempts.run({"web": 2}) == []

@@ -13,8 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.dimensions import amounts
-from offers.policy.hierarchy import Allocation, Application, Ask, Tree, partition_of, steps
+from offers.policy.hierarchy import steps
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
 from tests.effort import share
 from tests.unit.offers.policy.hierarchy.test_reference import random_queues
 

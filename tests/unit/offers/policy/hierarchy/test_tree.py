@@ -59,7 +59,7 @@ def tree(asks: list[tuple[int, int, int, int, int]], order: random.Random | None
 
 def check(state: Tree) -> None:
     for queue in state.queues.values():
-        assert all(amount >= 0 for amount in queue.headroom().values())
+        assert all(queue.allocated.get(name, 0) <= most for name, most in queue.max.items())
         parts = [child.allocated for child in queue.children.values()]
         parts += [application.allocated for application in queue.applications.values()]
         assert {name: amount for name, amount in queue.allocated.items() if amount} == {

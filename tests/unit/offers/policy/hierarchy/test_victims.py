@@ -10,7 +10,7 @@ import pytest
 
 from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.changes.applying import apply
-from offers.policy.hierarchy.cluster import add_node
+from offers.policy.hierarchy.cluster import set_nodes
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import GangPreemption, NodeOrder
@@ -129,15 +129,6 @@ def test_work_that_asks_to_be_taken_after_all_others_is_spared_on_every_node() -
     runs(state, "important", "root.q", "n3", 1, priority=5)
     found = [urgent(state, priority=9) for _ in range(2)]
     assert [victims(one) for one in found] == [["important/t0"], ["driver/t0"]]
-
-
-def test_an_unschedulable_node_gives_no_victims() -> None:
-    state = tree([queue("q"), queue("urgent", 9)], nodes(2, 1))
-    for node in ("n1", "n2"):
-        runs(state, "a", "root.q", node, 1)
-    state.nodes.by_name["n1"].is_schedulable = False
-    found = urgent(state)
-    assert found is not None and found.node == "n2"
 
 
 def test_under_a_fence_and_a_maximum_the_least_important_victim_of_any_node_ends_and_no_other() -> None:
@@ -453,7 +444,7 @@ CHANGES: dict[str, Callable[[Tree], object]] = {
     "an end": lambda state: state.release("high", "t0"),
     "an application": lambda state: state.touch(state.queues["root.team.q"]),
     "a configuration": lambda state: apply(state, state.partition._replace(node_order=NodeOrder.BINPACKING)),
-    "a node": lambda state: add_node(state, "n3", {"cpus": 1}),
+    "a node": lambda state: set_nodes(state, {"n3": {"cpus": 1}}),
     "an ask": lambda state: state.ask(Ask("wait-root.team.urgent", "first", (("cpus", 2),), -1.0, 3)),
 }
 

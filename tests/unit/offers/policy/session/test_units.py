@@ -11,16 +11,13 @@ from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amoun
 from offers.ledger.nodes import Node, node_pool
 from offers.matching.matcher import match
 from offers.model import Demand, ResourceRequest
-from offers.policy.hierarchy import (
-    Allocation,
-    Application,
-    Ask,
-    Tree,
-    maintain,
-    partition_of,
-    recover_all,
-    set_schedulable,
-)
+from offers.policy.hierarchy.cluster import occupy
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.maintenance import maintain
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.steps import recover_all
+from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.preemption import Measure
 from offers.policy.session.session import decide
@@ -204,7 +201,8 @@ def decisions_of_tree(seed: int, names: dict[str, str]) -> list[Any]:
                 node = chance.choice(nodes)[0]
                 if all(tree.nodes.by_name[node].free.get(name, 0) >= amount for name, amount in ask.request):
                     recover_all(tree, f"a{number}", [Allocation(ask, node)])
-    set_schedulable(tree, "n0", chance.random() < 0.8)
+    if chance.random() < 0.2:
+        occupy(tree, "n0", amounts(tree.nodes.by_name["n0"].free), 1)
     for moment in range(4):
         found.append([(one.ask.id, one.node) for one in tree.run()])
         made = maintain(tree, 100.0 + 30 * moment)
