@@ -11,7 +11,6 @@ import pytest
 from bcs_scheduler.core.controllers import services
 from bcs_scheduler.core.controllers.cluster import drains
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
-from bcs_scheduler.core.placement.placer import Placer, TrialPlan
 from benchmarks.synthetic import CONTAINER, SPACE, World, attributes, listed, version
 from store.records import Deployment, Service, ServicePort
 from store.records.definition import Amounts
@@ -284,19 +283,19 @@ def test_many_drains_are_looked_at_in_slices_and_see_what_waits_once_per_turn(mo
     world = World(400)
     looked: list[str] = []
     matched = 0
-    honest = Placer.plan
+    honest = drains._Waiting.add
 
     def seen(state: Any, agents: Any, moves: Any, now: float) -> Any:
         looked.extend(agents)
         return remaining_work(state, agents, moves, now)
 
-    def counted(*arguments: Any) -> Any:
+    def counted(waiting: Any, demands: list[Any]) -> None:
         nonlocal matched
-        matched += len(arguments[1]) if isinstance(arguments[2], TrialPlan) else 0
-        return honest(*arguments)
+        matched += len(demands)
+        honest(waiting, demands)
 
     monkeypatch.setattr(drains, "remaining_work", seen)
-    monkeypatch.setattr(Placer, "plan", counted)
+    monkeypatch.setattr(drains._Waiting, "add", counted)
     world.turn(*(requests.DrainAgent(agent=str(attributes(number)["InnerIP"])) for number in range(20)))
     rounds: set[str] = set(looked)
     for _ in range(20):

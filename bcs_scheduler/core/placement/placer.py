@@ -5,11 +5,10 @@ demands, the ranking of agents, gangs. The mode of a plan says how the plan is u
 
     Mode.COMMIT    the plan is going to be launched: its room is taken, and its diagnoses are kept for `diagnosis`
     Mode.DRY_RUN   the plan is only shown
-    TrialPlan      the room of the plan is taken until the trial ends, so that the next plan of the trial sees it
-    WhatIf         the plan is only shown, as if some units were gone
 
-A plan of any mode is made within one turn. A plan for very many slots is made in slices, on a copy of the offers
-(`slices`), so that turns stay bounded in time.
+A trial is a statement whose plans see each other: it gives their room back at its end. While a trial on the offers is
+open, nothing may be committed, and no offer may arrive or leave. A plan for very many slots is made in slices, on a
+copy of the offers (`rehearsal`, `in_slices`), so that turns stay bounded in time.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, TypeAlias
 
 from offers.ledger.offered import OfferPool, offer_pool
 from offers.ledger.pool import AnyPool
@@ -38,6 +36,8 @@ from transactions.base import Slot
 from transactions.engine.demands import Demands
 from transactions.rules.gangs import Shortage
 
+Trial: TypeAlias = Statement
+"""Plans that see each other and are undone at the end."""
 SLICE = 512
 """Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
 COPIED = 256
@@ -130,37 +130,10 @@ class Assignment(NamedTuple):
 
 
 class Mode(Enum):
-    """The modes of a plan: it is committed, or only looked at. `TrialPlan` and `WhatIf` are modes, too."""
+    """The modes of a plan: it is committed, or only looked at."""
 
     COMMIT = "commit"
     DRY_RUN = "dry run"
-
-
-class TrialPlan:
-    """Plans that build on each other. As a context manager it ends by itself. While it is open, nothing may be
-    committed, and no offer may arrive or leave."""
-
-    def __init__(self, statement: Statement) -> None:
-        """Made by `Placer.trial`."""
-        self.statement = statement
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """Gives back the room of all its plans."""
-        self.statement.undo()
-
-
-@dataclass(frozen=True, slots=True)
-class WhatIf:
-    """A plan that assumes these units gone, beside the plans of a trial."""
-
-    gone: tuple[Occupant, ...] = ()
-    beside: TrialPlan | None = None
 
 
 class Placer:
@@ -200,18 +173,27 @@ class Placer:
         """See `Policies`."""
         return self._policies.decided_by(role)
 
-    def plan(self, demands: Sequence[Demand[Slot]], mode: Mode | TrialPlan | WhatIf) -> MatchResult[Slot]:
+    def plan(self, demands: Sequence[Demand[Slot]], mode: Mode) -> MatchResult[Slot]:
         """Finds places for the demands, in their order. Demands that are not fully placed are diagnosed. After an error
         nothing is changed."""
-        if isinstance(mode, TrialPlan):
-            return mode.statement.plan(demands)
-        if isinstance(mode, WhatIf):
-            return self._suppose(demands, mode)
         if mode is Mode.DRY_RUN:
             return match(demands, self._pool, self._census, self._scoring, dry_run=True)
         result = match(demands, self._pool, self._census, self._scoring)
         self._keep_diagnoses(demands, result.diagnoses)
         return result
+
+    def suppose(
+        self, demands: Sequence[Demand[Slot]], gone: Sequence[Occupant], beside: Trial | None = None
+    ) -> MatchResult[Slot]:
+        """A dry run as if these units were gone. `beside`: a trial whose plans have taken room; None = none has."""
+        with self._beside(beside) as trial:
+            before = trial.savepoint()
+            try:
+                trial.set_aside(gone)
+                return trial.plan(demands)
+            finally:
+                trial.undo(before)
+                trial.keep(before)
 
     def read_changes(self) -> Iterable[None]:
         """See `Policies`."""
@@ -235,15 +217,14 @@ class Placer:
         assignments: Sequence[Assignment],
         missing: Mapping[str, int],
         groups: Sequence[Shortage] = (),
-        mode: Mode | TrialPlan = Mode.COMMIT,
+        beside: Trial | None = None,
     ) -> list[Placement[Slot]]:
-        """Commits the decisions of a session: each slot goes to the row that was decided on, or if that row cannot take
+        """Carries decisions of a session out: each slot goes to the row that was decided on, or if that row cannot take
         the slot, to another one. The placements of a demand are for its first slots. `missing`: members that a gang
         lacks, by application; nothing of a gang is placed that would stay below its minimum. `groups`: the same
-        for groups of applications."""
+        for groups of applications. `beside`: the trial that takes the room; None: the placements are committed."""
         left_out: set[str] = set()
-        with self._beside(mode if isinstance(mode, TrialPlan) else None) as trial:
-            statement = trial.statement
+        with self._beside(beside) as statement:
             before = statement.savepoint()
             while True:
                 found = _assigned(statement, [one for one in assignments if one.demand.application not in left_out])
@@ -254,7 +235,7 @@ class Placer:
                     break
                 left_out |= failed
                 statement.undo(before)
-            if mode is Mode.COMMIT:
+            if beside is None:
                 statement.commit()
             return [placement for _, placement in found]
 
@@ -266,7 +247,7 @@ class Placer:
         if wanted < lacks.needed:
             result = MatchResult[Slot]([], self._gaps(demands, {}, lacks.gap({}, wanted)))
         else:
-            with self._statement() as statement:
+            with self.trial() as statement:
                 result = _of_group(statement, demands, lacks)
                 application_of = {demand.id: demand.application for demand in demands}
                 found = Counter(application_of[placement.demand] for placement in result.placements)
@@ -314,7 +295,7 @@ class Placer:
         held_back: Mapping[str, HeldBack],
         gaps: Mapping[str, GroupGap] | None = None,
         missing: Mapping[str, int] | None = None,
-        beside: TrialPlan | None = None,
+        beside: Trial | None = None,
     ) -> list[Diagnosis]:
         """The reasons why demands have no place, each as if it were alone. Where the matcher finds places, the gang
         does not find enough of them, or the policy has kept the room for others. `held_back`: by application, where a
@@ -326,8 +307,7 @@ class Placer:
         """Places for all demands of an application together."""
         known: dict[Hashable, tuple[Diagnosis, ...]] = {}
         """The diagnosis of the next taskgroup or gang, by kind; empty if it has room. Very many are of few kinds."""
-        with self._beside(beside) as trial:
-            statement = trial.statement
+        with self._beside(beside) as statement:
             before, explainer = statement.savepoint(), statement.explainer()
             for demand in demands:
                 part = first_slots(demand, SLICE)
@@ -356,28 +336,9 @@ class Placer:
         """The tests that the matcher puts to agents, as things stand."""
         return Explainer(self._pool, Usage(self._census))
 
-    def trial(self) -> TrialPlan:
-        """A mode for plans that build on each other."""
-        return TrialPlan(self._statement())
-
-    def slices(self, demand: Demand[Slot]) -> Iterator[MatchResult[Slot] | None]:
-        """A dry run of one demand, one slice per step; steps that only prepare the run yield None. The offers are those
-        of the first step. The last result has the diagnosis if a slot finds no place."""
-        pool = yield from self.copied()
-        census = PlannedCensus(self._census)
-        placed: list[Placement[Slot]] = []
-        diagnosed = False
-        while len(placed) < len(demand.slots) and not diagnosed:
-            part = first_slots(without_first(demand, len(placed)), SLICE)
-            if demand.per_agent:
-                used = frozenset(placement.agent_id for placement in placed)
-                part = part._replace(except_agents=demand.except_agents | used)
-            found = match([part], pool, census, self._scoring)
-            for placement in found.placements:
-                census.add(part, placement)
-            placed += found.placements
-            diagnosed = bool(found.diagnoses)
-            yield found
+    def trial(self) -> Trial:
+        """A trial on the offers."""
+        return Statement(self._pool, self._census, self._scoring)
 
     def one_by_one(
         self, demands: Sequence[Demand[Slot]], gone: Sequence[Occupant] = ()
@@ -387,11 +348,11 @@ class Placer:
         if not demands:
             return
         trial = yield from self.rehearsal()
-        trial.statement.set_aside(gone)
+        trial.set_aside(gone)
         for demand in demands:
-            yield trial.statement.plan([demand])
+            yield trial.plan([demand])
 
-    def rehearsal(self) -> Generator[None, None, TrialPlan]:
+    def rehearsal(self) -> Generator[None, None, Trial]:
         """Returns a trial on a copy of the offers, made in slices. The trial may last longer than a turn."""
         return self.trial_on((yield from self.copied()))
 
@@ -403,9 +364,9 @@ class Placer:
         yield from copy.into(pool, COPIED)
         return pool
 
-    def trial_on(self, pool: OfferPool) -> TrialPlan:
+    def trial_on(self, pool: OfferPool) -> Trial:
         """A trial on a copy of the offers (`copied`), which may last longer than a turn."""
-        return TrialPlan(Statement(pool, PlannedCensus(self._census), self._scoring))
+        return Statement(pool, PlannedCensus(self._census), self._scoring)
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Explains why taskgroups of an operation are not placed, by the last committed plan; None if none was short of
@@ -418,22 +379,9 @@ class Placer:
 
     # --- inside -----------------------------------------------------------------------------------------------
 
-    def _beside(self, trial: TrialPlan | None) -> AbstractContextManager[TrialPlan]:
+    def _beside(self, trial: Trial | None) -> AbstractContextManager[Trial]:
         """The trial, which its owner ends; or one that ends here."""
         return nullcontext(trial) if trial is not None else self.trial()
-
-    def _statement(self) -> Statement:
-        return Statement(self._pool, self._census, self._scoring)
-
-    def _suppose(self, demands: Sequence[Demand[Slot]], mode: WhatIf) -> MatchResult[Slot]:
-        statement = mode.beside.statement if mode.beside is not None else self._statement()
-        before = statement.savepoint()
-        try:
-            statement.set_aside(mode.gone)
-            return statement.plan(demands)
-        finally:
-            statement.undo(before)
-            statement.keep(before)
 
     def _keep_diagnoses(self, demands: Sequence[Demand[Slot]], found: Sequence[Diagnosis]) -> None:
         known, groups = self._engine.diagnoses, dict[str, tuple[DecidedBy, ...]]()
@@ -449,6 +397,20 @@ class Placer:
                 known[demand.id] = why._replace(decided_by=self._policies.decided_by(demand.role))
             else:
                 known.pop(demand.id, None)
+
+
+def in_slices(trial: Trial, demand: Demand[Slot]) -> Iterator[MatchResult[Slot]]:
+    """Plans a demand on a trial, one slice per step. The last result has the diagnosis if a slot finds no place."""
+    placed, used = 0, demand.except_agents
+    while placed < len(demand.slots):
+        part = first_slots(without_first(demand, placed), SLICE)._replace(except_agents=used)
+        found = trial.plan([part])
+        if demand.per_agent:
+            used |= {placement.agent_id for placement in found.placements}
+        placed += len(found.placements)
+        yield found
+        if found.diagnoses:
+            return
 
 
 def first_slots(demand: Demand[Slot], most: int) -> Demand[Slot]:

@@ -18,7 +18,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.requests import Rebalance
-from bcs_scheduler.core.placement.placer import TrialPlan
+from bcs_scheduler.core.placement.placer import Trial
 from offers import rebalancing
 from offers.ledger.holds import TARGET_SECONDS
 from offers.model import Demand
@@ -183,7 +183,7 @@ def _may_move(turn: TurnContext, group: TaskGroup) -> bool:
     return version.restart_policy.policy != "Never" and not together and not held
 
 
-def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[rebalancing.Unit, str], bool]:
+def _admission(turn: TurnContext, statement: Trial) -> Callable[[rebalancing.Unit, str], bool]:
     """The judgement about moves, which counts those that it has admitted."""
     spent: Counter[BudgetName] = Counter()
     budgets: dict[str, int] = {}
@@ -200,7 +200,6 @@ def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[rebalancing.Uni
         demand, budget = _demand(turn, group, target), disruptions.budget_of(turn.context, key)
         if spent[budget] >= budgets[key] or demand is None:
             return False
-        statement = trial.statement
         before = statement.savepoint()
         statement.set_aside((occupancy.counted_only(turn.state, group),))
         admitted = bool(statement.plan([demand]).placements) and _policy_agrees(turn, group, demand, agreed)
@@ -308,7 +307,7 @@ class _Begun:
         with turn.placer.trial() as trial:
             for one in (*self._toward(target), group):
                 demand = _demand(turn, one, target)
-                trial.statement.set_aside((occupancy.counted_only(turn.state, one),))
-                if demand is None or not trial.statement.plan([demand]).placements:
+                trial.set_aside((occupancy.counted_only(turn.state, one),))
+                if demand is None or not trial.plan([demand]).placements:
                     return False
         return True

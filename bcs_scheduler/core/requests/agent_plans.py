@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import stand_ins
 from bcs_scheduler.core.interface.requests import PlanAgents
-from bcs_scheduler.core.placement.placer import Mode, WhatIf, avoiding
+from bcs_scheduler.core.placement.placer import Mode, avoiding
 from bcs_scheduler.core.placement.rebalancing import take_out
 from offers.matching.explain import TAKEN
 from offers.model import Demand, Diagnosis, MatchResult, Occupant
@@ -197,7 +197,7 @@ def _match_at_once(turn: TurnContext, asked: _Question, data: Data) -> None:
     if not asked.away:
         return
     before = turn.placer.plan(asked.waiting, Mode.DRY_RUN)
-    after = turn.placer.plan(_without_agents(asked), WhatIf(tuple(asked.gone)))
+    after = turn.placer.suppose(_without_agents(asked), asked.gone)
     _write(data, asked, _Outcome(before), _Outcome(after))
 
 

@@ -21,8 +21,6 @@ from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.requests import agent_plans, planned_documents
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
-from offers.model import Demand
-from transactions.base import Slot
 
 Data = dict[str, Any]
 PLAN_PATIENCE = 3.0
@@ -129,15 +127,7 @@ def _planned(turn: TurnContext, commands: RequestHandler, command: requests.Requ
         conclude(data, sum(len(demand.slots) for demand in demands), planned.foreseen.result)
         data["evict"] = list(planned.foreseen.evicted)
     elif len(demands) == 1 and len(demands[0].slots) > SLICE:
-        turn.later(_match(turn, demands[0], data))
+        turn.later(planned_documents.match(turn, [planned_documents.Wanted(data, demands[0])]))
     elif demands:
         conclude(data, sum(len(demand.slots) for demand in demands), turn.placer.plan(demands, Mode.DRY_RUN))
     return data
-
-
-def _match(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]:
-    """Matches the demand slice by slice."""
-    for found in turn.placer.slices(demand):
-        if found is not None:
-            conclude(data, len(demand.slots), found)
-        yield

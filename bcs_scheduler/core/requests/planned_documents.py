@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import UNFIT, TurnContext
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import PlanRequests, Request
-from bcs_scheduler.core.placement.placer import SLICE, TrialPlan, first_slots, without_first
+from bcs_scheduler.core.placement.placer import SLICE, in_slices
 from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand, MatchResult
 from store.base import RecordUnreadable
@@ -30,7 +30,7 @@ AT_ONCE = 16
 """Number of demands that are matched within the turn of the request."""
 
 
-class _Wanted(NamedTuple):
+class Wanted(NamedTuple):
     """A demand of one of the requests."""
 
     answer: Data
@@ -46,12 +46,12 @@ def plan(turn: TurnContext, run: Run, command: PlanRequests) -> Data:
     turn.cut()
     answers: list[Data] = []
     data: Data = {"requests": answers, "evict": [], "dryRun": True}
-    wanted: list[_Wanted] = []
+    wanted: list[Wanted] = []
     with turn.uow.held():
         for request in command.requests:
             answer, planned = _tried(turn, run, request)
             answers.append(answer)
-            wanted += [_Wanted(answer, demand) for demand in planned.demands]
+            wanted += [Wanted(answer, demand) for demand in planned.demands]
         if turn.placer.has_policy:
             # The policy looks at the records of the requests, so it decides before they are undone.
             wanted = _foreseen(turn, wanted, data)
@@ -59,9 +59,9 @@ def plan(turn: TurnContext, run: Run, command: PlanRequests) -> Data:
     if total <= SLICE and len(wanted) <= AT_ONCE:
         with turn.placer.trial() as trial:
             for one in wanted:
-                _place(trial, one)
+                _add(one, trial.plan([one.demand]))
     else:
-        turn.later(_match(turn, wanted))
+        turn.later(match(turn, wanted))
     return data
 
 
@@ -94,10 +94,10 @@ def _tried(turn: TurnContext, run: Run, request: Request) -> tuple[Data, Planned
     return failure, PlannedAnswer({}, [])
 
 
-def _foreseen(turn: TurnContext, wanted: Sequence[_Wanted], data: Data) -> list[_Wanted]:
+def _foreseen(turn: TurnContext, wanted: Sequence[Wanted], data: Data) -> list[Wanted]:
     """Lets the policy decide, role by role. Returns the demands that no policy decides about."""
-    decided: list[_Wanted] = []
-    rest: list[_Wanted] = []
+    decided: list[Wanted] = []
+    rest: list[Wanted] = []
     for one in wanted:
         of_policy = turn.placer.policy_of(one.demand.role) is not None
         (decided if of_policy and not (one.demand.per_agent or one.demand.promised) else rest).append(one)
@@ -110,7 +110,7 @@ def _foreseen(turn: TurnContext, wanted: Sequence[_Wanted], data: Data) -> list[
     return rest
 
 
-def _add(one: _Wanted, found: MatchResult[Slot]) -> None:
+def _add(one: Wanted, found: MatchResult[Slot]) -> None:
     """Adds the part of a result that belongs to one demand to the answer of its request."""
     identity, slots = one.demand.id, set(one.demand.slots)
     places = [place for place in found.placements if place.demand == identity and place.slot in slots]
@@ -118,30 +118,10 @@ def _add(one: _Wanted, found: MatchResult[Slot]) -> None:
     conclude(one.answer, one.answer["unplaced"] + len(one.answer["place"]), MatchResult(places, short))
 
 
-def _place(trial: TrialPlan, one: _Wanted) -> None:
-    _add(one, trial.statement.plan([one.demand]))
-
-
-def _match(turn: TurnContext, wanted: Sequence[_Wanted]) -> Iterator[None]:
+def match(turn: TurnContext, wanted: Sequence[Wanted]) -> Iterator[None]:
     """Matches the demands one after the other, slice by slice, on a copy of the offers."""
     trial = yield from turn.placer.rehearsal()
     for one in wanted:
-        if one.demand.min_members or len(one.demand.slots) <= SLICE:
-            _place(trial, one)
+        for found in in_slices(trial, one.demand):
+            _add(one, found)
             yield
-            continue
-        yield from _place_in_slices(trial, one)
-
-
-def _place_in_slices(trial: TrialPlan, one: _Wanted) -> Iterator[None]:
-    placed, used = 0, one.demand.except_agents
-    while placed < len(one.demand.slots):
-        part = first_slots(without_first(one.demand, placed), SLICE)._replace(except_agents=used)
-        found = trial.statement.plan([part])
-        if one.demand.per_agent:
-            used |= {placement.agent_id for placement in found.placements}
-        placed += len(found.placements)
-        _add(one, found)
-        yield
-        if found.diagnoses:
-            return

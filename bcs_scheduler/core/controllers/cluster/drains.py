@@ -25,7 +25,6 @@ from bcs_scheduler.core.controllers.cluster.drain_waits import ASKED_ANEW, PERIO
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.cluster.stand_ins import StandIns
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
-from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
 from bcs_scheduler.core.placement.rebalancing import take_out
 from bcs_scheduler.core.placement.whatif.levers import Agents, agents_present
 from offers.model import Demand, Diagnosis
@@ -333,7 +332,7 @@ class Drains:
             return ""
         gone = occupancy.counted_only(turn.state, group)
         with agents_present(pool, cordoned, len(cordoned.ids), demand.role):
-            places = turn.placer.plan([demand], WhatIf((gone,))).placements
+            places = turn.placer.suppose([demand], (gone,)).placements
             if not places or self._refusal(group):
                 return ""
         return next((row.key for row in pool.rows_of(places[0].agent_id)), "")
@@ -433,27 +432,27 @@ class _Waiting:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self._trial: TrialPlan = turn.placer.trial()
+        self._trial = turn.placer.trial()
         self.too_many = False
         """True if not all waiting demands could be matched."""
         self._count = 0
 
     def end(self) -> None:
         """Gives the places back."""
-        self._trial.end()
+        self._trial.undo()
 
     def add(self, demands: list[Demand[Slot]]) -> None:
         """Gives these demands their places."""
         self._count += sum(len(demand.slots) for demand in demands)
         self.too_many = self._count > MOST_WAITING
         if not self.too_many and demands:
-            self._turn.placer.plan(demands, self._trial)
+            self._trial.plan(demands)
 
     def diagnose(self, demand: Demand[Slot], group: TaskGroup) -> Diagnosis | None:
         """Explains why the demand would find no place after the taskgroup has ended; None if it would find one. The
         room that the taskgroup leaves is not used: its agent accepts nothing while it is drained."""
         gone = occupancy.counted_only(self._turn.state, group)
-        found = self._turn.placer.plan([demand], WhatIf((gone,), self._trial))
+        found = self._turn.placer.suppose([demand], (gone,), self._trial)
         return next(iter(found.diagnoses), None)
 
 

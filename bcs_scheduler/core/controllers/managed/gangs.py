@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.placer import WhatIf
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
 from offers.policy.applications.gang import Gang
@@ -125,7 +124,7 @@ class CoreEngine:
         step = Step(slots=(Slot(index),), version=version.name, only_agents=frozenset({node}))
         options = turn.options
         demand = resource_request.demand("swap", version, step, options.transactions.role, options.traits.overhead)
-        return bool(turn.placer.plan([demand], WhatIf(gone)).placements)
+        return bool(turn.placer.suppose([demand], gone).placements)
 
 
 def reserved_in(state: State, group: str) -> list[ManagedApplication]:

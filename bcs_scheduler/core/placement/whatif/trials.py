@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
+from bcs_scheduler.core.placement.placer import SLICE, Trial
 from offers.ledger.offered import OfferPool
 from offers.model import Demand, Occupant, Placement
 from transactions.base import Slot
@@ -34,23 +34,23 @@ def try_on(
     places = Places([], [])
     with turn.placer.trial_on(pool) as trial:
         if gone:
-            trial.statement.set_aside(gone)
+            trial.set_aside(gone)
         for other in moved:
             if not (yield from _place_all(trial, other, places.moved)):
                 return None
         for other in ahead:
-            trial.statement.place(other)
+            trial.place(other)
             yield
         if not (yield from _place_all(trial, demand, places.own)):
             return None
     return places
 
 
-def _place_all(trial: TrialPlan, demand: Demand[Slot], places: list[Placement[Slot]]) -> Generator[None, None, bool]:
+def _place_all(trial: Trial, demand: Demand[Slot], places: list[Placement[Slot]]) -> Generator[None, None, bool]:
     """Adds the places of all slots to `places`. False: a slot finds no place."""
     for start in range(0, len(demand.slots), SLICE):
         part = demand._replace(slots=demand.slots[start : start + SLICE], min_members=0)
-        found = trial.statement.place(part)
+        found = trial.place(part)
         places += found
         yield
         if len(found) < len(part.slots):

@@ -13,7 +13,7 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines import simple
-from bcs_scheduler.core.placement.placer import Mode, WhatIf
+from bcs_scheduler.core.placement.placer import Mode
 from offers.ledger.offered import offer_pool
 from offers.matching.matcher import match
 from offers.model import Demand, Provisional, ResourceRequest
@@ -400,11 +400,11 @@ def test_plans_of_a_rehearsal_see_each_other_and_leave_nothing() -> None:
     demands = [resource_request.demand(name, wanted, step, "*", resource_request.EXECUTOR) for name in ("one", "two")]
     before = turn.pool.hand.amounts(group.agent_id, "*"), list(turn.pool.claims(group.agent_id, "*"))
     with turn.placer.trial() as trial:
-        assert len(turn.placer.plan(demands[:1], trial).placements) == 2
-        assert not turn.placer.plan(demands[1:], trial).placements
+        assert len(trial.plan(demands[:1]).placements) == 2
+        assert not trial.plan(demands[1:]).placements
         gone = occupancy.occupant(turn.state, turn.agents, group)
-        assert len(turn.placer.plan(demands[1:], WhatIf((gone,), trial)).placements) == 1
-        assert not turn.placer.plan(demands[1:], WhatIf((), trial)).placements
+        assert len(turn.placer.suppose(demands[1:], (gone,), trial).placements) == 1
+        assert not turn.placer.suppose(demands[1:], (), trial).placements
     assert len(turn.placer.plan(demands[1:], Mode.DRY_RUN).placements) == 2
     assert (turn.pool.hand.amounts(group.agent_id, "*"), turn.pool.claims(group.agent_id, "*")) == before
-    assert len(turn.placer.plan(demands[1:], WhatIf((gone,))).placements) == 2
+    assert len(turn.placer.suppose(demands[1:], (gone,)).placements) == 2
