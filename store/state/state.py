@@ -12,48 +12,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from store.encoding.times import newest
 from store.ids import nanoseconds_of, split_part
 from store.records import (
-    AgentSetting,
-    Application,
-    Command,
-    ConfigMap,
-    CustomKind,
-    CustomObject,
-    Daemonset,
-    Deployment,
-    Endpoint,
-    EventLog,
-    FailedOutput,
     Framework,
-    ManagedApplication,
-    ManagedTask,
     Message,
-    Namespace,
     OrphanedTask,
-    Placeholder,
-    PodGroup,
-    PriorityClass,
-    Queue,
-    QueueTree,
     Record,
     Revision,
-    Secret,
-    Service,
     TaskGroup,
     Transaction,
     Version,
-    Webhook,
 )
 from store.state.census import Census, add
 from store.state.indexes import Indexes, discard, put
 from store.state.moment import Moment
 from store.state.ordered import ORDERINGS, Order, Orders
 from store.state.reader import TABLES as TABLES
+from store.state.reader import StateReader
 from store.state.readiness import Readiness, is_plain, is_unhealthy
 
 Key = str
@@ -62,17 +41,18 @@ Watcher = Callable[[Key, Record | None, Record | None], None]
 """Takes the key of a changed record, the record before and after; None: there was none, or is none any more."""
 Watch = Callable[[Iterable[str], Watcher], None]
 """Calls a watcher for every change of these kinds."""
-_EMPTY: dict[str, TaskGroup] = {}
-_NO_MESSAGES: dict[str, Message] = {}
-_NO_TRANSACTIONS: dict[str, Transaction] = {}
-_NO_VERSIONS: dict[str, Version] = {}
-_NO_REVISIONS: dict[int, Revision] = {}
-_NO_STATUSES: Mapping[str, int] = {}
-_NO_INDEXES: Mapping[int, int] = {}
 
 
-class State:
+class State(StateReader):
     """All records, by key, and their indexes. `apply` is the only way in."""
+
+    taskgroups: dict[Key, TaskGroup]
+    transactions: dict[Key, Transaction]
+    messages: dict[Key, Message]
+    revisions: dict[Key, Revision]
+    latest_of: dict[Key, float]
+    orphaned_tasks: dict[Key, OrphanedTask]
+    indexes: Indexes
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.unreadable: dict[tuple[str, str], str] = {}
@@ -82,51 +62,24 @@ class State:
         """The newest time (Unix seconds) in any record, removed ones included: the clock of a new leader begins no
         earlier (bcs_scheduler.core.term_start)."""
         self.moment = Moment()
-        self.framework: Framework = Framework()
-        self.applications: dict[Key, Application] = {}
-        self.taskgroups: dict[Key, TaskGroup] = {}
-        self.orphaned_tasks: dict[Key, OrphanedTask] = {}
-        self.outputs: dict[Key, FailedOutput] = {}
-        self.transactions: dict[Key, Transaction] = {}
-        self.agent_settings: dict[Key, AgentSetting] = {}
-        self.config_maps: dict[Key, ConfigMap] = {}
-        self.secrets: dict[Key, Secret] = {}
-        self.commands: dict[Key, Command] = {}
-        self.messages: dict[Key, Message] = {}
-        self.deployments: dict[Key, Deployment] = {}
-        self.revisions: dict[Key, Revision] = {}
-        self.daemonsets: dict[Key, Daemonset] = {}
-        self.services: dict[Key, Service] = {}
-        self.endpoints: dict[Key, Endpoint] = {}
-        self.namespaces: dict[Key, Namespace] = {}
-        self.queues: dict[Key, Queue] = {}
-        self.queue_trees: dict[Key, QueueTree] = {}
-        self.pod_groups: dict[Key, PodGroup] = {}
-        self.priority_classes: dict[Key, PriorityClass] = {}
-        self.managed_applications: dict[Key, ManagedApplication] = {}
-        self.managed_tasks: dict[Key, ManagedTask] = {}
-        self.placeholders: dict[Key, Placeholder] = {}
-        self.webhooks: dict[Key, Webhook] = {}
-        self.custom_kinds: dict[Key, CustomKind] = {}
-        self.custom_objects: dict[Key, CustomObject] = {}
-        self.event_logs: dict[Key, EventLog] = {}
-        self._tables: dict[str, dict[Key, Record]] = {kind: getattr(self, name) for kind, name in TABLES.items()}
-        """The tables above by kind; each has records of its kind only."""
-        self._revisions_of: dict[Key, dict[int, Revision]] = {}
-        self._messages_of: dict[Key, dict[str, Message]] = {}
-        self._open_messages: dict[str, dict[str, Message]] = {}
-        self._versions: dict[Key, dict[str, Version]] = {}
-        self._groups_of: dict[Key, dict[str, TaskGroup]] = {}
-        self._groups_on: dict[str, dict[str, TaskGroup]] = {}
-        self._status_of: dict[Key, Counter[str]] = {}
-        self._indexes_of: dict[Key, Counter[int]] = {}
-        self._unhealthy_of: Counter[Key] = Counter()
-        self._active_of: dict[Key, dict[str, Transaction]] = {}
-        self._transactions_of: dict[Key, dict[str, Transaction]] = {}
-        self._queued_of: dict[str, dict[str, Transaction]] = {}
+        self.framework = Framework()
+        for table in TABLES.values():
+            setattr(self, table, {})
+        self._tables = {kind: getattr(self, name) for kind, name in TABLES.items()}
+        self._revisions_of = {}
+        self._messages_of = {}
+        self._open_messages = {}
+        self._versions = {}
+        self._groups_of = {}
+        self._groups_on = {}
+        self._status_of = {}
+        self._indexes_of = {}
+        self._unhealthy_of = Counter()
+        self._active_of = {}
+        self._transactions_of = {}
+        self._queued_of = {}
         self._orders = Orders()
-        self.latest_of: dict[Key, float] = {}
-        """Unix seconds of the last change of a taskgroup, by key of the application; none without taskgroups."""
+        self.latest_of = {}
         self.census = Census(self._groups_of, self._versions)
         self.indexes = Indexes()
         self.readiness = Readiness()
@@ -136,110 +89,9 @@ class State:
 
     # --- reading ----------------------------------------------------------------------------------------------
 
-    def get(self, kind: str, key: Key) -> Record | None:
-        """Returns the record of this kind and key; None if it does not exist. Raises KeyError for an unknown kind."""
-        table = self._tables.get(kind)
-        if table is not None:
-            return table.get(key)
-        if kind == "version":
-            application, name = split_part(key)
-            return self._versions.get(application, _NO_VERSIONS).get(name)
-        if kind == "framework":
-            return self.framework if self.framework.id or self.framework.created_at else None
-        raise KeyError(kind)
-
-    def versions_of(self, application: Key) -> Mapping[str, Version]:
-        """Versions of an application by name."""
-        return self._versions.get(application, _NO_VERSIONS)
-
-    def version(self, application: Key, name: str) -> Version | None:
-        """The version of an application (``namespace/name``) by its name; None if there is none."""
-        return self._versions.get(application, _NO_VERSIONS).get(name)
-
-    def groups_of(self, application: Key) -> Mapping[str, TaskGroup]:
-        """Taskgroups of an application by id."""
-        return self._groups_of.get(application, _EMPTY)
-
-    def groups_on(self, agent_id: str) -> Mapping[str, TaskGroup]:
-        """Taskgroups on an agent by id."""
-        return self._groups_on.get(agent_id, _EMPTY)
-
-    def status_counts(self, application: Key) -> Mapping[str, int]:
-        """Number of taskgroups of the application by status."""
-        return self._status_of.get(application, _NO_STATUSES)
-
-    def evicted(self, application: Key) -> Mapping[str, int]:
-        """Number of evicted taskgroups of the application by status (`Census.evicted`)."""
-        return self.census.evicted(application)
-
-    def held(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
-        """Resources of the taskgroups that have not ended, by namespace and role (`Census.held`)."""
-        return self.census.held()
-
-    def unhealthy(self, application: Key) -> int:
-        """Number of live taskgroups of the application that have a task with failing health checks."""
-        return self._unhealthy_of.get(application, 0)
-
-    def unready_of(self, application: Key) -> list[TaskGroup]:
-        """The taskgroups of the application that are not ready, in any order. Costs with their number; any thread."""
-        return list(self.readiness.unready(application).values())
-
     def unhealthy_applications(self) -> list[Key]:
         """Keys of the applications that have at least one unhealthy taskgroup (see `unhealthy`)."""
         return list(self._unhealthy_of)
-
-    def indexes_of(self, application: Key) -> Mapping[int, int]:
-        """Indexes that taskgroups of the application hold, with how many hold each."""
-        return self._indexes_of.get(application, _NO_INDEXES)
-
-    def active_of(self, application: Key) -> Mapping[str, Transaction]:
-        """Transactions of an application that have not ended, by id."""
-        return self._active_of.get(application, _NO_TRANSACTIONS)
-
-    def queued_of(self, kind: str, key: Key) -> Mapping[str, Transaction]:
-        """Transactions that wait for an application or deployment, by id, in the order in which they came."""
-        return self._queued_of.get(f"{kind} {key}", _NO_TRANSACTIONS)
-
-    def transactions_of(self, application: Key) -> Mapping[str, Transaction]:
-        """All remembered transactions of an application, by id."""
-        return self._transactions_of.get(application, _NO_TRANSACTIONS)
-
-    def messages_of(self, command: Key) -> Mapping[str, Message]:
-        """Messages of a command by id."""
-        return self._messages_of.get(command, _NO_MESSAGES)
-
-    def open_messages_of(self, taskgroup: str) -> Mapping[str, Message]:
-        """Messages to a taskgroup that have not been answered, by id."""
-        return self._open_messages.get(taskgroup, _NO_MESSAGES)
-
-    def open_messages(self) -> list[Message]:
-        """All messages whose outcome is not known yet, of all taskgroups."""
-        return [m for group in list(self._open_messages.values()) for m in list(group.values())]
-
-    def revisions_of(self, deployment: Key) -> Mapping[int, Revision]:
-        """Revisions of a deployment that are kept, by number."""
-        return self._revisions_of.get(deployment, _NO_REVISIONS)
-
-    def active_transactions(self) -> list[Transaction]:
-        """All transactions without a verdict."""
-        return [t for group in list(self._active_of.values()) for t in list(group.values())]
-
-    def agent_ids(self) -> list[str]:
-        """Agents that hold taskgroups."""
-        return list(self._groups_on)
-
-    def in_order(self, kind: type[R], prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, R]]:
-        """Yields the records of a kind with their orders (store.state.ordered.ORDERINGS), smallest first: those whose
-        order begins with `prefix` and is greater than `after` (None = all). The cost depends only on the records that
-        are read. Raises TypeError if `after` does not fit the order of this kind."""
-        table, key_of, length = self._table(kind), ORDERINGS[kind.kind].key, len(prefix)
-        begin = prefix if after is None or prefix > after else after
-        for order in self._orders.of(kind.kind).after(begin or None):
-            if order[:length] != prefix:
-                return
-            record = table.get(key_of(order))
-            if record is not None:  # removed meanwhile
-                yield order, record
 
     def in_reverse(self, kind: type[R], prefix: Order) -> Iterator[R]:
         """Yields the records of a kind (store.state.ordered.ORDERINGS) whose order begins with `prefix` and continues
@@ -250,9 +102,6 @@ class State:
                 return
             if (record := table.get(key_of(order))) is not None:  # removed meanwhile
                 yield record
-
-    def _table(self, kind: type[R]) -> Mapping[Key, R]:
-        return cast(Mapping[Key, R], self._tables[kind.kind])
 
     def records(self) -> list[Record]:
         """Returns all records; a state made from them is equal to this one."""
@@ -396,7 +245,7 @@ class State:
         if before is not None and before.waiting:
             discard(self._queued_of, before.queue, key)
         if after is not None and after.waiting:
-            members = {**self._queued_of.get(after.queue, _NO_TRANSACTIONS), key: after}
+            members = {**self._queued_of.get(after.queue, {}), key: after}
             self._queued_of[after.queue] = dict(sorted(members.items(), key=lambda item: nanoseconds_of(item[0])))
 
     def _apply_message(self, key: Key, before: Message | None, after: Message | None) -> None:

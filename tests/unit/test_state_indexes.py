@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from store.records import (
@@ -65,7 +65,7 @@ def _pairs(labels: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 def _check(state: State) -> None:
     indexes, census = state.indexes, state.census
-    tables: dict[str, dict[str, Any]] = {
+    tables: dict[str, Mapping[str, Any]] = {
         "application": state.applications,
         "configmap": state.config_maps,
         "customobject": state.custom_objects,

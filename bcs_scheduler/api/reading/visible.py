@@ -101,9 +101,9 @@ class _VisibleIndexes:
         return {place: size for place, size in self._whole.sizes().items() if self._caller.sees(place[1])}
 
 
-class VisibleState:
-    """A StateReader for one caller. The class names all its tables and indexes itself, so a new index is first an error
-    of types here and not a leak."""
+class VisibleState(StateReader):
+    """A StateReader for one caller. The class names all its tables and read methods itself; one that is missing here
+    finds no table and fails, and shows nothing."""
 
     def __init__(self, whole: StateReader, caller: Caller) -> None:
         self._whole, self._caller = whole, caller

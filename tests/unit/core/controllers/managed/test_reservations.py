@@ -538,7 +538,7 @@ def test_the_check_of_sums_looks_at_a_bounded_number_of_records_in_a_turn(monkey
     record = next(iter(lab.core.state.managed_applications.values()))
     present = record.task_groups[0]
     wrong = msgspec.structs.replace(record, task_groups=(msgspec.structs.replace(present, total=present.total + 1),))
-    lab.core.state.managed_applications[record.key] = wrong
+    lab.core.state.apply("managedapplication", record.key, wrong)
     turn = lab.core.turn_context
     check = sums.SumsCheck(turn)
     check.begin()
