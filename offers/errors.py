@@ -6,10 +6,15 @@
 - FactsDuringPlan: a fact changes while a plan counts some units as gone.
 - StaleSavepoint: a statement is to be undone to a savepoint that the statement does not know (any more).
 - StillSetAside: a statement is committed that counts some units as gone.
+- BadDocument: the configuration of a policy has mistakes (BadPolicy, BadQueues), or does not suit the applications that
+  exist (CannotChange).
 - IllegalEvent: the state machine of an object does not allow an event (offers.policy.applications.machines).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
 
 
 class OfferError(Exception):
@@ -56,3 +61,21 @@ class StillSetAside(OfferError):
 
     def __init__(self) -> None:
         super().__init__("a statement cannot be committed while units are set aside")
+
+
+class Problem(NamedTuple):
+    """One mistake in a document, with the path of the field."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+class BadDocument(OfferError, ValueError):
+    """A document of a policy is refused. `problems` has every mistake."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))

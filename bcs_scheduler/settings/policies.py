@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from bcs_scheduler.settings.sections import ConfigError
+from offers.errors import Problem
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical, partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.session.configuration.document import BadPolicy, Problem, default_policy, policy_of
+from offers.policy.session.configuration.document import BadPolicy, default_policy, policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.configuration.registry import Registry
 from offers.resources import SCALARS

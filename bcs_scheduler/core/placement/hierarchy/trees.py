@@ -17,6 +17,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.sessions.held import request_of
 from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
+from offers.errors import Problem
 from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
@@ -24,7 +25,7 @@ from offers.policy.hierarchy.changes.applying import CannotChange, conflicts
 from offers.policy.hierarchy.changes.copying import Steps
 from offers.policy.hierarchy.changes.trial import Trial, trying
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical, partition_of
-from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
+from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition, QueueConfig
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.placement import NotPlaced, Submission, nearest, queue_for

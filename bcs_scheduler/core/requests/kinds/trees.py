@@ -18,11 +18,12 @@ from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
 from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.requests.planned_effect import shown_partition
+from offers.errors import Problem
 from offers.model import DecidedBy
 from offers.policy.hierarchy.changes.applying import CannotChange
 from offers.policy.hierarchy.changes.trial import Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
-from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
+from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
 from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
 from transactions import explain

@@ -6,8 +6,8 @@ Running tasks continue: a lower maximum only keeps new work away, and quota pree
 
 from __future__ import annotations
 
+from offers.errors import BadDocument, Problem
 from offers.policy.hierarchy.changes.copying import Steps, finished
-from offers.policy.hierarchy.configuration.fields import Problem
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.queues import prune, renew, retire
 from offers.policy.hierarchy.state.limits import Trackers
@@ -15,13 +15,8 @@ from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
 
 
-class CannotChange(ValueError):
-    """A configuration does not suit the applications that exist. `problems` has every problem, each with the full name
-    of the queue as its path."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = tuple(problems)
+class CannotChange(BadDocument):
+    """A configuration does not suit the applications that exist. The paths are full names of queues."""
 
 
 def apply(tree: Tree, partition: Partition) -> list[str]:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from offers.errors import BadDocument, Problem
 from offers.policy.amounts import decimal, shown, thousandths
 from offers.policy.hierarchy.configuration.yunikorn import ALIASES, count, duration
 
@@ -32,22 +33,8 @@ that has another name here."""
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
-class Problem(NamedTuple):
-    """One mistake, with the path of the field in the document."""
-
-    path: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.text}"
-
-
-class BadQueues(ValueError):
-    """The document is refused. `problems` has every mistake."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = tuple(problems)
+class BadQueues(BadDocument):
+    """The tree of queues is refused."""
 
 
 def unknown_resource(name: str) -> str:

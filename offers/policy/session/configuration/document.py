@@ -18,8 +18,9 @@ session:                      # our own
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from offers.errors import BadDocument, Problem
 from offers.policy.amounts import decimal, shown
 from offers.policy.session.configuration.policy import ActionChoice, PluginChoice, Policy
 from offers.policy.session.configuration.registry import ACTIONS, PLUGINS, Registry
@@ -38,22 +39,8 @@ DEFAULT: Mapping[str, Any] = {
 """The policy in force without a configuration."""
 
 
-class Problem(NamedTuple):
-    """One mistake, with the path of the field in the document."""
-
-    path: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.text}"
-
-
-class BadPolicy(ValueError):
-    """The document is refused. `problems` has every mistake."""
-
-    def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(map(str, problems)))
-        self.problems = tuple(problems)
+class BadPolicy(BadDocument):
+    """The policy is refused."""
 
 
 def policy_of(document: object, registry: Registry | None = None) -> Policy:
