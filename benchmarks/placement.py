@@ -3,7 +3,7 @@
     python -m benchmarks.placement
 
 A deterministic cluster of varied agents (three sizes, partly used, racks of 20 in three zones), and applications of
-five sizes with a random port per taskgroup. Timed is `offers.matching.matcher.match` as the scheduler calls it, from
+five sizes with a random port per taskgroup. Timed is `offers.matching.statement.match` as the scheduler calls it, from
 demands to placements with claims and ports; filling the pool is not. What was placed is checked to be complete.
 """
 
@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from offers.ledger.offered import OfferPool, offer_pool
-from offers.matching.matcher import Scoring, Statement, match
+from offers.matching.ranking import Scoring
+from offers.matching.statement import Statement, match
 from offers.model import Demand, Offer, Placement, ResourceKey, ResourceRequest
 from offers.rules.constraints import EMPTY_RULES, Rules, RuleSpec, compile_rules
 

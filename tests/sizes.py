@@ -17,7 +17,7 @@ PACKAGES = ("store", "offers", "transactions", "bcs_scheduler")
 PLACEMENT = (
     "offers/policy",
     "offers/ledger",
-    "offers/statements",
+    "offers/matching/statement.py",
     "offers/snapshot",
     "offers/engines",
     "offers/gangs",
@@ -26,7 +26,7 @@ PLACEMENT = (
     "bcs_scheduler/core/controllers/holds",
     "bcs_scheduler/appmanagers",
 )
-"""Folders of the placement; those that do not exist count 0."""
+"""Folders and modules of the placement; those that do not exist count 0."""
 
 
 class Size(NamedTuple):
@@ -38,8 +38,9 @@ class Size(NamedTuple):
 
 
 def size_of(folder: Path) -> Size:
-    """The size of a folder and of all folders in it; zeros if it does not exist."""
-    modules = [path for path in sorted(folder.rglob("*.py")) if not path.stem.endswith("_pb2")]
+    """The size of a folder and of all folders in it, or of a module; zeros if it does not exist."""
+    paths = [folder] if folder.is_file() else sorted(folder.rglob("*.py"))
+    modules = [path for path in paths if not path.stem.endswith("_pb2")]
     lines = sum(path.read_bytes().count(b"\n") for path in modules)
     return Size(lines, sum(path.stem != "__init__" for path in modules), len({path.parent for path in modules}))
 

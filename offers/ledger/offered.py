@@ -19,6 +19,7 @@ import numpy as np
 
 from offers.host_ports import HostPort
 from offers.ledger.ages import Ages
+from offers.ledger.aside import Aside
 from offers.ledger.expected import ExpectedRoom, rest_of
 from offers.ledger.external import ExternalHolds
 from offers.ledger.holds import PROMISED_SECONDS, Hold, Left, set_apart, together
@@ -58,7 +59,6 @@ from offers.resources import (
 )
 from offers.rules.constraints import Rules
 from offers.rules.eligibility import Eligibility
-from offers.statements.aside import Aside
 
 Scalars = tuple[tuple[ResourceKey, int], ...]
 Layout = tuple[ResourceKey | None, ...]

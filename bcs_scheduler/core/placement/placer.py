@@ -24,7 +24,8 @@ from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
 from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.feasibility import kind_of
-from offers.matching.matcher import Scoring, Statement, match
+from offers.matching.ranking import Scoring
+from offers.matching.statement import Statement, match
 from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus

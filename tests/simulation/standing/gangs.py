@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from offers.dimensions import Amounts
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import Demand, Provisional, ResourceRequest
 from offers.policy.amounts import Vector
 from offers.policy.applications.gang import Gang, settle_together

@@ -14,7 +14,8 @@ from bcs_scheduler.core.placement.partitions import Placing
 from offers.dimensions import Dimension, Dimensions
 from offers.ledger.nodes import Node, NodePool, node_pool
 from offers.ledger.usage import UnitClaim
-from offers.matching.matcher import Scoring, match
+from offers.matching.ranking import Scoring
+from offers.matching.statement import match
 from offers.model import Demand, ResourceRequest
 from offers.model import Unit as Name
 from offers.rules.constraints import EMPTY_RULES

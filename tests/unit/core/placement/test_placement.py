@@ -15,7 +15,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines import simple
 from bcs_scheduler.core.placement.placer import Mode
 from offers.ledger.offered import offer_pool
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import Demand, Provisional, ResourceRequest
 from offers.planned import PlannedCensus
 from offers.rules.constraints import RuleSpec, compile_rules

@@ -18,11 +18,10 @@ from offers.host_ports import HostPort
 from offers.ledger.holds import Cause, Hold
 from offers.ledger.nodes import Node, node_pool
 from offers.ledger.usage import ANY_ROLE, Kind, Sending, UnitClaim, User
-from offers.matching.matcher import match
+from offers.matching.statement import Statement, match
 from offers.model import Demand, Occupant, Placement, Provisional, ResourceRequest, Unit
 from offers.resources import PORTS, numbers
 from offers.rules.constraints import EMPTY_RULES
-from offers.statements.statement import Statement
 from tests.unit.offers.matching.reference_matcher import LiveCensus
 
 DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from offers.ledger.offered import OfferPool, offer_pool
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.resources import ResourceMap, amount_of, gather, ports_of, size
 from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules

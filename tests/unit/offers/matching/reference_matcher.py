@@ -1,4 +1,4 @@
-"""The sequential greedy algorithm, written for obviousness: what offers.matching.matcher must agree with placement
+"""The sequential greedy algorithm, written for obviousness: what offers.matching.statement must agree with placement
 by placement.
 
 It knows agents as plain values and shares no code with the matcher except the arithmetic of pots.

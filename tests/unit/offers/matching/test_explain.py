@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offers.ledger.offered import OfferPool, offer_pool
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import AgentOverrides, Demand, Diagnosis, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules
 from tests.unit.offers.matching.reference_matcher import Live, LiveCensus

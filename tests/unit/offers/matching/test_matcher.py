@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from offers.ledger.offered import OfferPool, offer_pool
 from offers.matching.explain import ELSEWHERE, TAKEN
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules
 from tests.effort import share

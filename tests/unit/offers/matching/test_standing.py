@@ -14,7 +14,7 @@ from offers.host_ports import HostPort
 from offers.ledger.nodes import OVERCOMMITTED, Node, NodePool, node_pool
 from offers.ledger.offered import offer_pool
 from offers.ledger.usage import User
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import AgentOverrides, Demand, Offer, Provisional, ResourceKey, ResourceRequest
 from offers.resources import SCALARS
 from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules

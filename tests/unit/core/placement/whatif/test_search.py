@@ -14,7 +14,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.whatif.levers import applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, search
 from offers.ledger.offered import OfferPool, offer_pool
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules
 from store.records import Version

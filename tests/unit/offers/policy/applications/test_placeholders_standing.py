@@ -8,7 +8,7 @@ from offers.dimensions import Dimension, Dimensions
 from offers.ledger.nodes import Node, NodePool, node_pool
 from offers.ledger.usage import User
 from offers.matching.explain import PROMISED
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import Demand, ResourceRequest
 from offers.policy.applications.placeholders import Nominations, NotFound, Refused
 from offers.policy.applications.records import Create

@@ -9,7 +9,7 @@ import pytest
 
 from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amounts
 from offers.ledger.nodes import Node, node_pool
-from offers.matching.matcher import match
+from offers.matching.statement import match
 from offers.model import Demand, ResourceRequest
 from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.configuration.document import partition_of

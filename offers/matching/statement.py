@@ -238,3 +238,25 @@ def _without_used(demand: Demand[SlotT], placed: Sequence[Placement[SlotT]]) -> 
     if not demand.per_agent or not placed:
         return demand
     return demand._replace(except_agents=demand.except_agents | {placement.agent_id for placement in placed})
+
+
+def match(
+    demands: Sequence[Demand[SlotT]],
+    pool: AnyPool,
+    census: Census,
+    scoring: Scoring = "spread",
+    *,
+    dry_run: bool = False,
+) -> MatchResult[SlotT]:
+    """Places as much of the demands as possible, first come, first served.
+
+    The placements are deducted from the pool: the caller takes the offers of every used agent, or renames the claims on
+    standing capacity to their units. With `dry_run`, and after an error, the pool is as it was before. Demands that are
+    not fully placed are diagnosed (`Statement.plan`).
+    """
+    tentative = dry_run or any(demand.min_members for demand in demands)
+    with Statement(pool, census, scoring, tentative=tentative) as statement:
+        result = statement.plan(demands)
+        if not dry_run:
+            statement.commit()
+    return result

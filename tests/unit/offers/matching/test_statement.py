@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from offers.errors import StaleSavepoint, StillSetAside
 from offers.ledger.offered import OfferAllocator, OfferPool, offer_pool
 from offers.matching.explain import NOTHING
-from offers.matching.matcher import match
+from offers.matching.statement import Statement, match
 from offers.model import AgentOverrides, Demand, Occupant, Offer, Placement, Provisional, ResourceKey, ResourceRequest
 from offers.planned import PlannedCensus
 from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules
-from offers.statements.statement import Statement
 from tests.effort import share
 from tests.unit.offers import offers_strategies as strategies
 from tests.unit.offers.matching.reference_matcher import Agent, Live, LiveCensus, reference
