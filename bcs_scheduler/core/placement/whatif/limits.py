@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -49,38 +49,26 @@ class Suffices(NamedTuple):
     foreseen: Foreseen
 
 
-class _Queues(Protocol):
-    """The queues of a policy."""
-
-    def limits(self, demand: Demand[Slot]) -> list[Limit]:
-        """The limits that hold for the application, of the queues above it."""
-
-    def supposing(self, raised: Raised) -> Iterator[Partition | None]:
-        """A block in which the queues of records have other limits, or the configuration of a tree with other
-        limits."""
-
-
 def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suffices | None]:
     """Returns the least limits with which the policy places all slots of the demand; None if no limits do. One decision
     of the policy per step."""
-    queues = _queues(turn, demand)
-    if queues is None or demand.per_agent or demand.promised:
+    if turn.placer.policy_of(demand.role) is None or demand.per_agent or demand.promised:
         return None
     own = len(demand.slots)
     works = own
-    found = _tried(turn, queues, demand, own)
+    found = _tried(turn, demand, own)
     yield
     if found is None:
         # Other work of the queue is decided about first.
         most = own + _others(turn, demand)
-        found = _tried(turn, queues, demand, most) if most > own else None
+        found = _tried(turn, demand, most) if most > own else None
         fails, works = own, most
         yield
         for _ in range(HALVINGS):
             if found is None or works - fails <= 1:
                 break
             middle = (fails + works) // 2
-            lower = _tried(turn, queues, demand, middle)
+            lower = _tried(turn, demand, middle)
             yield
             if lower is None:
                 fails = middle
@@ -107,22 +95,32 @@ def of_request(request: ResourceRequest) -> dict[str, int]:
 
 
 def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
-    """The limits that hold for the application of a demand; empty without a policy with queues."""
-    queues = _queues(turn, demand)
-    return queues.limits(demand) if queues is not None else []
+    """The limits that hold for the application of a demand: of its queue, and in a tree of the queues above, but that
+    of root, which is the size of the cluster. Empty without a policy with queues."""
+    if turn.placer.policy_of(demand.role) is None:
+        return []
+    engine = _tree(turn, demand)
+    if engine is not None:
+        tree = engine.present().of(demand.role).tree
+        application = tree.applications.get(demand.application)
+        above = reversed(tree.queues[application.queue].path) if application is not None else ()
+        path = [queue for queue in above if queue.parent is not None and queue.max]
+        return [Limit(queue.name, dict(queue.allocated), dict(queue.max)) for queue in path]
+    name = turn.queues.queue_of(demand.role, demand.application)
+    figures = next((one for one in turn.queues.figures() if one.queue.name == name), None)
+    return [Limit(name, figures.used.get(demand.role, {}), figures.queue.limits)] if figures is not None else []
 
 
-def _queues(turn: TurnContext, demand: Demand[Slot]) -> _Tree | _Sessions | None:
+def _tree(turn: TurnContext, demand: Demand[Slot]) -> Hierarchical | None:
+    """The engine with the tree of queues that decides about a demand; None: its queues are records."""
     policy = turn.placer.policy_of(demand.role)
-    if not isinstance(policy, Loop):
-        return None
-    return _Tree(policy.engine) if isinstance(policy.engine, Hierarchical) else _Sessions(turn)
+    return policy.engine if isinstance(policy, Loop) and isinstance(policy.engine, Hierarchical) else None
 
 
-def _tried(turn: TurnContext, queues: _Tree | _Sessions, demand: Demand[Slot], taskgroups: int) -> Suffices | None:
+def _tried(turn: TurnContext, demand: Demand[Slot], taskgroups: int) -> Suffices | None:
     """The decision of the policy if the queues had room for so many more taskgroups of the demand."""
     turn.cut()
-    before = queues.limits(demand)
+    before = limits_of(turn, demand)
     request = of_request(demand.request)
     raised: dict[str, dict[str, int]] = {}
     for limit in before:
@@ -132,7 +130,7 @@ def _tried(turn: TurnContext, queues: _Tree | _Sessions, demand: Demand[Slot], t
             raised[limit.queue] = more
     if not raised:
         return None
-    with contextmanager(queues.supposing)(raised) as supposed:
+    with _supposing(turn, demand, raised) as supposed:
         foreseen = turn.placer.foresee([demand], queues=supposed)
     if len(foreseen.result.placements) < len(demand.slots):
         return None
@@ -153,54 +151,24 @@ def _others(turn: TurnContext, demand: Demand[Slot]) -> int:
     return max((-(-amount // own[name]) for name, amount in sums.items() if own.get(name)), default=0)
 
 
-class _Sessions:
-    """Queues of the policy `session`, which are records."""
-
-    def __init__(self, turn: TurnContext) -> None:
-        self._turn = turn
-
-    def limits(self, demand: Demand[Slot]) -> list[Limit]:
-        """The limits of the queue of the application."""
-        name = self._turn.queues.queue_of(demand.role, demand.application)
-        figures = next((one for one in self._turn.queues.figures() if one.queue.name == name), None)
-        if figures is None:
-            return []
-        return [Limit(name, figures.used.get(demand.role, {}), figures.queue.limits)]
-
-    def supposing(self, raised: Raised) -> Iterator[Partition | None]:
-        """The records are undone at the end of the block."""
-        turn = self._turn
-        with turn.uow.held():
-            for name, limits in raised.items():
-                record = turn.state.queues.get(name) or QueueRecord(name=DEFAULT_QUEUE)
-                scalars = {name: most for name, most in limits.items() if name in THOUSANDTHS}
-                capability = msgspec.structs.replace(record.capability, **scalars)
-                extended = {name: most for name, most in limits.items() if name not in THOUSANDTHS}
-                extended = {**record.capability_extended, **extended}
-                turn.uow.put(msgspec.structs.replace(record, capability=capability, capability_extended=extended))
-            yield None
-
-
-class _Tree:
-    """Queues of the policy `hierarchical`."""
-
-    def __init__(self, placing: Hierarchical) -> None:
-        self._placing = placing
-
-    def limits(self, demand: Demand[Slot]) -> list[Limit]:
-        """The limits of the queue and of those above, but that of root, which is the size of the cluster."""
-        tree = self._placing.present().of(demand.role).tree
-        application = tree.applications.get(demand.application)
-        if application is None:
-            return []
-        above = reversed(tree.queues[application.queue].path)
-        path = [queue for queue in above if queue.parent is not None and queue.max]
-        return [Limit(queue.name, dict(queue.allocated), dict(queue.max)) for queue in path]
-
-    def supposing(self, raised: Raised) -> Iterator[Partition | None]:
-        """A configuration for the copy that is asked."""
-        present = self._placing.trees.partition
+@contextmanager
+def _supposing(turn: TurnContext, demand: Demand[Slot], raised: Raised) -> Iterator[Partition | None]:
+    """A block in which queues have other limits: their records, which are undone at the end, or the configuration for
+    the copy of a tree that is asked."""
+    engine = _tree(turn, demand)
+    if engine is not None:
+        present = engine.trees.partition
         yield present._replace(root=_with_limits(present.root, raised))
+        return
+    with turn.uow.held():
+        for name, limits in raised.items():
+            record = turn.state.queues.get(name) or QueueRecord(name=DEFAULT_QUEUE)
+            scalars = {name: most for name, most in limits.items() if name in THOUSANDTHS}
+            capability = msgspec.structs.replace(record.capability, **scalars)
+            extended = {name: most for name, most in limits.items() if name not in THOUSANDTHS}
+            extended = {**record.capability_extended, **extended}
+            turn.uow.put(msgspec.structs.replace(record, capability=capability, capability_extended=extended))
+        yield None
 
 
 def _with_limits(config: QueueConfig, raised: Raised, above: str = "") -> QueueConfig:
