@@ -5,6 +5,7 @@ The promises end with the term: the next leader's decisions make their own.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
 from bcs_scheduler.core.placement.sessions.pending import demand_of
@@ -12,6 +13,7 @@ from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Site
 from offers.policy.session.model import Nomination
+from offers.resources import SCALARS, amounts_of
 
 TaskName = tuple[str, str]
 """Names of application and task."""
@@ -33,6 +35,21 @@ class PromisedRooms:
     def demands(self) -> set[str]:
         """Ids of the demands with promised room."""
         return {demand_of(task) for _, task in self.nominations}
+
+    def rooms(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
+        """Amounts by agent and dimension that must stay free for promises of a role to other applications than
+        `without`: the taskgroups that are ending there do not leave them. Room of ended taskgroups that is not offered
+        yet counts as there: for a moment, too much stays free."""
+        state, demands, sums = self._turn.state, self._turn.engine.demands, defaultdict[str, Counter[str]](Counter)
+        for (application, task), promise in self.nominations.items():
+            demand = demands.get(demand_of(task))
+            if demand is not None and demand.role == role and application not in without:
+                sums[promise.agent].update(dict(zip(SCALARS, amounts_of(demand.request), strict=True)))
+        for agent, left in sums.items():
+            for group in state.groups_on(agent).values():
+                if group.killing_since and not group.ended:
+                    left.subtract({name: getattr(group.resources, name) for name in SCALARS})
+        return {agent: +left for agent, left in sums.items() if +left}
 
     def keep(self, nominations: Mapping[TaskName, Nomination]) -> None:
         """These are the promises from now on."""

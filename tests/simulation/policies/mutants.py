@@ -103,17 +103,32 @@ def swap_equals(patch: pytest.MonkeyPatch) -> None:
 
 
 def end_in_vain(patch: pytest.MonkeyPatch) -> None:
-    """Work is ended for work that fits then, and that comes after it in the order of its queue."""
+    """Work is ended for work that fits then, and that comes after it in the order of its queue: each place once."""
+    seen: set[tuple[str, str, int]] = set()
 
     def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
-        same = self._queue_of(demand.application) == self._queue_of(group.application_key)
-        state = _state(self)
-        application = state.applications[group.application_key]
-        version = state.version(application.key, application.version)
-        before = version is not None and version.priority > demand.priority
-        return same and before and demand.request.cpus == group.resources.cpus
+        place = (demand.application, group.application_key, group.index)
+        if place in seen or not _is_behind(self, demand, group):
+            return False
+        seen.add(place)
+        return True
 
     _ends(patch, chooses)
+
+
+def end_the_same_again(patch: pytest.MonkeyPatch) -> None:
+    """The same, and a place is ended again when its work has got the room."""
+    _ends(patch, _is_behind)
+
+
+def _is_behind(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
+    """Whether a demand fits the room of a taskgroup, and comes after it in the order of their queue."""
+    same = self._queue_of(demand.application) == self._queue_of(group.application_key)
+    state = _state(self)
+    application = state.applications[group.application_key]
+    version = state.version(application.key, application.version)
+    before = version is not None and version.priority > demand.priority
+    return same and before and demand.request.cpus == group.resources.cpus
 
 
 def count_one_more(patch: pytest.MonkeyPatch) -> None:
@@ -191,6 +206,9 @@ PLANTED: tuple[PolicyMutant, ...] = (
     ),
     PolicyMutant("count one more", count_one_more, "I84", {"hierarchical": range(1, 21), "session": range(15, 35)}),
     PolicyMutant("end in vain", end_in_vain, "I86", {"hierarchical": range(3, 23), "session": range(4, 24)}),
+    PolicyMutant(
+        "end the same again", end_the_same_again, "I87", {"hierarchical": range(3, 23), "session": range(4, 24)}
+    ),
     PolicyMutant(
         "let nobody be drained", let_nobody_be_drained, "I85", {"hierarchical": range(21, 41), "session": range(41, 61)}
     ),

@@ -10,6 +10,8 @@ I84  nothing waits for 300 seconds beside room that fits it and that its limits 
 I85  a drain ends if every healthy taskgroup has a place elsewhere
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
+I87  room that was made for an application is not given back: no place of another one is ended twice for it before it
+     starts something
 """
 
 from __future__ import annotations
@@ -52,6 +54,8 @@ class Rules:
         """How often an application, or a queue, was ended for another one since the latest change from outside."""
         self._waits: dict[tuple[str, str], float] = {}
         """Beneficiary and victim: the first eviction since the beneficiary started something."""
+        self._made: set[tuple[str, str, int]] = set()
+        """Beneficiary, application and index of the taskgroups that were ended for it since it started something."""
         self._touched: dict[str, float] = {}
         """When room on an agent changed the last time."""
         self._promised: dict[str, set[str]] = {}
@@ -66,6 +70,7 @@ class Rules:
         """Something changes from outside."""
         self._ended.clear()
         self._waits.clear()
+        self._made.clear()
         self._moved = self.world.now
 
     # --- decisions --------------------------------------------------------------------------------------------
@@ -82,6 +87,7 @@ class Rules:
             if old is None and isinstance(new, TaskGroup):
                 started = new.application_key
                 self._waits = {pair: at for pair, at in self._waits.items() if pair[0] != started}
+                self._made = {place for place in self._made if place[0] != started}
             if not isinstance(old, TaskGroup) or not isinstance(new, TaskGroup) or new.ended:
                 continue
             if new.end_cause == "Evicted" and old.end_cause != "Evicted":
@@ -94,6 +100,7 @@ class Rules:
                 self._may_be_ended_for(beneficiary, groups)
                 self._end_no_pair(beneficiary, groups)
                 self._pair_pauses(beneficiary, groups)
+                self._room_is_used(beneficiary, groups)
         for agent in touched:
             self._touched[agent] = self._moved = self.world.now
 
@@ -210,6 +217,16 @@ class Rules:
             if NOMINATED < self.world.now - since < NOMINATED + PAUSED:
                 words = f"{victim} is ended again for {beneficiary}, which has started nothing since"
                 raise Violation("I86", words, beneficiary, victim)
+
+    # --- I87 --------------------------------------------------------------------------------------------------
+
+    def _room_is_used(self, beneficiary: str, victims: list[TaskGroup]) -> None:
+        for group in victims:
+            place = (beneficiary, group.application_key, group.index)
+            if place in self._made:
+                words = f"{group.id} has got the room that was made for {beneficiary}, and is ended for it again"
+                raise Violation("I87", words, beneficiary, group.application_key)
+            self._made.add(place)
 
     # --- at rest ----------------------------------------------------------------------------------------------
 

@@ -28,7 +28,6 @@ from bcs_scheduler.core.placement.engines.engine import (
     Decisions,
     Portion,
     Rest,
-    no_rooms,
     none,
     nothing,
 )
@@ -76,7 +75,6 @@ class Session:
     decides, by_queues = True, False
     drop = accept = next_timer = conclude = recover = void = staticmethod(nothing)
     idle = promised = kept_rooms = staticmethod(none)
-    promised_rooms = staticmethod(no_rooms)
 
     def __init__(self, turn: TurnContext, policy: Policy, groups: Groups, inputs: Inputs, pauses: Pauses) -> None:
         self._turn, self._policy, self._groups, self._inputs, self._pauses = turn, policy, groups, inputs, pauses
@@ -285,6 +283,10 @@ class Session:
     def awaiting(self) -> Collection[str]:
         """See `Engine`."""
         return self._inputs.promises.demands()
+
+    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+        """See `Engine`."""
+        return self._inputs.promises.rooms(role, without)
 
     def pause(self) -> float:
         """See `Engine`."""

@@ -226,15 +226,16 @@ def test_an_agent_is_given_up_on_which_the_budget_admits_nothing_more(
 # --- room of old work, and those who outrank it ----------------------------------------------------------------
 
 
-def beside_old_work(engine: str) -> BusyCluster:
-    """An agent of four cores: two are held for old work that needs four, two applications have one each."""
+def beside_old_work(engine: str, priority: int = 0) -> BusyCluster:
+    """An agent of four cores: two are held for old work that needs four, two applications have one each. `priority`: of
+    these."""
     if engine == "hierarchical":
         options = tree_options(queue("default"), queue("owed", 3))
         cluster = BusyCluster(options, {"a": 4000})
     else:
         cluster = BusyCluster(session_options("preempt, allocate, backfill"), {"a": 4000})
     for name in ("one", "two"):
-        cluster.create(name, 1000, max_unavailable=1)
+        cluster.create(name, 1000, max_unavailable=1, priority=priority)
     cluster.seconds(3)
     cluster.create("old", 4000)
     cluster.seconds(int(AGING) + 10)
@@ -251,6 +252,21 @@ def test_held_room_is_free_for_those_who_outrank_old_work(engine: str) -> None:
     cluster.seconds(20)
     assert len(cluster.groups("better", better.get("namespace", "default"))) == 1
     assert len(cluster.groups("one")) + len(cluster.groups("two")) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_victims_that_outrank_old_work_do_not_take_back_the_room_that_they_leave(engine: str) -> None:
+    """The room of the one that has ended is offered a moment later; the rest of the promised room is held for old
+    work."""
+    cluster = beside_old_work(engine, priority=1)
+    better: dict[str, Any] = {"namespace": "owed"} if engine == "hierarchical" else {}
+    cluster.create("better", 3000, priority=5, **better)
+    ended: set[str] = set()
+    for second in range(20):
+        cluster.is_silent = not second
+        cluster.second()
+        ended.update(one.id for one in cluster.lab.core.state.taskgroups.values() if one.end_cause == "Evicted")
+    assert len(cluster.groups("better", better.get("namespace", "default"))) == len(ended) == 1
 
 
 def test_work_for_which_others_were_just_ended_uses_no_held_room_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
