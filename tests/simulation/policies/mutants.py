@@ -7,6 +7,7 @@ they stay what they are when an engine changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from typing import NamedTuple, cast
 
 import pytest
@@ -23,7 +24,7 @@ from offers.policy.session.state.jobs import QueueState
 from offers.policy.session.state.templates import Need
 from store.records import TaskGroup
 from store.state import State
-from tests.simulation.policies.rules import Rules
+from tests.simulation.policies.rules import NOMINATED, Rules
 from tests.simulation.policies.users import Engine
 from transactions.base import Slot
 from transactions.rules import disruptions
@@ -103,14 +104,15 @@ def swap_equals(patch: pytest.MonkeyPatch) -> None:
 
 
 def end_in_vain(patch: pytest.MonkeyPatch) -> None:
-    """Work is ended for work that fits then, and that comes after it in the order of its queue: each place once."""
-    seen: set[tuple[str, str, int]] = set()
+    """Work is ended for work that fits then, and that comes after it in the order of its queue: each place once, and
+    the next one of an application when the first pause should last."""
+    seen: dict[tuple[int, str, str], tuple[float, set[int]]] = {}
 
     def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
-        place = (demand.application, group.application_key, group.index)
-        if place in seen or not _is_behind(self, demand, group):
+        at, places = seen.get(pair := (id(self), demand.application, group.application_key), (-inf, set()))
+        if group.index in places or self._turn.now < at + NOMINATED + PAUSE or not _is_behind(self, demand, group):
             return False
-        seen.add(place)
+        seen[pair] = self._turn.now, {*places, group.index}
         return True
 
     _ends(patch, chooses)
