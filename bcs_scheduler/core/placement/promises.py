@@ -40,15 +40,13 @@ class PromisedRooms:
         """Amounts by agent and dimension that must stay free for promises of a role to other applications than
         `without`: the taskgroups that are ending there do not leave them. Room of ended taskgroups that is not offered
         yet counts as there: for a moment, too much stays free."""
-        state, demands, sums = self._turn.state, self._turn.engine.demands, defaultdict[str, Counter[str]](Counter)
+        demands, sums = self._turn.engine.demands, defaultdict[str, Counter[str]](Counter)
         for (application, task), promise in self.nominations.items():
             demand = demands.get(demand_of(task))
             if demand is not None and demand.role == role and application not in without:
                 sums[promise.agent].update(dict(zip(SCALARS, amounts_of(demand.request), strict=True)))
         for agent, left in sums.items():
-            for group in state.groups_on(agent).values():
-                if group.killing_since and not group.ended:
-                    left.subtract({name: getattr(group.resources, name) for name in SCALARS})
+            left.subtract(self._turn.source.leaving_on(agent))
         return {agent: +left for agent, left in sums.items() if +left}
 
     def keep(self, nominations: Mapping[TaskName, Nomination]) -> None:

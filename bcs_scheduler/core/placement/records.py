@@ -88,6 +88,14 @@ class Records:
                     sums.update(cpus=group.resources.cpus, mem=group.resources.mem)
         return Room((used["cpus"], used["mem"]), (lasting["cpus"], lasting["mem"]))
 
+    def leaving_on(self, agent: str) -> Mapping[str, int]:
+        """See `Source`."""
+        sums = Counter[str]()
+        for group in self._state.groups_on(agent).values():
+            if group.killing_since and not group.ended:
+                sums.update({name: getattr(group.resources, name) for name in SCALARS})
+        return sums
+
     def ending_within(self, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
         """See `Source`. The median of the runs that have lasted longer than the present one is the expected end."""
         state, run_times, now = self._state, self._turn.run_times, self._turn.now

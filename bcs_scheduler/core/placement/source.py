@@ -73,6 +73,9 @@ class Source(Protocol):
     def room_on(self, agent: str) -> Room:
         """The room that the units of an agent, given by id, have now."""
 
+    def leaving_on(self, agent: str) -> Mapping[str, int]:
+        """Amounts by dimension of the units of an agent, given by id, that are being ended."""
+
     def ending_within(self, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
         """Amounts by agent and dimension of units of a role that are expected to end within so many seconds, and that
         nothing replaces."""

@@ -6,7 +6,7 @@ The session decides how many slots of which demands are launched, and on which a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from typing import TypeVar
 
@@ -284,7 +284,7 @@ class Session:
         """See `Engine`."""
         return self._inputs.promises.demands()
 
-    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+    def promised_rooms(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
         """See `Engine`."""
         return self._inputs.promises.rooms(role, without)
 
