@@ -18,6 +18,7 @@ from offers.model import Demand, Placement, Provisional, ResourceRequest, Site
 from offers.planned import PlannedCensus
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.kept import Standing
+from offers.resources import summed
 from offers.rules.constraints import EMPTY_RULES
 from transactions.base import Failure, Slot
 from transactions.engine.demands import Demands
@@ -129,6 +130,10 @@ class Pods:
     def room_on(self, agent: str) -> Room:
         total = self._scheduler.pool.usage.on(agent).total
         return Room((total.get("cpu", 0), total.get("memory", 0)), (0, 0))
+
+    def leaving_on(self, agent: str) -> Mapping[str, int]:
+        users = self._scheduler.pool.usage.users.values()
+        return summed(amount for user in users if user.node == agent and user.terminating for amount in user.amounts)
 
     def ending_within(self, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
         return {}
