@@ -107,8 +107,14 @@ def move_without_stand_ins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stand_ins.StandIns, "before_end", lambda *words: "")
 
 
+def start_too_many_stand_ins(patch: pytest.MonkeyPatch) -> None:
+    """One more than the deployment may surge by."""
+    patch.setattr(stand_ins, "_allowed", lambda turn, version, most: most + 1)
+
+
 def keep_stand_ins(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(stand_ins.StandIns, "end_unneeded", lambda *words: None)
+    """Stand-ins stay when no drain needs them any more."""
+    patch.setattr(stand_ins.StandIns, "_end_if_unneeded", lambda *words: None)
 
 
 def count_anew(patch: pytest.MonkeyPatch) -> None:

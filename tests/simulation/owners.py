@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from bcs_scheduler.core.interface import requests
 from store.records import (
     AgentSetting,
+    Application,
     Canary,
     Daemonset,
     Deployment,
@@ -16,21 +17,32 @@ from store.records import (
     Service,
     ServicePort,
     Strategy,
+    TaskGroup,
     Version,
 )
+from store.records.definition import Amounts, Container
 from tests.simulation.world import World
 from transactions.conflicts import OnConflict
 
 DEPLOYMENTS = (("default", "front"), ("prod", "mesh"))
+STEADY = ("default", "steady")
+"""The deployment of which taskgroups are drained at the end of some worlds."""
 DAEMONSETS = (("default", "agentd"), ("prod", "probe"))
 SERVICES = (("default", "everything"), ("default", "fronts"), ("prod", "kinds"))
 SELECTORS: dict[str, dict[str, str]] = {"everything": {}, "fronts": {"team": "front"}, "kinds": {"kind": "noisy"}}
+MAINTAINED = 2
+"""Agents that operators drain at the end of some worlds, one after the other."""
 ON_CONFLICT: tuple[OnConflict, ...] = ("queue", "supersede", "fail", "supersede")
 """By the number of the request: nothing is drawn for it."""
 R = TypeVar("R", bound=Record)
 Asked = requests.Request | None
 Define = Callable[[str, str, int], Version]
 Common = dict[str, Any]
+
+
+def maintains(seed: int) -> bool:
+    """Whether operators drain agents in a world when everything else is at rest. No chance is drawn for it."""
+    return seed % 4 == 3
 
 
 class Owners:
@@ -40,6 +52,8 @@ class Owners:
         self._define = define
         self.agents: list[str] = []
         """Keys of agents, as operators name them."""
+        self._maintained: set[str] = set()
+        """Keys of the agents that have been drained at the end, and an empty one as soon as that has begun."""
 
     def ask(self, token: int, dry: bool) -> Asked:
         """One command at random; None if there is nothing it could be about."""
@@ -78,7 +92,32 @@ class Owners:
             drain = setting.drain
             if (setting.disabled or setting.taints) and (drain is None or drain.done_at):
                 return requests.SetAgent(agent=setting.agent, disabled=False, taints={}, **common)
+        return self._maintain(common) if maintains(self.world.seed) else None
+
+    def _maintain(self, common: Common) -> Asked:
+        """A new deployment that needs stand-ins, then the drains of agents with taskgroups of such deployments; None
+        while one of them is in progress, and in the end."""
+        if not self._maintained:
+            self._maintained.add("")
+            return self._create_steady(common)
+        draining = any(s.drain is not None and not s.drain.done_at for s in self._of(AgentSetting))
+        if draining or len(self._maintained) > MAINTAINED:
+            return None
+        surging = {d.key for d in self._of(Deployment) if d.status == "Running" and _surges(d.strategy)}
+        steady = {a.key for a in self._of(Application) if a.status == "Running" and a.deployment_key in surging}
+        for group in self._of(TaskGroup):
+            if group.application_key in steady and group.agent_ip not in self._maintained:
+                self._maintained.add(group.agent_ip)
+                return requests.DrainAgent(agent=group.agent_ip, at_once=2, **common)
         return None
+
+    def _create_steady(self, common: Common) -> Asked:
+        namespace, name = STEADY
+        small = Container(command="serve", requests=Amounts(cpus=50, mem=32_000, disk=10_000))
+        version = Version(namespace=namespace, application=name, instances=2, containers=(small,))
+        strategy = Strategy(max_unavailable=self.world.seed % 8 // 4, max_surge=1, order="CreateFirst")
+        deployment = Deployment(namespace=namespace, name=name, instances=2, strategy=strategy)
+        return requests.CreateDeployment(deployment=deployment, version=version, **common)
 
     # --- deployments ------------------------------------------------------------------------------------------
 
@@ -234,3 +273,8 @@ class Owners:
 
     def _of(self, kind: type[R]) -> list[R]:
         return [r for r in self._durable.values() if isinstance(r, kind)]
+
+
+def _surges(strategy: Strategy) -> bool:
+    """Whether a drain starts stand-ins for the taskgroups of such a deployment."""
+    return strategy.max_surge > 0 and (strategy.order == "CreateFirst" or strategy.max_unavailable < 1)

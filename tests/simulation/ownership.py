@@ -57,6 +57,7 @@ class Ownership:
 
     def decided(self, before: Records, unit: Unit) -> None:
         """Judges one unit against what had been decided before it."""
+        self._stand_ins_keep_bounds(before, unit)
         if not any(change.kind in ("taskgroup", "deployment") for change in unit.changes):
             return
         after = dict(before)
@@ -77,7 +78,6 @@ class Ownership:
         for group in placed:
             self._alone_on_agent(group, after)
         self._drains_keep_bounds(unit, after, ended)
-        self._stand_ins_keep_bounds(unit, after)
 
     @staticmethod
     def _ends_when_all_serve(old: Record | None, new: Deployment, after: Records) -> None:
@@ -176,17 +176,19 @@ class Ownership:
             if isinstance(owner, Deployment) and not application.rolling and not is_limited(after, owner.namespace):
                 _has_stand_ins(owner, application, group, members, moves, _is_operated(after, application))
 
-    @staticmethod
-    def _stand_ins_keep_bounds(unit: Unit, after: Records) -> None:
+    def _stand_ins_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I23: a scale to more than its deployment wants stays within the surge of the deployment."""
         for change in unit.changes:
             application = change.record
             if not isinstance(application, Application) or application.rolling or not application.deployment:
                 continue
-            owner = after.get(("deployment", f"{application.namespace}/{application.deployment}"))
+            key = application.deployment_key
+            owner = before.get(("deployment", key))
+            owner = next((c.record for c in unit.changes if (c.kind, c.key) == ("deployment", key)), owner)
             if not isinstance(owner, Deployment) or owner.status != "Running":
                 continue
             beyond = application.instances - owner.instances
+            self.world.counts["applications with stand-ins"] += beyond > 0
             if beyond > owner.strategy.max_surge:
                 words = f"{application.key} has {beyond} stand-ins, {owner.strategy.max_surge} may be"
                 raise Violation("I23", words, application.key)

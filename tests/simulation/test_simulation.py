@@ -34,6 +34,7 @@ STEPS = 300
 MUST_HAPPEN = (
     "accept of invalid offers",
     "answers lost",
+    "applications with stand-ins",
     "commands pushed out",
     "commit failed: stale",
     "commits beyond a third of the limit",

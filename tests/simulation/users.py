@@ -23,7 +23,7 @@ from store.records.definition import (
     UnreachablePolicy,
 )
 from tests.simulation.operators import Operators
-from tests.simulation.owners import DEPLOYMENTS, Owners
+from tests.simulation.owners import DEPLOYMENTS, STEADY, Owners
 from tests.simulation.queues import QueueOperators
 from tests.simulation.world import World
 from transactions.conflicts import OnConflict
@@ -61,7 +61,7 @@ class Users:
         """Commands that have not been answered, by token."""
         self.transactions: dict[str, str] = {}
         """Transactions that users were told of, with their application."""
-        self.deployments = {f"{ns}/{name}": Promise() for ns, name in DEPLOYMENTS}
+        self.deployments = {f"{ns}/{name}": Promise() for ns, name in (*DEPLOYMENTS, STEADY)}
         self.owners = Owners(world, durable, self.version)
         self.agents: list[str] = self.owners.agents
         """Keys of agents, as operators name them."""
