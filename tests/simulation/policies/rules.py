@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 
+from offers.ledger.holds import GATHERED
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
@@ -234,14 +235,16 @@ class Rules:
         """Lets time pass without changes from outside until nothing has moved for longer than anything may wait, and
         judges what waits then."""
         self.changed()
-        begun, self._resting = self.world.now, True
-        while self.world.now - self._moved < PATIENCE + LOOK:
-            self.world.pass_time(LOOK)
-            if self.world.now - begun > UNREST:
-                raise Violation("I82", f"the cluster is not at rest after {UNREST:.0f} seconds")
+        self._resting = True
+        begun = self.world.now
+        self._settle(begun, PATIENCE + LOOK)
+        waiting = self._waiting()
+        if self._kept_now() and any(self._room_beside(ask, waiting) for ask in waiting):
+            # Room that is gathered for a gang may be kept without progress for so long.
+            self._settle(begun, GATHERED + PATIENCE + LOOK)
+            waiting = self._waiting()
         self._resting = False
         self.world.counts["times at rest"] += 1
-        waiting = [ask for ask in asks(self.world) if self.world.now - ask.since > PATIENCE]
         self.world.counts["asks at rest"] += len(waiting)
         seen = set[tuple[str, int, int]]()
         for ask in waiting:
@@ -252,6 +255,16 @@ class Rules:
         self._drains_end()
         self.world.counts.update(presence(self.world, self.queues, self._spared()))
 
+    def _settle(self, begun: float, seconds: float) -> None:
+        """Lets time pass until nothing has moved for so many seconds. `begun`: the moment of the latest change."""
+        while self.world.now - self._moved < seconds:
+            self.world.pass_time(LOOK)
+            if self.world.now - begun > UNREST:
+                raise Violation("I82", f"the cluster is not at rest after {UNREST:.0f} seconds")
+
+    def _waiting(self) -> list[Ask]:
+        return [ask for ask in asks(self.world) if self.world.now - ask.since > PATIENCE]
+
     def _spared(self) -> int:
         """Ready taskgroups that only the budget keeps from ending: at rest, and beside victims."""
         groups = (group for group in self.world.groups.values() if not group.ended and ready(group))
@@ -259,23 +272,28 @@ class Rules:
 
     def _has_no_room(self, ask: Ask, waiting: list[Ask]) -> None:
         """I84."""
+        if number := self._room_beside(ask, waiting):
+            words = f"{number} of {ask.application} wait for more than {PATIENCE:.0f} seconds beside room that fits"
+            raise Violation("I84", words, ask.application)
+
+    def _room_beside(self, ask: Ask, waiting: list[Ask]) -> int:
+        """The number of taskgroups of the application that wait together beside room that fits them, and that their
+        limits admit; 0: there is no such room, or an older ask may keep it."""
         number = max(1, self._lacking(ask.application))
         of_application = [one for one in waiting if one.application == ask.application]
         wanted = Amount()
         for one in of_application[:number]:
             wanted.update(one.amount)
         if len(of_application) < number or self.queues.waits_for_its_share(ask.application):
-            return
+            return 0
         if not self.queues.admits(ask.application, wanted):
-            return
+            return 0
         self.world.counts["asks within their limits"] += 1
         rooms = self._rooms()
         is_behind = any(one.since < ask.since and _larger(one, ask) for one in waiting)
         if is_behind and not all(_pack(of_application[:number], _without(rooms, agent)) for agent in rooms):
-            return  # an old ask may keep one agent for itself
-        if _pack(of_application[:number], rooms):
-            words = f"{number} of {ask.application} wait for more than {PATIENCE:.0f} seconds beside room that fits"
-            raise Violation("I84", words, ask.application)
+            return 0  # an old ask may keep one agent for itself
+        return number if _pack(of_application[:number], rooms) else 0
 
     def _has_no_victim(self, ask: Ask) -> None:
         """I83."""
