@@ -29,11 +29,11 @@ from typing import NamedTuple
 from benchmarks.load import Result
 from benchmarks.processes import Failure
 from offers.dimensions import Amounts, amounts
-from offers.policy.session.configuration.document import DEFAULT, policy_of
-from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.policy import Policy
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
 

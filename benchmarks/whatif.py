@@ -24,7 +24,7 @@ from benchmarks.processes import Failure
 from offers.agents import ListedAgent
 from offers.model import Offer, ResourceKey
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.records import Application, Namespace, Queue, Record, TaskGroup, Version
 from store.records.definition import Amounts, Container
 from store.records.objects import Limits

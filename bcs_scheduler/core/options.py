@@ -10,8 +10,8 @@ from bcs_scheduler.core.interface.cluster_manager import Traits
 from offers.matching.ranking import Scoring
 from offers.model import DecidedBy
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.guard import Watch
+from offers.policy.session.policy import Policy
 from store.records import DEFAULT_PARTITION, Executor
 from transactions.base import Options
 

@@ -24,7 +24,7 @@ from bcs_scheduler.settings.sections import ConfigError
 from offers.errors import Problem
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.yunikorn import document_name
-from offers.policy.session.configuration.document import BadPolicy, default_policy, policy_of
+from offers.policy.session.configuration import BadPolicy, default_policy, policy_of
 from store.records import DEFAULT_PARTITION
 
 SETTING = "scheduler.policies_file"

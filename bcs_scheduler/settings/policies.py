@@ -1,7 +1,7 @@
 """The policy of sessions: read from a YAML file, with the plug-ins that installed packages bring.
 
 Packages name their plug-ins, actions and node orders by entry points of three groups. An entry point gives an object as
-`offers.policy.session.plugins.interface.Plugin` and `offers.policy.session.configuration.policy.Action` describe it, a
+`offers.policy.session.plugins.interface.Plugin` and `offers.policy.session.policy.Action` describe it, a
 class of such objects without arguments, or, for node orders, a function of template and agent.
 """
 
@@ -16,9 +16,8 @@ from offers.errors import Problem
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical, partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.session.configuration.document import BadPolicy, default_policy, policy_of
-from offers.policy.session.configuration.policy import Policy
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import BadPolicy, Registry, default_policy, policy_of
+from offers.policy.session.policy import Policy
 from offers.resources import SCALARS
 
 PLUGINS = "bcs_scheduler.policy_plugins"

@@ -21,7 +21,7 @@ from bcs_scheduler.security.watched import WatchedFiles
 from offers.model import Diagnosis, HeldBack
 from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Met, Obstacle
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.mentions import BEGIN, END, revealed
 from store.records import Namespace, Queue, Version
 from store.records.definition import Amounts, Container

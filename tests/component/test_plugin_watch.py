@@ -19,8 +19,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.sessions.set_aside import FIRST_PAUSE, GROWTH
 from bcs_scheduler.loop import plugin_watch
 from bcs_scheduler.loop.plugin_watch import HUNG, PluginWatch
-from offers.policy.session.configuration.document import policy_of
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import Registry, policy_of
 from offers.policy.session.guard import Calls, NeverReturned
 from offers.policy.session.plugins.interface import Functions
 from tests.unit.core.placement.engines.test_session import count, create

@@ -19,8 +19,7 @@ from bcs_scheduler.settings.policies import (
     read_policy,
 )
 from bcs_scheduler.settings.sections import ConfigError
-from offers.policy.session.configuration.document import BadPolicy, default_policy
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import BadPolicy, Registry, default_policy
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "conf" / "examples" / "policy-plugin"

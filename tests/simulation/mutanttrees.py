@@ -15,7 +15,7 @@ from bcs_scheduler.core.placement.hierarchy import role_tree, trees
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from offers.policy.hierarchy import maintenance
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from store.records import Application, Record, ReschedulePayload, TaskGroup, Transaction, Version
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget, counts

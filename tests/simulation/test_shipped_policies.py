@@ -20,7 +20,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.settings.partitions import partitions_of_settings
 from bcs_scheduler.settings.policies import read_policy
 from bcs_scheduler.simulator.inputs import with_policy
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import Registry
 from store.records import Namespace, Version
 from store.records import Queue as SessionQueue
 from store.records.definition import Amounts, Container, HealthCheck

@@ -16,7 +16,7 @@ from bcs_scheduler.core.controllers.cluster.drains import Drains
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import GROUP_ANNOTATION, AgentSetting, Drain, Limits, Namespace, PodGroup, Queue, Transaction
 from store.records.definition import Amounts, Constraint, Container
 from store.state import State

@@ -10,7 +10,7 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.model import Offer
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import Limits, Namespace, Queue
 from store.records.definition import Amounts, Constraint, Container
 from store.state.unit_of_work import Unit

@@ -28,7 +28,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, leased, reque
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.parts import LONGEST_REST, LONGEST_RETRY, ControllerPart, GuardedGate, Part
 from offers.agents import ListedAgent
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import ConfigMap, Namespace, Queue, Quota, Service, Transaction
 from store.state.validation import validate
 from tests.unit.lab import START, Lab, running, version

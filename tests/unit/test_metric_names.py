@@ -19,7 +19,7 @@ from bcs_scheduler.leadership.standby import FollowerStatus
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.base import Change, Position
 from store.records import Daemonset, Endpoint, Limits, Queue
 from store.records.definition import Amounts

@@ -21,7 +21,7 @@ from typing import Any
 from offers.dimensions import amounts
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.maintenance import maintain
 from offers.policy.hierarchy.preemption.preemption import attempt
 from offers.policy.hierarchy.state.application import Application

@@ -17,10 +17,10 @@ from typing import Any
 
 from offers.dimensions import amounts, share
 from offers.policy.amounts import thousandths
-from offers.policy.session.configuration.document import policy_of
-from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.configuration import policy_of
 from offers.policy.session.decisions import UNSCHEDULABLE, Bind, Decisions
 from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Preference, Queue, Status, Task, Template
+from offers.policy.session.policy import Policy
 from offers.policy.session.session import Session
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.statements import EVICT

@@ -36,10 +36,10 @@ from offers.ledger.table import Row
 from offers.model import Demand, Placement
 from offers.policy.copies import Copies, Rules
 from offers.policy.hierarchy.copy_rules import TREES
-from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.copy_rules import SNAPSHOTS
 from offers.policy.session.decisions import PluginFault
 from offers.policy.session.memory import Memory
+from offers.policy.session.policy import Policy
 from store.records import QueueHalt
 from store.state import State
 

@@ -26,7 +26,7 @@ from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
 from offers.model import DecidedBy, Demand, Site
 from offers.policy.obstacles import Attempt, Obstacle, Tally
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from transactions.base import Slot
 
 MOST_HOLDS = 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offers.policy.copies import Rules
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.explanation import Cause
-from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.placement import Refusal, Submission
 from offers.policy.hierarchy.preemption.promises import Promise, Vacated
 from offers.policy.hierarchy.state.application import Alike, Alternative, Application, Group, RequestClass

@@ -16,7 +16,7 @@ from offers.policy.session.decisions import PluginFault
 from offers.policy.session.plugins.interface import SWITCHES, Functions, Verdict
 
 if TYPE_CHECKING:
-    from offers.policy.session.configuration.policy import ActionChoice, PluginChoice
+    from offers.policy.session.policy import ActionChoice, PluginChoice
     from offers.policy.session.session import Session
 
 T = TypeVar("T")

@@ -13,7 +13,6 @@ from functools import cached_property
 from offers.policy.session.blocked import Group
 from offers.policy.session.closing import close, no_queue
 from offers.policy.session.composition import Composition
-from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import (
     UNSCHEDULABLE,
     Condition,
@@ -30,6 +29,7 @@ from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
 from offers.policy.session.plugins.interface import Functions, Victim
+from offers.policy.session.policy import Policy
 from offers.policy.session.preemption import Measure
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.agents import AgentTable

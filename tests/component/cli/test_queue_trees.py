@@ -13,7 +13,7 @@ from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
 from bcs_scheduler.cli.kinds.objects.queuetrees import bars_of
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from offers.policy.hierarchy.configuration.document import canonical, partition_of
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from tests.component.cli.test_extensions import bcs as bcs
 from tests.component.cli.test_extensions import done
 from tests.unit.api_support import CoreGateway

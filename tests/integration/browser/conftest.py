@@ -15,7 +15,7 @@ from bcs_scheduler.console.site import Site
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from tests.component.apiserver import serving
 from tests.integration.browser.driver import Browser
 from tests.integration.browser.stage import PICTURES, Console

@@ -13,7 +13,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.simulator.model import START, Machine
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from store.records import Deployment, Limits, Namespace, Queue, Strategy, Version
 from store.records.definition import Amounts, Container, HealthCheck
 from tests.simulation.policies.queues import Queues, SessionQueues, TreeQueues, version_of

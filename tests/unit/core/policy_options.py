@@ -6,7 +6,7 @@ from typing import Any
 
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 
 _TREE: dict[str, Any] = {
     "queues": [{"name": "default", "resources": {"max": {"cpus": 900}}}],

@@ -30,7 +30,7 @@ import msgspec
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy.configuration.document import canonical, partition_of
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from store.records import Limits, Namespace, Queue, TaskGroup, Version
 from store.records.definition import Amounts, Container, HealthCheck, RestartPolicy
 from store.state.unit_of_work import Unit

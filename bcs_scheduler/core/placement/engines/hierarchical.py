@@ -44,9 +44,8 @@ from offers.dimensions import amounts
 from offers.ledger.holds import LONGEST
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy.configuration.partition import NodeOrder, Partition
-from offers.policy.hierarchy.explanation import cause_in_queues
+from offers.policy.hierarchy.explanation import attempt_of, cause_in_queues
 from offers.policy.hierarchy.maintenance import maintain, spare
-from offers.policy.hierarchy.obstacles import attempt_of
 from offers.policy.hierarchy.preemption.places import places
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import reservations

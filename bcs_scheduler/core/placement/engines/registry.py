@@ -17,7 +17,7 @@ from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.promises import PromisedRooms
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
-from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.policy import Policy
 
 
 class Around(NamedTuple):

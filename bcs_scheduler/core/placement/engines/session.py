@@ -44,7 +44,6 @@ from offers.dimensions import Amounts
 from offers.model import Demand, HeldBack
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.holds import Hold
-from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
     QUEUE_LIMIT,
@@ -55,6 +54,7 @@ from offers.policy.session.decisions import Decisions as Outcome
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginFailed
 from offers.policy.session.kept import NOTHING_KEPT, Kept, Standing
 from offers.policy.session.memory import Memory
+from offers.policy.session.policy import PluginChoice, Policy
 from offers.policy.session.preemption import EVICTING, Places, Wanted, places
 from offers.policy.session.session import Session as Opened
 from offers.policy.session.session import decide

@@ -27,11 +27,10 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy.changes.applying import CannotChange, apply
-from offers.policy.hierarchy.changes.copying import Captured, captured, recounted
+from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted
 from offers.policy.hierarchy.cluster import conditions_changed, occupy, occupy_anew, remove_node, set_nodes
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission
 from offers.policy.hierarchy.precedence import Side, outranks

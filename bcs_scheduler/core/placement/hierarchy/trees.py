@@ -21,9 +21,7 @@ from offers.errors import Problem
 from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
-from offers.policy.hierarchy.changes.applying import CannotChange, conflicts
-from offers.policy.hierarchy.changes.copying import Steps
-from offers.policy.hierarchy.changes.trial import Trial, trying
+from offers.policy.hierarchy.changes import CannotChange, Steps, Trial, conflicts, trying
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical, partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition, QueueConfig

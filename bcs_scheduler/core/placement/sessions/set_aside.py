@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import Later, Passing, PluginFault
+from offers.policy.session.policy import Policy
 
 FIRST_PAUSE, GROWTH, LONGEST_PAUSE = 60.0, 4, 86400.0
 """Seconds without the plug-in: each attempt may cost the core the time of a call, and leave a thread behind."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.whatif.limits import limits_of, of_request
-from bcs_scheduler.core.placement.whatif.trials import try_on
+from bcs_scheduler.core.placement.whatif.search import try_on
 from bcs_scheduler.core.run_times import PARTS, remaining
 from offers.dimensions import THOUSANDTHS
 from offers.ledger.offered import OfferPool

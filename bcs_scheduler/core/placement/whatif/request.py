@@ -29,8 +29,7 @@ from bcs_scheduler.core.placement.whatif.levers import (
     applied,
     prepare,
 )
-from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, Try, search
-from bcs_scheduler.core.placement.whatif.trials import Places, try_on
+from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Places, Solution, Strengths, Try, search, try_on
 from bcs_scheduler.core.requests import agent_plans
 from offers.dimensions import THOUSANDTHS, recorded
 from offers.ledger.offered import OfferPool

@@ -20,8 +20,7 @@ from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.requests.planned_effect import shown_partition
 from offers.errors import Problem
 from offers.model import DecidedBy
-from offers.policy.hierarchy.changes.applying import CannotChange
-from offers.policy.hierarchy.changes.trial import Trial, Wait
+from offers.policy.hierarchy.changes import CannotChange, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.configuration.fields import BadQueues
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition

@@ -17,7 +17,7 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.preemption.promises import promises
 from offers.policy.hierarchy.state.model import Terms
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import Amounts
 from tests.effort import check_few, share

@@ -11,7 +11,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, leased, reque
 from bcs_scheduler.core.interface.requests import DeletePodGroup, PutPodGroup, PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import GROUP_ANNOTATION, PodGroup, PriorityClass
 from tests.unit.lab import Lab, version
 from transactions import explain

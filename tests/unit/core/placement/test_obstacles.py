@@ -19,8 +19,7 @@ from bcs_scheduler.core.placement.loop import TOLD_AGAIN
 from bcs_scheduler.security.caller import Caller
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import OF_APPLICATIONS, Attempt, Met, Obstacle, label
-from offers.policy.session.configuration.document import policy_of
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import Registry, policy_of
 from offers.policy.session.plugins.interface import Argument, Functions
 from store.mentions import plain, revealed
 from store.records import Limits, Namespace, PriorityClass

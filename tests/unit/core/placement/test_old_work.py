@@ -15,7 +15,7 @@ from bcs_scheduler.core.placement.sessions.pending import task_name
 from offers.ledger.holds import GATHERED
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Obstacle
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from offers.policy.session.kept import Standing
 from offers.policy.session.model import Nomination
 from store.mentions import plain

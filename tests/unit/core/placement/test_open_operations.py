@@ -18,7 +18,7 @@ from bcs_scheduler.core.interface.requests import ScaleApplication
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Met, Obstacle
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from store.mentions import plain
 from store.records import Namespace, Queue, Strategy, TaskGroup
 from store.records.definition import Amounts, Container, HealthCheck

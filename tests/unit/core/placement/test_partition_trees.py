@@ -17,7 +17,7 @@ from bcs_scheduler.core.placement.hierarchy.trees import KEPT, read_tree
 from bcs_scheduler.observability.metrics import Metrics
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.maintenance import Maintenance
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.encoding.codec import Stored, decode, encode
 from store.records import Namespace, QueueTree
 from tests.unit.core.placement.test_partitions import arrive, count, create

@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from offers.policy.hierarchy.configuration.document import canonical
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import Namespace, PodGroup, Queue
 from tests.unit.lab import Lab, version
 

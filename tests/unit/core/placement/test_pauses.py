@@ -18,7 +18,7 @@ from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.wire.times import rfc3339
 from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from store.mentions import plain
 from store.records import Namespace, Queue
 from tests.unit.busycluster import BusyCluster

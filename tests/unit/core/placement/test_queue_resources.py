@@ -19,7 +19,7 @@ from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.core.placement.sessions import role as role_snapshots
 from offers.agents import ListedAgent
 from offers.policy.hierarchy.configuration.document import canonical, partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.resources import SCALARS
 from store.mentions import plain
 from store.records import Namespace, Queue

@@ -12,7 +12,7 @@ import pytest
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.session.configuration.document import DEFAULT, default_policy, policy_of
+from offers.policy.session.configuration import DEFAULT, default_policy, policy_of
 from store.mentions import plain
 from store.records import Limits, Namespace, Queue, ReschedulePayload
 from store.records.definition import Amounts

@@ -13,7 +13,7 @@ from offers.ledger.holds import GAIN, REST
 from offers.matching.explain import PROMISED
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Obstacle
-from offers.policy.session.configuration.document import default_policy, policy_of
+from offers.policy.session.configuration import default_policy, policy_of
 from store.records import GROUP_ANNOTATION, Limits, Namespace, PodGroup, Queue
 from tests.unit.busycluster import BusyCluster
 from tests.unit.offers.policy.session.policy_clusters import TIERS

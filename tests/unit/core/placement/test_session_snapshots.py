@@ -18,7 +18,7 @@ from bcs_scheduler.core.placement.sessions.snapshots import Promises
 from offers.agents import ListedAgent
 from offers.ledger.holds import RETURN_SECONDS, Cause
 from offers.model import ResourceRequest
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.records import Limits, Namespace, Queue
 from tests.snapshots import outdated
 from tests.unit.lab import Lab, version

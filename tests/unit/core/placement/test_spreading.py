@@ -19,7 +19,7 @@ from bcs_scheduler.core.interface.leased import OfferRescinded, OffersArrived, R
 from bcs_scheduler.core.options import CoreOptions
 from offers.matching.explain import TO_SPREAD
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.policy.session.model import Nomination
 from store.records import GROUP_ANNOTATION, PodGroup, Strategy
 from store.records.definition import Amounts, Constraint, Container, RestartPolicy

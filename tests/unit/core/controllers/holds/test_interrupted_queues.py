@@ -10,7 +10,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.requests import PutQueueTree
 from bcs_scheduler.core.options import CoreOptions
 from offers.ledger.holds import PROMISE_SECONDS
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import Queue, TaskGroup
 from store.records.objects import Limits
 from tests.unit.core.controllers.holds.test_interrupted_launches import answer

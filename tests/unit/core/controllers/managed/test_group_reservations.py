@@ -14,7 +14,7 @@ from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
-from offers.policy.session.configuration.document import default_policy
+from offers.policy.session.configuration import default_policy
 from store.records import GROUP_ANNOTATION, Limits, PodGroup, Queue
 from store.state.validation import validate
 from tests.unit.core.controllers.managed.test_reservations import WHOLE, GangLab

@@ -18,8 +18,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines import session as session_engine
 from offers.ledger.holds import PROMISED_SECONDS, RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
-from offers.policy.session.configuration.document import default_policy, policy_of
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import Registry, default_policy, policy_of
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.plugins.interface import Argument, Functions
 from offers.policy.session.session import decide

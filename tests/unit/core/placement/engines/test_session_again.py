@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from bcs_scheduler.core.options import CoreOptions
-from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration import policy_of
 from store.records import Namespace, Queue
 from tests.unit.busycluster import BusyCluster
 from tests.unit.offers.policy.session.policy_clusters import TIERS

@@ -11,7 +11,7 @@ from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.interface import inputs, requests
 from bcs_scheduler.core.options import CoreOptions
 from benchmarks.synthetic import SPACE, World, version
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from tests.counting import Calls, lines
 
 pytestmark = [pytest.mark.slow, pytest.mark.rotating]

@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.requests import PlanAgents
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.records import Limits, Namespace, Queue
 from tests.effort import share
 from tests.unit.agentlab import Cluster

@@ -14,7 +14,7 @@ from bcs_scheduler.api.views.whatif import show_what_if
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.run_times import OF_APPLICATION, OF_KIND, RunTimes, remaining
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.ids import object_key
 from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import RestartPolicy

@@ -13,7 +13,7 @@ from bcs_scheduler.core.context import ANSWER_SECONDS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.hierarchy.configuration.document import canonical, partition_of
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from store.ids import object_key
 from store.records import Namespace, Queue, TaskGroup
 from store.records.definition import Amounts, Container, HealthCheck

@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.policy.hierarchy.changes.applying import CannotChange, apply
-from offers.policy.hierarchy.changes.copying import captured, copying, finished
-from offers.policy.hierarchy.changes.trial import Trial, trying
+from offers.policy.hierarchy.changes import CannotChange, Trial, apply, captured, copying, finished, trying
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from offers.dimensions import Amounts, amounts
 from offers.ledger.holds import LONGEST
 from offers.policy.amounts import Vector, fits_limit
-from offers.policy.hierarchy.changes.applying import apply
+from offers.policy.hierarchy.changes import apply
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import NodeOrder
 from offers.policy.hierarchy.preemption import preemption, quota, reservation

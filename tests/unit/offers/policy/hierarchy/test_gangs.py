@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.hierarchy.gangs.attempts import MOST_PLACES, MOST_SEARCHES, Attempts
-from offers.policy.hierarchy.gangs.bound import most_that_fit
+from offers.policy.hierarchy.gangs import MOST_PLACES, MOST_SEARCHES, Attempts, most_that_fit
 from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.state.application import Application

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offers.ledger.holds import LONGEST
 from offers.policy.hierarchy.cluster import occupy
-from offers.policy.hierarchy.obstacles import attempt_of
+from offers.policy.hierarchy.explanation import attempt_of
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import expire, reserve

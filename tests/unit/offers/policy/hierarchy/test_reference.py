@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.dimensions import amounts
-from offers.policy.hierarchy.changes.applying import apply
+from offers.policy.hierarchy.changes import apply
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.preemption import preemption
 from offers.policy.hierarchy.preemption.preemption import attempt

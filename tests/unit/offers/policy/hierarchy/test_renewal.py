@@ -8,7 +8,7 @@ import pytest
 
 from offers.ledger.holds import LONGEST, RETRY
 from offers.policy.hierarchy.cluster import set_nodes
-from offers.policy.hierarchy.gangs.attempts import Attempts
+from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew
 from offers.policy.hierarchy.state.application import Application

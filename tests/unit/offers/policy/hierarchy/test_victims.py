@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from offers.ledger.holds import RETRY
-from offers.policy.hierarchy.changes.applying import apply
+from offers.policy.hierarchy.changes import apply
 from offers.policy.hierarchy.cluster import set_nodes
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues

@@ -6,9 +6,9 @@ import random
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
-from offers.policy.session.configuration.document import policy_of
-from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.configuration import policy_of
 from offers.policy.session.model import Agent, Job, Nomination, Preference, Queue, Status, Task, Template
+from offers.policy.session.policy import Policy
 from offers.policy.session.snapshot import Snapshot
 from offers.rules.taints import Taint, Toleration
 from offers.rules.terms import Expression

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
-from offers.policy.session.configuration.document import DEFAULT, policy_of
-from offers.policy.session.configuration.policy import PluginChoice
+from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.policy import PluginChoice
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
 

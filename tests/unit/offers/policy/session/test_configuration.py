@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from offers.policy.session.configuration.document import DEFAULT, BadPolicy, default_policy, policy_of
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import DEFAULT, BadPolicy, Registry, default_policy, policy_of
 from offers.policy.session.plugins.interface import Argument, Functions
 
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from benchmarks.policies import EVERYTHING, crowded
-from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Status, Task, Template
 from offers.policy.session.session import Session, decide

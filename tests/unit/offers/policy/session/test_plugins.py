@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from offers.policy.session.configuration.document import policy_of
-from offers.policy.session.configuration.policy import Policy
-from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.configuration import Registry, policy_of
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.plugins.interface import Argument, Functions, Verdict
+from offers.policy.session.policy import Policy
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.statements import ALLOCATE
