@@ -10,8 +10,8 @@ and its gain.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -74,6 +74,22 @@ def take_out(turn: TurnContext, group: TaskGroup) -> None:
     """Makes a taskgroup ended in the unit of work, for plans that are undone."""
     ended = tuple(msgspec.structs.replace(task, status="Killed", ended=True) for task in group.tasks)
     turn.uow.put(msgspec.structs.replace(group, tasks=ended, killing_since=turn.now))
+
+
+def demands_of(turn: TurnContext, identity: str, groups: Iterable[TaskGroup]) -> list[Demand[Slot]]:
+    """The demands of taskgroups that move, whose ids begin with `identity`. Taskgroups whose version does not exist any
+    more are left out."""
+    alike: dict[tuple[str, str], list[TaskGroup]] = defaultdict(list)
+    for group in groups:
+        alike[group.application_key, group.version].append(group)
+    ctx, moved = turn.context, list[Demand[Slot]]()
+    for number, ((key, name), members) in enumerate(alike.items()):
+        version = turn.state.version(key, name)
+        if version is not None:
+            step = Step(slots=tuple(Slot(group.index, group.id) for group in members))
+            found = resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
+            moved += [demand._replace(id=f"{identity}.{number}.{part}") for part, demand in enumerate(found)]
+    return moved
 
 
 def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = False) -> Iterator[None]:

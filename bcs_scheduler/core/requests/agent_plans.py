@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import stand_ins
 from bcs_scheduler.core.interface.requests import PlanAgents
-from bcs_scheduler.core.placement.placer import Mode, avoiding
-from bcs_scheduler.core.placement.rebalancing import take_out
+from bcs_scheduler.core.placement.placer import Foreseen, Mode, avoiding
+from bcs_scheduler.core.placement.rebalancing import demands_of, take_out
 from offers.matching.explain import TAKEN
 from offers.model import Demand, Diagnosis, MatchResult, Occupant
 from store.records import TaskGroup
-from transactions import explain, occupancy, resource_request
-from transactions.base import Slot, Step
+from transactions import explain, occupancy
+from transactions.base import Slot
 from transactions.rules import disruptions
 from transactions.rules.draining import remaining_work
 from transactions.rules.lifecycle import is_ready_or_finished
@@ -34,13 +34,6 @@ MOST_MOVED = 1000
 """Number of taskgroups of a request that are planned."""
 MOST_WAITING = 1000
 """Number of waiting slots that are planned beside the taskgroups."""
-
-
-class _Outcome(NamedTuple):
-    """The outcome of a dry run."""
-
-    result: MatchResult[Slot]
-    evicted: tuple[str, ...] = ()
 
 
 class _Question(NamedTuple):
@@ -95,7 +88,7 @@ def _plan(turn: TurnContext, command: PlanAgents, data: Data) -> Iterator[None] 
             return _match(turn, asked, data)
         _match_at_once(turn, asked, data)
         return None
-    before = _decided(turn, waiting, frozenset()) if away else _Outcome(MatchResult([], []))
+    before = _decided(turn, waiting, frozenset()) if away else Foreseen(MatchResult([], []))
     try:
         # The policy looks at the records, so the taskgroups are gone from them while it decides.
         asked = _question(turn, away, waiting, groups)
@@ -156,31 +149,15 @@ def _question(
             take_out(turn, group)
     for group in waits:
         take_out(turn, group)
-    alike: dict[tuple[str, str], list[TaskGroup]] = defaultdict(list)
-    for _, group in groups:
-        alike[group.application_key, group.version].append(group)
-    moved: list[Demand[Slot]] = []
-    for number, members in enumerate(alike.values()):
-        moved += _demands(turn, f"drain.{number}", members)
+    moved = demands_of(turn, "drain", [group for _, group in groups])
     gone = [occupancy.counted_only(turn.state, group) for _, group in groups]
     return _Question(away, waiting, moved, gone, {group.id: key for key, group in groups}, blockers)
-
-
-def _demands(turn: TurnContext, identity: str, members: Sequence[TaskGroup]) -> list[Demand[Slot]]:
-    """The demands of taskgroups of one version. Empty if the version does not exist any more."""
-    version = turn.state.version(members[0].application_key, members[0].version)
-    if version is None:
-        return []
-    ctx = turn.context
-    step = Step(slots=tuple(Slot(group.index, group.id) for group in members))
-    found = resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
-    return [demand._replace(id=f"{identity}.{number}") for number, demand in enumerate(found)]
 
 
 # --- dry runs -----------------------------------------------------------------------------------------------------
 
 
-def _decided(turn: TurnContext, demands: Sequence[Demand[Slot]], without: frozenset[str]) -> _Outcome:
+def _decided(turn: TurnContext, demands: Sequence[Demand[Slot]], without: frozenset[str]) -> Foreseen:
     """The decisions of the policy, role by role."""
     result: MatchResult[Slot] = MatchResult([], [])
     evicted: list[str] = []
@@ -189,7 +166,7 @@ def _decided(turn: TurnContext, demands: Sequence[Demand[Slot]], without: frozen
         result.placements.extend(found.result.placements)
         result.diagnoses.extend(found.result.diagnoses)
         evicted += found.evicted
-    return _Outcome(result, tuple(evicted))
+    return Foreseen(result, tuple(evicted))
 
 
 def _match_at_once(turn: TurnContext, asked: _Question, data: Data) -> None:
@@ -198,7 +175,7 @@ def _match_at_once(turn: TurnContext, asked: _Question, data: Data) -> None:
         return
     before = turn.placer.plan(asked.waiting, Mode.DRY_RUN)
     after = turn.placer.suppose(_without_agents(asked), asked.gone)
-    _write(data, asked, _Outcome(before), _Outcome(after))
+    _write(data, asked, Foreseen(before), Foreseen(after))
 
 
 def _without_agents(asked: _Question) -> list[Demand[Slot]]:
@@ -215,14 +192,14 @@ def _match(turn: TurnContext, asked: _Question, data: Data) -> Iterator[None]:
     _write(data, asked, before, after)
 
 
-def _gather(steps: Iterable[MatchResult[Slot] | None]) -> Generator[None, None, _Outcome]:
+def _gather(steps: Iterable[MatchResult[Slot] | None]) -> Generator[None, None, Foreseen]:
     result: MatchResult[Slot] = MatchResult([], [])
     for found in steps:
         if found is not None:
             result.placements.extend(found.placements)
             result.diagnoses.extend(found.diagnoses)
         yield
-    return _Outcome(result)
+    return Foreseen(result)
 
 
 # --- the answer ---------------------------------------------------------------------------------------------------
@@ -234,7 +211,7 @@ def _of_others(diagnosis: Diagnosis) -> Diagnosis:
     return diagnosis._replace(agents=diagnosis.agents - diagnosis.reasons.get(TAKEN, 0), reasons=others)
 
 
-def _write(data: Data, asked: _Question, before: _Outcome, after: _Outcome) -> None:
+def _write(data: Data, asked: _Question, before: Foreseen, after: Foreseen) -> None:
     plans: dict[str, Data] = data["agents"]
     reasons = {diagnosis.demand: explain.reasons(_of_others(diagnosis)) for diagnosis in after.result.diagnoses}
     places = {placement.slot.replaces: placement for placement in after.result.placements}

@@ -6,7 +6,7 @@ are looked at is bounded, so the cost does not grow with the taskgroups of the c
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.rebalancing import demands_of
 from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
-from offers.agents import Agent
 from offers.dimensions import THOUSANDTHS
 from offers.ledger.offered import OfferPool
 from offers.model import Demand, Occupant
 from store.records import TaskGroup, Version
-from transactions import occupancy, resource_request
-from transactions.base import Slot, Step
+from transactions import occupancy
+from transactions.base import Slot
 from transactions.rules import disruptions
 from transactions.rules.disruptions import BudgetName
 
@@ -339,11 +339,14 @@ def _draining(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> list[
             break
         groups = tuple(group for group in turn.state.groups_on(agent_id).values() if not group.ended)
         if groups and _admits(turn, demand, agent_id, agent.hostname) and all(_moves(turn, one) for one in groups):
-            facts = _drained(turn, agent, groups)
+            moved = demands_of(turn, f"drain.{agent_id}", groups)
             held = [_amounts(group.resources) for group in groups]
             free = _free(pool, agent_id, demand.role)
             room = {name: free.get(name, 0) + sum(one.get(name, 0) for one in held) for name in need}
-            if facts is not None and all(room[name] >= amount for name, amount in need.items()):
+            whole = sum(len(one.slots) for one in moved) == len(groups)
+            if whole and all(room[name] >= amount for name, amount in need.items()):
+                occupants = tuple(occupancy.occupant(turn.state, turn.agents, group) for group in groups)
+                facts = Drained(agent_id, agent.key, groups, occupants, tuple(moved))
                 levers.append(Lever(DRAIN, 1, 3, facts.name, facts))
     return levers
 
@@ -356,20 +359,3 @@ def _is_large(total: tuple[int, int] | None, need: Amounts) -> bool:
 def _moves(turn: TurnContext, group: TaskGroup) -> bool:
     """False for taskgroups that a drain would not move now."""
     return disruptions.at(turn.context).judge(group, "drain").refusal is None
-
-
-def _drained(turn: TurnContext, agent: Agent, groups: tuple[TaskGroup, ...]) -> Drained | None:
-    alike: dict[tuple[str, str], list[TaskGroup]] = defaultdict(list)
-    for group in groups:
-        alike[group.application_key, group.version].append(group)
-    demands: list[Demand[Slot]] = []
-    ctx = turn.context
-    for (key, name), members in alike.items():
-        version = turn.state.version(key, name)
-        if version is None:
-            return None
-        step = Step(slots=tuple(Slot(group.index, group.id) for group in members))
-        identity = f"drain.{agent.id}.{len(demands)}"
-        demands += resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
-    occupants = tuple(occupancy.occupant(turn.state, turn.agents, group) for group in groups)
-    return Drained(agent.id, agent.key, groups, occupants, tuple(demands))
