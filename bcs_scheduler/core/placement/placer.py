@@ -100,29 +100,6 @@ class Policies(Protocol):
         supposed meanwhile."""
 
 
-class NoPolicies:
-    """All demands are matched in their order."""
-
-    has_policy = False
-
-    def policy_of(self, role: str) -> None:
-        """See `Policies`; always None."""
-
-    def decided_by(self, role: str) -> None:
-        """See `Policies`; always None."""
-
-    def apart(self, group: str) -> tuple[DecidedBy, ...]:  # noqa: ARG002
-        """See `Policies`; always empty."""
-        return ()
-
-    def reserved(self, demand: Demand[Slot]) -> None:
-        """See `Policies`; always None."""
-
-    def read_changes(self) -> Iterable[None]:
-        """See `Policies`; nothing is to be done."""
-        return ()
-
-
 class Assignment(NamedTuple):
     """A decision of a session: the next slots of a demand, one on each of these rows."""
 
@@ -140,6 +117,9 @@ class Mode(Enum):
 class Placer:
     """Belongs to the thread that owns the state; `diagnosis` may be called from any thread."""
 
+    _policies: Policies
+    """Named by `ask`, before anything is placed."""
+
     def __init__(
         self,
         pool: AnyPool,
@@ -155,7 +135,6 @@ class Placer:
         self._engine = demands
         self._remaining = remaining
         self._scoring: Scoring = scoring
-        self._policies: Policies = NoPolicies()
 
     def ask(self, policies: Policies) -> None:
         """Has these policies asked from now on."""
