@@ -58,7 +58,7 @@ def namespace_names(ctx: click.Context, param: click.Parameter, incomplete: str)
     session = session_of(ctx)
     try:
         session.complete()
-        found = session.new_client(COMPLETION_PATIENCE).namespaces()
+        found = session.new_client(COMPLETION_PATIENCE).objects("namespace")
         names = [str(one["metadata"]["name"]) for one in found]
     except (CliError, KeyError, TypeError):
         return []

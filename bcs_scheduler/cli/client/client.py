@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 
 ACTIONS = {"pause": "pauseupdate", "resume": "resumeupdate", "cancel": "cancelupdate", "restart": "restart"}
 """The routes of the actions of `control_deployment`."""
+PLURALS = {
+    "configmap": "configmaps",
+    "secret": "secrets",
+    "service": "services",
+    "namespace": "namespaces",
+    "queue": "queues",
+    "PodGroup": "podgroups",
+    "PriorityClass": "priorityclasses",
+}
+"""Kinds of objects, each with the name of its lists in paths."""
+OF_CLUSTER = frozenset({"namespace", "queue", "PriorityClass"})
+"""Kinds without a namespace."""
+LENIENT = frozenset({"configmap", "secret", "service"})
+"""Kinds whose deletion succeeds for other clients also if the object does not exist."""
 LONGEST_WATCH = 30.0
 """Seconds of one long poll; less than the time limit of an answer."""
 DUMPED_AT_ONCE = 1000
@@ -236,23 +250,25 @@ class Client(Transport):
     def cancel(self, namespace: str, transaction: str) -> Accepted:
         return self._delete(path_of("transactions", namespace, transaction))
 
-    # --- configmaps, secrets, services -------------------------------------------------------------------------------
+    # --- objects of the kinds in `PLURALS` --------------------------------------------------------------------
 
-    def configurations(self, kind: str, namespace: str | None, *, selector: str = "") -> list[Json]:
-        """`kind`: configmap, secret or service. Secrets have digests instead of contents."""
-        path = f"/{kind}s" if namespace is None else path_of("namespaces", namespace, f"{kind}s")
-        return self._list(path, {"labelSelector": selector} if selector else {})
+    # `namespace` counts for the kinds that have one.
 
-    def configuration(self, kind: str, namespace: str, name: str) -> Json:
-        return self._get(path_of("namespaces", namespace, f"{kind}s", name))
+    def objects(self, kind: str, namespace: str | None = None, *, selector: str = "") -> list[Json]:
+        """All objects of a namespace; None = of all namespaces. Secrets have digests instead of contents."""
+        return self._list(_objects(kind, namespace), {"labelSelector": selector} if selector else {})
 
-    def put_configuration(self, kind: str, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+    def object(self, kind: str, namespace: str, name: str) -> Json:
+        return self._get(_objects(kind, namespace) + path_of(name))
+
+    def put_object(self, kind: str, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
         """Creates an object (`create`), or replaces an existing one."""
-        path = path_of("namespaces", document["metadata"]["namespace"], f"{kind}s")
+        path = _objects(kind, document["metadata"].get("namespace"))
         return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
 
-    def delete_configuration(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._delete(path_of("namespaces", namespace, f"{kind}s", name), {"dryRun": dry_run})
+    def delete_object(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        path, query = _objects(kind, namespace) + path_of(name), {"dryRun": dry_run}
+        return self._delete(path, query) if kind in LENIENT else self._command("DELETE", path, query)
 
     # --- endpoints of services ------------------------------------------------------------------------------
 
@@ -400,71 +416,6 @@ class Client(Transport):
     def session(self, taskgroup: str, kind: str, document: Json, *, task: str = "") -> SessionLine:
         """`kind`: exec, attach, portforward or copy. Raises NoSessions for servers that do not know sessions."""
         return self._session_line(path_of("taskgroup", taskgroup, kind), {"task": task} if task else {}, document)
-
-    # --- namespaces -------------------------------------------------------------------------------------------
-
-    def namespaces(self, *, selector: str = "") -> list[Json]:
-        """Namespaces with quota and usage."""
-        return self._list("/namespaces", {"labelSelector": selector} if selector else {})
-
-    def namespace(self, name: str) -> Json:
-        return self._get(path_of("namespaces", name))
-
-    def put_namespace(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
-        """Creates the settings of a namespace (`create`), or replaces existing ones."""
-        return self._command("POST" if create else "PUT", "/namespaces", {"dryRun": dry_run}, document)
-
-    def delete_namespace(self, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("namespaces", name), {"dryRun": dry_run})
-
-    # --- queues -----------------------------------------------------------------------------------------------
-
-    def queues(self, *, selector: str = "") -> list[Json]:
-        """Queues with their settings and namespaces."""
-        return self._list("/queues", {"labelSelector": selector} if selector else {})
-
-    def queue(self, name: str) -> Json:
-        return self._get(path_of("queues", name))
-
-    def put_queue(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
-        """Creates a queue (`create`), or replaces the settings of an existing one."""
-        return self._command("POST" if create else "PUT", "/queues", {"dryRun": dry_run}, document)
-
-    def delete_queue(self, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("queues", name), {"dryRun": dry_run})
-
-    # --- priority classes -------------------------------------------------------------------------------------
-
-    def priority_classes(self, *, selector: str = "") -> list[Json]:
-        return self._list("/priorityclasses", {"labelSelector": selector} if selector else {})
-
-    def priority_class(self, name: str) -> Json:
-        return self._get(path_of("priorityclasses", name))
-
-    def put_priority_class(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
-        """Creates a priority class (`create`), or replaces an existing one."""
-        return self._command("POST" if create else "PUT", "/priorityclasses", {"dryRun": dry_run}, document)
-
-    def delete_priority_class(self, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("priorityclasses", name), {"dryRun": dry_run})
-
-    # --- pod groups -------------------------------------------------------------------------------------------
-
-    def pod_groups(self, namespace: str | None, *, selector: str = "") -> list[Json]:
-        """Groups of a namespace with their members; None = of all namespaces."""
-        path = "/podgroups" if namespace is None else path_of("namespaces", namespace, "podgroups")
-        return self._list(path, {"labelSelector": selector} if selector else {})
-
-    def pod_group(self, namespace: str, name: str) -> Json:
-        return self._get(path_of("namespaces", namespace, "podgroups", name))
-
-    def put_pod_group(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
-        """Creates a pod group (`create`), or replaces an existing one."""
-        path = path_of("namespaces", document["metadata"]["namespace"], "podgroups")
-        return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
-
-    def delete_pod_group(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
-        return self._command("DELETE", path_of("namespaces", namespace, "podgroups", name), {"dryRun": dry_run})
 
     # --- admission webhooks -----------------------------------------------------------------------------------
 
@@ -669,6 +620,12 @@ class Client(Transport):
 
 def _collection(document: Json, kind: str = "applications") -> str:
     return path_of("namespaces", document["metadata"]["namespace"], kind)
+
+
+def _objects(kind: str, namespace: str | None) -> str:
+    if namespace is None or kind in OF_CLUSTER:
+        return path_of(PLURALS[kind])
+    return path_of("namespaces", namespace, PLURALS[kind])
 
 
 def _application(namespace: str, name: str) -> str:

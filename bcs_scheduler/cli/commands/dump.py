@@ -172,7 +172,7 @@ class Reader:
     def _pod_groups(self, namespaces: Iterable[Json]) -> list[Json]:
         """Those of namespaces with applications. Pod groups can be listed by namespace only."""
         holders = [one["metadata"]["name"] for one in namespaces if one["status"]["contents"].get("applications")]
-        groups = (group for name in holders for group in self._client.pod_groups(name))
+        groups = (group for name in holders for group in self._client.objects("PodGroup", name))
         return self._shaped("podGroups", groups, dump_fields.POD_GROUP)
 
     def _list(self, section: Section) -> list[Json]:

@@ -262,7 +262,7 @@ def set_queue(session: Session, /, name: str, partition: str, dry_run: bool, **g
 
         change_tree(session, full_name(name), "updated", change, dry_run, partition)
         return
-    found = session.client.queue(name)
+    found = session.client.object("queue", "", name)
     head = {key: found["metadata"][key] for key in ("name", "labels", "annotations", "resourceVersion")}
     _put(session, {"kind": "queue", "metadata": head, "spec": _changed(found["spec"], **given)}, False, dry_run)
 

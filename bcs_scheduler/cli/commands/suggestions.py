@@ -64,14 +64,14 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 DOCUMENTS: dict[str, Callable[[Client, str], Iterable[Json]]] = {
     "services": lambda client, namespace: client.endpoints(namespace),
     "endpoints": lambda client, namespace: client.endpoints(namespace),
-    "configmaps": lambda client, namespace: client.configurations("configmap", namespace),
-    "secrets": lambda client, namespace: client.configurations("secret", namespace),
+    "configmaps": lambda client, namespace: client.objects("configmap", namespace),
+    "secrets": lambda client, namespace: client.objects("secret", namespace),
     "webhooks": lambda client, namespace: client.webhooks(namespace),
-    "namespaces": lambda client, namespace: client.namespaces(),
-    "queues": lambda client, namespace: client.queues(),
+    "namespaces": lambda client, namespace: client.objects("namespace"),
+    "queues": lambda client, namespace: client.objects("queue"),
     "managed": lambda client, namespace: client.managed_applications(namespace),
-    "podgroups": lambda client, namespace: client.pod_groups(namespace),
-    "priorityclasses": lambda client, namespace: client.priority_classes(),
+    "podgroups": lambda client, namespace: client.objects("PodGroup", namespace),
+    "priorityclasses": lambda client, namespace: client.objects("PriorityClass"),
 }
 """Functions that list the objects of kinds with a name in the metadata."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from bcs_scheduler.cli.client.client import Client
+from bcs_scheduler.cli.client.client import PLURALS, Client
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.commands.changing.apply import documents_of
 from bcs_scheduler.cli.documents import KINDS, Document, changed
@@ -126,8 +126,8 @@ def _custom(client: Client, document: Document) -> Json:
     return client.custom(document.kind, document.namespace, document.name)
 
 
-def _configuration(kind: str) -> Look:
-    return lambda client, namespace, name: client.configuration(kind, namespace, name)
+def _kept(kind: str) -> Look:
+    return lambda client, namespace, name: client.object(kind, namespace, name)
 
 
 WORKLOADS = ("application", "process", "deployment", "daemonset")
@@ -137,13 +137,7 @@ STORED: dict[str, Look] = {
     "process": lambda client, namespace, name: client.definition(namespace, name),
     "deployment": lambda client, namespace, name: client.deployment_definition(namespace, name),
     "daemonset": lambda client, namespace, name: client.daemonset_definition(namespace, name),
-    "configmap": _configuration("configmap"),
-    "secret": _configuration("secret"),
-    "service": _configuration("service"),
-    "namespace": lambda client, namespace, name: client.namespace(name),
-    "queue": lambda client, namespace, name: client.queue(name),
-    "PodGroup": lambda client, namespace, name: client.pod_group(namespace, name),
-    "PriorityClass": lambda client, namespace, name: client.priority_class(name),
+    **{kind: _kept(kind) for kind in PLURALS},
     "crr": lambda client, namespace, name: client.kind(name),
     "admissionwebhook": lambda client, namespace, name: client.webhook(namespace, name),
 }

@@ -120,7 +120,7 @@ def set_namespace(session: Session, /, name: str, dry_run: bool, **given: Any) -
     body: Json = {"kind": "namespace", "metadata": {"name": name}, "spec": {}}
     recorded = False
     try:
-        found = session.client.namespace(name)
+        found = session.client.object("namespace", "", name)
         recorded = found["status"]["recorded"]
     except NotFound:
         pass

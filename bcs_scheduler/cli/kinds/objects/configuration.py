@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.documents import Operations
-from bcs_scheduler.cli.kinds.base import Describe, Found
-from bcs_scheduler.cli.kinds.objects.extensions import operations_for, putting
+from bcs_scheduler.cli.kinds.base import Describe
+from bcs_scheduler.cli.kinds.objects.extensions import operations_of, reading
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import pairs, when
 from bcs_scheduler.cli.session import Session
 from store.keys import object_key
-
-
-def configuration_operations(kind: str) -> Operations:
-    put = putting(
-        lambda client, document: client.configuration(kind, document.namespace, document.name),
-        lambda client, body, create, dry: client.put_configuration(kind, body, create=create, dry_run=dry),
-    )
-    return operations_for(
-        kind, put, lambda client, namespace, name, dry: client.delete_configuration(kind, namespace, name, dry_run=dry)
-    )
 
 
 def _created(item: Json) -> Any:
@@ -46,18 +35,9 @@ SECRETS: Sequence[Column] = (
 )
 
 
-def reading_configurations(kind: str) -> Callable[[Session, str | None, str | None, str], Found]:
-    def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
-        if name:
-            return session.client.configuration(kind, namespace or session.namespace, name)
-        return session.client.configurations(kind, namespace, selector=selector)
-
-    return look
-
-
 def describing_configuration(kind: str) -> Describe:
     def show(session: Session, name: str, events: str, form: str) -> None:
-        found = session.client.configuration(kind, session.namespace, name)
+        found = session.client.object(kind, session.namespace, name)
         if form:
             print_data(session.out, found, form)
             return
@@ -87,8 +67,6 @@ def _item(item: Json) -> str:
     return f"{len(b64decode(item['content']))} bytes"
 
 
-READ_CONFIGMAPS, READ_SECRETS, READ_SERVICES = map(reading_configurations, ("configmap", "secret", "service"))
+READ_CONFIGMAPS, READ_SECRETS, READ_SERVICES = map(reading, ("configmap", "secret", "service"))
 DESCRIBE_CONFIGMAP, DESCRIBE_SECRET = map(describing_configuration, ("configmap", "secret"))
-CONFIGMAP_OPERATIONS, SECRET_OPERATIONS, SERVICE_OPERATIONS = map(
-    configuration_operations, ("configmap", "secret", "service")
-)
+CONFIGMAP_OPERATIONS, SECRET_OPERATIONS, SERVICE_OPERATIONS = map(operations_of, ("configmap", "secret", "service"))

@@ -10,6 +10,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents import KINDS, Document, Operations, UpdateOptions, reject_counts, verb
 from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
 from bcs_scheduler.cli.habits import instead_of_document
+from bcs_scheduler.cli.kinds.base import Found, Read
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import counted, duration, pairs, when
@@ -100,12 +101,12 @@ def putting(find: Callable[[Client, Document], Any], put: Callable[[Client, Json
 
 
 def _find_recorded(client: Client, document: Document) -> None:
-    if not client.namespace(document.name)["status"]["recorded"]:
+    if not client.object("namespace", "", document.name)["status"]["recorded"]:
         raise NotFound(document.name)
 
 
 put_namespace = putting(
-    _find_recorded, lambda client, body, create, dry: client.put_namespace(body, create=create, dry_run=dry)
+    _find_recorded, lambda client, body, create, dry: client.put_object("namespace", body, create=create, dry_run=dry)
 )
 put_webhook = putting(
     lambda client, document: client.webhook(document.namespace, document.name),
@@ -138,6 +139,34 @@ def operations_for(
     return Operations(create, apply, update, removed)
 
 
+def reading(kind: str) -> Read:
+    """The function that reads one object of a kind in `client.PLURALS`, or a list."""
+
+    def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+        if name:
+            return session.client.object(kind, namespace or session.namespace, name)
+        return session.client.objects(kind, namespace, selector=selector)
+
+    return look
+
+
+def put_of(kind: str) -> Put:
+    """The function that creates or replaces an object of a kind in `client.PLURALS`."""
+    return putting(
+        lambda client, document: client.object(kind, document.namespace, document.name),
+        lambda client, body, create, dry: client.put_object(kind, body, create=create, dry_run=dry),
+    )
+
+
+def operations_of(kind: str, put: Put | None = None) -> Operations:
+    """Operations of a kind in `client.PLURALS`. `put` None: as `put_of` makes it."""
+    return operations_for(
+        kind,
+        put or put_of(kind),
+        lambda client, namespace, name, dry: client.delete_object(kind, namespace, name, dry_run=dry),
+    )
+
+
 def _refuse_existing(find: Callable[[], Any], document: Document) -> None:
     """For objects that the server creates or replaces by one request. Raises Conflict."""
     with suppress(NotFound):
@@ -161,9 +190,7 @@ def _put_custom(session: Session, document: Document, create: bool | None, dry_r
     return accepted
 
 
-NAMESPACE_OPERATIONS = operations_for(
-    "namespace", put_namespace, lambda client, namespace, name, dry: client.delete_namespace(name, dry_run=dry)
-)
+NAMESPACE_OPERATIONS = operations_of("namespace", put_namespace)
 WEBHOOK_OPERATIONS = operations_for(
     "admissionwebhook",
     put_webhook,
@@ -219,8 +246,7 @@ def _not_known(kind: str) -> str:
     return f"{kind!r} is not known{hint}; known: {', '.join(KINDS)}, and registered kinds"
 
 
-def read_namespaces(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
-    return session.client.namespace(name) if name else session.client.namespaces(selector=selector)
+read_namespaces = reading("namespace")
 
 
 def read_webhooks(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
@@ -258,7 +284,7 @@ def describe_object(
 
 
 def describe_namespace(session: Session, name: str, events: str, form: str) -> None:
-    found = session.client.namespace(name)
+    found = session.client.object("namespace", "", name)
     describe_object(
         session,
         found,

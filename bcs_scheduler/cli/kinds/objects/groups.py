@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.objects.extensions import operations_for, putting
+from bcs_scheduler.cli.kinds.objects.extensions import operations_of, reading
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.text import counted, pairs, when
@@ -45,29 +45,12 @@ POD_GROUP_COLUMNS = (
 )
 
 
-put_pod_group = putting(
-    lambda client, document: client.pod_group(document.namespace, document.name),
-    lambda client, body, create, dry: client.put_pod_group(body, create=create, dry_run=dry),
-)
-
-POD_GROUP_OPERATIONS = operations_for(
-    "PodGroup",
-    put_pod_group,
-    lambda client, namespace, name, dry: client.delete_pod_group(namespace, name, dry_run=dry),
-)
-
-
-def read_pod_groups(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
-    client = session.client
-    return (
-        client.pod_group(namespace or session.namespace, name)
-        if name
-        else client.pod_groups(namespace, selector=selector)
-    )
+POD_GROUP_OPERATIONS = operations_of("PodGroup")
+read_pod_groups = reading("PodGroup")
 
 
 def describe_pod_group(session: Session, name: str, events: str, form: str) -> None:
-    found = session.client.pod_group(session.namespace, name)
+    found = session.client.object("PodGroup", session.namespace, name)
     if form:
         print_data(session.out, found, form)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, putting
+from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_of, reading
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
 
@@ -25,24 +25,12 @@ PRIORITY_CLASS_COLUMNS = (
 )
 
 
-put_priority_class = putting(
-    lambda client, document: client.priority_class(document.name),
-    lambda client, body, create, dry: client.put_priority_class(body, create=create, dry_run=dry),
-)
-
-PRIORITY_CLASS_OPERATIONS = operations_for(
-    "PriorityClass",
-    put_priority_class,
-    lambda client, namespace, name, dry: client.delete_priority_class(name, dry_run=dry),
-)
-
-
-def read_priority_classes(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
-    return session.client.priority_class(name) if name else session.client.priority_classes(selector=selector)
+PRIORITY_CLASS_OPERATIONS = operations_of("PriorityClass")
+read_priority_classes = reading("PriorityClass")
 
 
 def describe_priority_class(session: Session, name: str, events: str, form: str) -> None:
-    found = session.client.priority_class(name)
+    found = session.client.object("PriorityClass", "", name)
     describe_object(
         session,
         found,

@@ -7,7 +7,7 @@ from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
-from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, putting
+from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_of, put_of
 from bcs_scheduler.cli.kinds.objects.queuetrees import describe_tree_queue, parts_of
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
@@ -75,21 +75,16 @@ USAGE_COLUMNS = (
 """Columns of the use of queues (`Client.queue_usage`)."""
 
 
-put_queue = putting(
-    lambda client, document: client.queue(document.name),
-    lambda client, body, create, dry: client.put_queue(body, create=create, dry_run=dry),
-)
-
-QUEUE_OPERATIONS = operations_for(
-    "queue", put_queue, lambda client, namespace, name, dry: client.delete_queue(name, dry_run=dry)
-)
+put_queue = put_of("queue")
+QUEUE_OPERATIONS = operations_of("queue", put_queue)
 
 
 def read_queues(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
     """The queues with shares. If no role uses them, a warning names the command that lists the queues of the tree."""
     if not name and (parts := parts_of(session)).trees and not parts.shares:
         session.warn("the policy is hierarchical, and these queues have no effect; bcs queue list shows the tree")
-    return session.client.queue(name) if name else session.client.queues(selector=selector)
+    client = session.client
+    return client.object("queue", "", name) if name else client.objects("queue", selector=selector)
 
 
 def _shares(session: Session, name: str) -> list[tuple[str, str]]:
@@ -106,7 +101,7 @@ def _shares(session: Session, name: str) -> list[tuple[str, str]]:
 
 def describe_queue(session: Session, name: str, events: str, form: str) -> None:
     try:
-        found = session.client.queue(name)
+        found = session.client.object("queue", "", name)
     except NotFound:
         parts = parts_of(session)
         if not parts.has(name, ""):

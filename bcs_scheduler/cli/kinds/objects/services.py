@@ -80,7 +80,7 @@ MEMBERS: Sequence[Column] = (
 
 
 def describe_service(session: Session, name: str, events: str, form: str) -> None:
-    service = session.client.configuration("service", session.namespace, name)
+    service = session.client.object("service", session.namespace, name)
     endpoint = session.client.endpoint(session.namespace, name)
     if form:
         print_data(session.out, {"service": service, "endpoint": endpoint}, form)

@@ -212,7 +212,7 @@ def _events(session: Session, kind: str, name: str, namespace: str | None, filte
         return client.events(namespace, {**filters, "transaction": name})
     if kind == "podgroup":
         own = client.events(namespace, {**filters, "kind": kind, "name": name})
-        members = client.pod_group(session.namespace, name)["status"]["members"] if own else []
+        members = client.object("PodGroup", session.namespace, name)["status"]["members"] if own else []
         return _each_once(
             [
                 *own,
