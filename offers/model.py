@@ -175,9 +175,9 @@ class HeldBack(NamedTuple):
     guaranteed to others."""
     allocated: tuple[tuple[str, int], ...]
     deserved: tuple[tuple[str, int], ...]
-    """The deserved share; with a `hold` of amounts, the maximum."""
-    hold: str = ""
-    """The cause, a value of `offers.policy.holds.Hold`; empty: the queue has its deserved share."""
+    """The deserved share; with a `code` of amounts, the maximum."""
+    code: str = ""
+    """The cause, a value of `offers.policy.waiting.WaitCode`; empty: the queue has its deserved share."""
     applications: int | None = None
     """The number of applications that a limit admits; None if no such limit holds the demand back."""
     whose: str = ""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from offers.dimensions import recorded
 from offers.matching.explain import KEPT, PROMISED, ROLE, TO_SPREAD, UNTRIED, WITH_GANG, WITH_GROUP
 from offers.model import Diagnosis, GroupGap, HeldBack
-from offers.policy.holds import Hold
+from offers.policy.waiting import WaitCode
 from store.advice import advise
 from store.mentions import private
 from store.records import TaskGroup
@@ -114,7 +114,7 @@ def held_back(found: HeldBack) -> str:
         ", ".join(f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in amounts) or "nothing"
         for amounts in (found.allocated, found.deserved)
     )
-    if found.hold:
+    if found.code:
         return _of_hold(found, has, deserves)
     why = "has its deserved share, and the policy keeps the room for other queues"
     return f"queue {found.queue} {why}{private(f'; allocated: {has}; deserved: {deserves}')}"
@@ -122,22 +122,22 @@ def held_back(found: HeldBack) -> str:
 
 def _of_hold(found: HeldBack, has: str, most: str) -> str:
     whose = found.whose or "a user"
-    match found.hold:
-        case Hold.QUEUE_MAXIMUM if found.never:
+    match found.code:
+        case WaitCode.QUEUE_MAXIMUM if found.never:
             return f"one taskgroup is larger than the maximum of queue {found.queue}{private(f': {most}')}"
-        case Hold.QUEUE_MAXIMUM:
+        case WaitCode.QUEUE_MAXIMUM:
             return f"queue {found.queue} has no room below its maximum{private(f'; used: {has}; maximum: {most}')}"
-        case Hold.GUARANTEES:
+        case WaitCode.GUARANTEES:
             return f"queue {found.queue} has no room beside the guarantees of other queues{private(f'; used: {has}')}"
-        case Hold.QUEUE_APPLICATIONS:
+        case WaitCode.QUEUE_APPLICATIONS:
             return f"queue {found.queue} runs as many applications as it may: {found.applications}"
-        case Hold.LIMIT_APPLICATIONS:
+        case WaitCode.LIMIT_APPLICATIONS:
             return f"a limit of queue {found.queue} admits {counted(found.applications or 0, 'application')} of {whose}"
-        case Hold.LIMIT_RESOURCES:
+        case WaitCode.LIMIT_RESOURCES:
             return f"a limit of queue {found.queue} admits no more resources of {whose}"
-        case Hold.QUEUE_STOPPED:
+        case WaitCode.QUEUE_STOPPED:
             return f"queue {found.queue} is stopped"
-        case Hold.NO_QUEUE:
+        case WaitCode.NO_QUEUE:
             why = REFUSALS.get(found.whose, "no placement rule gives a queue for the application")
             return f"{why}; its namespace names {found.queue}"
         case _:

@@ -19,9 +19,9 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
 from offers.model import Diagnosis, HeldBack
-from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Met, Obstacle
 from offers.policy.session.configuration import DEFAULT, policy_of
+from offers.policy.waiting import WaitCode
 from store.mentions import BEGIN, END, revealed
 from store.records import Namespace, Queue, Version
 from store.records.definition import Amounts, Container
@@ -209,7 +209,7 @@ def test_dry_runs_and_plans_count_taskgroups_of_others(crowd: Crowd) -> None:
 
 def test_explanations_have_no_figures_of_queues(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """The amounts of a queue are those of all its namespaces."""
-    held = HeldBack("tight", True, (("cpus", 4_000),), (("cpus", 4_000),), Hold.QUEUE_MAXIMUM)
+    held = HeldBack("tight", True, (("cpus", 4_000),), (("cpus", 4_000),), WaitCode.QUEUE_MAXIMUM)
     found = Diagnosis("x", wanted=2, placed=0, agents=1, reasons={}, closest=(), held_back=held)
     monkeypatch.setattr(crowd.gateway, "diagnosis", lambda _: found)
     path = f"/namespaces/{MINE}/applications/more/explain"

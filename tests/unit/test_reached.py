@@ -20,8 +20,6 @@ from tests.sources import ROOMS, ROOT, Source, sources
 
 THIRD_PARTIES = ("bcs_scheduler.testing.appmanager", "offers.policy.applications.interface")
 """Modules that application managers of other packages import (docs/decisions/0045-application-managers.md)."""
-WING = "the rebuild of the placement decides"
-"""The reason of modules and names of the placement that programs do not use now."""
 LEDGER = "capacity that all programs share, and its dimensions: the rebuild of the placement uses or removes it"
 MODULES: Mapping[str, str] = {
     "offers.policy.applications.dispatcher": "Kubernetes: watches of several threads send events, which have one order",
@@ -31,9 +29,6 @@ MODULES: Mapping[str, str] = {
 }
 """Modules that nothing reaches, with the reason."""
 UNUSED: Mapping[str, Mapping[str, str]] = {
-    WING: {
-        "offers.policy.hierarchy.state.limits": "Found",
-    },
     LEDGER: {
         "offers.ledger.table": "Table.add_lines",
         "offers.ledger.usage": "Usage.all_seen Usage.assume Usage.counted_on Usage.denied",

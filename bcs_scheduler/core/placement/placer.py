@@ -30,8 +30,8 @@ from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle
+from offers.policy.waiting import WaitCode
 from offers.resources import requested
 from transactions.base import Slot
 from transactions.engine.demands import Demands
@@ -429,7 +429,7 @@ def _short(statement: Statement, explainer: Explainer, demand: Demand[Slot]) -> 
 
 def _of_demand(queue: HeldBack | None, demand: Demand[Slot]) -> HeldBack | None:
     """The queue as it holds this demand back: one taskgroup may be larger than the whole maximum."""
-    if queue is None or queue.hold != Hold.QUEUE_MAXIMUM:
+    if queue is None or queue.code != WaitCode.QUEUE_MAXIMUM:
         return queue
     most, wanted = dict(queue.deserved), requested(demand.request)
     return queue._replace(never=any(name in most and amount > most[name] for name, amount in wanted.items()))

@@ -17,10 +17,10 @@ from offers.matching.explain import PROMISED
 from offers.model import DecidedBy, Demand, HeldBack
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import ROOT, Partition
-from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle, label
 from offers.policy.session.kept import Standing, is_owed
 from offers.policy.session.model import Nomination
+from offers.policy.waiting import WaitCode
 from offers.resources import requested
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue, QueueTree
@@ -42,8 +42,8 @@ Waiting: TypeAlias = str
 """
 
 
-AT_QUEUE: Mapping[str, Waiting] = {**REASONS, Hold.GUARANTEES: label(Obstacle.GUARANTEE), "": "queue_overused"}
-"""The reasons for which a taskgroup waits at its queue, by `HeldBack.hold`."""
+AT_QUEUE: Mapping[str, Waiting] = {**REASONS, WaitCode.GUARANTEES: label(Obstacle.GUARANTEE), "": "queue_overused"}
+"""The reasons for which a taskgroup waits at its queue, by `HeldBack.code`."""
 
 
 class QueueFigures(NamedTuple):
@@ -145,7 +145,7 @@ class QueueAccounts:
         """Takes over the latest decisions about a role. `attempts`: the latest attempts to make room, by
         application."""
         deserved = {queue: by_resource(shares) for queue, shares in decisions.shares.items()}
-        held_back = {application: one.hold for application, one in decisions.held_back.items()}
+        held_back = {application: one.code for application, one in decisions.held_back.items()}
         self._outcomes[role] = _Outcome(deserved, held_back, {job for job, _ in decisions.promises}, attempts)
 
     def figures(self) -> list[QueueFigures]:

@@ -12,8 +12,8 @@ from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.application import Group
 from offers.policy.hierarchy.state.queue import QueueState, goal_of
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
+from offers.policy.waiting import WaitCode
 
 
 class Cause(NamedTuple):
@@ -22,7 +22,7 @@ class Cause(NamedTuple):
     rest; empty if the cause is none of amounts. `limit`: the number of applications of a limit of applications; None
     for other causes."""
 
-    kind: Hold
+    kind: WaitCode
     where: str = ""
     whose: str = ""
     lacks: Amounts = ()
@@ -40,16 +40,16 @@ def cause_of(tree: Tree, application: str, name: str) -> Cause:
     if alike.promised or alike.required_node:
         only = alike.promised or alike.required_node
         if tree.nodes.has_room(only, alike.request, alike.constraint, in_turn=not alike.promised) is not None:
-            return Cause(Hold.TURN)
+            return Cause(WaitCode.TURN)
         if not alike.required_node and tree.nodes.find(alike.request, alike.constraint) is not None:
-            return Cause(Hold.TURN)
+            return Cause(WaitCode.TURN)
         there = tree.nodes.by_name.get(only)
         free = {} if there is None else there.free if alike.promised else there.open
-        kind = Hold.PROMISED_NODE if alike.promised else Hold.REQUIRED_NODE
+        kind = WaitCode.PROMISED_NODE if alike.promised else WaitCode.REQUIRED_NODE
         return Cause(kind, only, lacks=_lacks(alike.request, free))
     if tree.nodes.find(alike.request, alike.constraint) is None:
-        return Cause(Hold.NODES)
-    return Cause(Hold.TURN)
+        return Cause(WaitCode.NODES)
+    return Cause(WaitCode.TURN)
 
 
 def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
@@ -60,19 +60,19 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
     for queue in leaf.path:
         most = queue.config.max_applications
         if queue.state is QueueState.STOPPED:
-            return Cause(Hold.QUEUE_STOPPED, queue.name)
+            return Cause(WaitCode.QUEUE_STOPPED, queue.name)
         if not owner.allocations and most is not None and queue.running >= most:
-            return Cause(Hold.QUEUE_APPLICATIONS, queue.name, limit=most)
+            return Cause(WaitCode.QUEUE_APPLICATIONS, queue.name, limit=most)
         if queue.parent is not None and queue.exceeded(request):  # the maximum of root is the room of all nodes
             named = tuple(entry for entry in request if entry[0] in queue.max)
-            return Cause(Hold.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.room()))
+            return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.room()))
     for tracker in owner.trackers:
         waiting = tracker.refuses(request, bool(owner.allocations))
         if waiting is tracker.waiting_new:
-            return Cause(Hold.LIMIT_APPLICATIONS, tracker.queue, tracker.name, limit=tracker.limit.max_applications)
+            return Cause(WaitCode.LIMIT_APPLICATIONS, tracker.queue, tracker.name, limit=tracker.limit.max_applications)
         if waiting is not None:
             named = tuple(entry for entry in request if entry[0] in tracker.limit.max_resources)
-            return Cause(Hold.LIMIT_RESOURCES, tracker.queue, tracker.name, _lacks(named, tracker.room()))
+            return Cause(WaitCode.LIMIT_RESOURCES, tracker.queue, tracker.name, _lacks(named, tracker.room()))
     return None
 
 

@@ -51,11 +51,11 @@ from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Terms
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.holds import Hold
 from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
 from offers.policy.session.decisions import Bind, Eviction
 from offers.policy.session.model import HOLDING
+from offers.policy.waiting import WaitCode
 from transactions.base import Failure, Slot
 from transactions.rules import disruptions
 from transactions.rules.queues import partition_of_revision
@@ -236,7 +236,7 @@ class Hierarchical:
         tree = tree_of.tree
         if name in tree_of.unplaced:
             refusal = str(tree_of.unplaced[name])
-            return HeldBack(self.trees.named_queue(name), True, (), (), Hold.NO_QUEUE, whose=refusal)
+            return HeldBack(self.trees.named_queue(name), True, (), (), WaitCode.NO_QUEUE, whose=refusal)
         application = tree.applications.get(name)
         if application is None or not application.asks:
             return None

@@ -43,7 +43,6 @@ from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
 from offers.model import Demand, HeldBack
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.holds import Hold
 from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
     QUEUE_LIMIT,
@@ -58,6 +57,7 @@ from offers.policy.session.policy import PluginChoice, Policy
 from offers.policy.session.preemption import EVICTING, Places, Wanted, places
 from offers.policy.session.session import Session as Opened
 from offers.policy.session.session import decide
+from offers.policy.waiting import WaitCode
 from store.ids import namespace_of
 from transactions.base import Slot
 from transactions.rules.queues import queue_of
@@ -180,9 +180,9 @@ class Session:
             allocated = tuple((resource_of(name), amount) for name, amount in used.items() if amount)
             deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
             if reason == QUEUE_LIMIT:
-                found[application] = HeldBack(queue, True, allocated, self._capability(queue), Hold.QUEUE_MAXIMUM)
+                found[application] = HeldBack(queue, True, allocated, self._capability(queue), WaitCode.QUEUE_MAXIMUM)
             else:
-                hold = Hold.GUARANTEES if reason == QUEUE_GUARANTEES else ""
+                hold = WaitCode.GUARANTEES if reason == QUEUE_GUARANTEES else ""
                 found[application] = HeldBack(queue, False, allocated, deserved, hold)
         return found
 

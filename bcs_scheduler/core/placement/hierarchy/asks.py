@@ -13,16 +13,22 @@ from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.holds import Hold
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task
 from offers.policy.session.snapshot import Snapshot
+from offers.policy.waiting import WaitCode
 from store import ids
 
 ALWAYS = THOUSANDTHS.names[:2]
 """The resources that every tree counts: CPU and memory."""
 QUEUE_HOLDS = frozenset(
-    {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
+    {
+        WaitCode.QUEUE_MAXIMUM,
+        WaitCode.QUEUE_APPLICATIONS,
+        WaitCode.QUEUE_STOPPED,
+        WaitCode.LIMIT_APPLICATIONS,
+        WaitCode.LIMIT_RESOURCES,
+    }
 )
 
 

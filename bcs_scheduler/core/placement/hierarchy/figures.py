@@ -13,18 +13,18 @@ from offers.model import DecidedBy
 from offers.policy.hierarchy.configuration.partition import GangPreemption, Limit, QueueConfig
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.holds import Hold
+from offers.policy.waiting import WaitCode
 from store.records import QueueTree
 
 Amounts = Mapping[str, int]
 TreeReason = Literal["queue_limit", "queue_applications", "queue_stopped", "user_limit", "no_queue"]
 REASONS: Mapping[str, TreeReason] = {
-    Hold.QUEUE_MAXIMUM: "queue_limit",
-    Hold.QUEUE_APPLICATIONS: "queue_applications",
-    Hold.QUEUE_STOPPED: "queue_stopped",
-    Hold.LIMIT_APPLICATIONS: "user_limit",
-    Hold.LIMIT_RESOURCES: "user_limit",
-    Hold.NO_QUEUE: "no_queue",
+    WaitCode.QUEUE_MAXIMUM: "queue_limit",
+    WaitCode.QUEUE_APPLICATIONS: "queue_applications",
+    WaitCode.QUEUE_STOPPED: "queue_stopped",
+    WaitCode.LIMIT_APPLICATIONS: "user_limit",
+    WaitCode.LIMIT_RESOURCES: "user_limit",
+    WaitCode.NO_QUEUE: "no_queue",
 }
 """The reasons for which a taskgroup waits at a queue of the tree, by cause: the queue has its maximum, runs as many
 applications as it may, or is stopped; a user or group has its limit; no queue takes the application."""

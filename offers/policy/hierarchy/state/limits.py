@@ -8,15 +8,12 @@ the limits, that one of them names, and for `*` if none does. Limits of all queu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
 
 from offers.dimensions import Amounts
 from offers.policy.hierarchy.configuration.partition import EVERYBODY, Limit
 from offers.policy.hierarchy.state.application import Application, RequestClass
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.state.waiting import Waiting
-
-Found = TypeVar("Found")
 
 
 class Tracker:

@@ -347,7 +347,7 @@ def test_a_limit_of_users_holds_for_each_user() -> None:
     assert len(groups(lab, "one")) == len(groups(lab, "two")) == 2
     held = [one.held_back for one in lab.core.turn_context.engine.diagnoses.values() if one.held_back is not None]
     assert held
-    assert {(one.hold, one.whose) for one in held} <= {("LimitResources", "user ann"), ("LimitResources", "user bea")}
+    assert {(one.code, one.whose) for one in held} <= {("LimitResources", "user ann"), ("LimitResources", "user bea")}
 
 
 def test_a_limit_of_a_group_holds_for_its_users_together() -> None:

@@ -129,7 +129,7 @@ def test_a_maximum_holds_and_is_explained() -> None:
     assert len(groups(lab, "small")) == 2
     diagnosis = lab.core.turn_context.engine.diagnoses[lab.transaction("LAUNCH").id]
     assert diagnosis.held_back is not None
-    assert (diagnosis.held_back.queue, diagnosis.held_back.hold) == ("root.small", "QueueMaximum")
+    assert (diagnosis.held_back.queue, diagnosis.held_back.code) == ("root.small", "QueueMaximum")
     assert dict(diagnosis.held_back.allocated)["cpus"] == 200
 
 
@@ -168,7 +168,7 @@ def test_an_application_without_a_queue_waits_and_says_why() -> None:
     arrive(lab, "agent-1")
     assert not groups(lab, "nowhere")
     (diagnosis,) = lab.core.turn_context.engine.diagnoses.values()
-    assert diagnosis.held_back is not None and diagnosis.held_back.hold == "NoQueue"
+    assert diagnosis.held_back is not None and diagnosis.held_back.code == "NoQueue"
 
 
 def test_a_namespace_names_its_queue() -> None:

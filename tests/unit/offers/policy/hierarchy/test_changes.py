@@ -20,7 +20,7 @@ from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.holds import Hold
+from offers.policy.waiting import WaitCode
 from tests.unit.offers.policy.hierarchy.test_preemption import random_tree
 
 
@@ -235,7 +235,7 @@ def test_a_trial_names_the_cause_of_a_wait() -> None:
     found = trial(state, partition({"name": "a", **cpus(None, 1)}), 0.0)
     (wait,) = found.waits
     assert wait[:3] == ("a1", 3, 0)
-    assert wait.cause == Cause(Hold.QUEUE_MAXIMUM, "root.a", lacks=(("cpus", 1),))
+    assert wait.cause == Cause(WaitCode.QUEUE_MAXIMUM, "root.a", lacks=(("cpus", 1),))
 
 
 def test_a_trial_with_the_same_configuration_shows_no_difference() -> None:
@@ -268,17 +268,17 @@ def test_causes_of_waits() -> None:
     state.ask(Ask("wide", "t", (("cpus", 10),)))
     state.ask(Ask("wide", "pinned", (("cpus", 9),), required_node="n1"))
     state.ask(Ask("wide", "lost", (("cpus", 1),), required_node="n3"))
-    assert cause_of(state, "a1", "t0") == Cause(Hold.TURN)
+    assert cause_of(state, "a1", "t0") == Cause(WaitCode.TURN)
     counts(state)
-    assert cause_of(state, "a2", "t0") == Cause(Hold.QUEUE_APPLICATIONS, "root.p.a", limit=1)
-    assert cause_of(state, "ann", "t1") == Cause(Hold.LIMIT_RESOURCES, "root.u", "user ann", (("cpus", 1),))
-    assert cause_of(state, "bob2", "t0") == Cause(Hold.LIMIT_APPLICATIONS, "root.u", "user bob", limit=1)
-    assert cause_of(state, "b1", "t6") == Cause(Hold.QUEUE_MAXIMUM, "root.p", lacks=(("cpus", 1),))
-    assert cause_of(state, "wide", "t") == Cause(Hold.NODES)
-    assert cause_of(state, "wide", "pinned").kind is Hold.REQUIRED_NODE
-    assert cause_of(state, "wide", "lost") == Cause(Hold.REQUIRED_NODE, "n3", lacks=(("cpus", 1),))
+    assert cause_of(state, "a2", "t0") == Cause(WaitCode.QUEUE_APPLICATIONS, "root.p.a", limit=1)
+    assert cause_of(state, "ann", "t1") == Cause(WaitCode.LIMIT_RESOURCES, "root.u", "user ann", (("cpus", 1),))
+    assert cause_of(state, "bob2", "t0") == Cause(WaitCode.LIMIT_APPLICATIONS, "root.u", "user bob", limit=1)
+    assert cause_of(state, "b1", "t6") == Cause(WaitCode.QUEUE_MAXIMUM, "root.p", lacks=(("cpus", 1),))
+    assert cause_of(state, "wide", "t") == Cause(WaitCode.NODES)
+    assert cause_of(state, "wide", "pinned").kind is WaitCode.REQUIRED_NODE
+    assert cause_of(state, "wide", "lost") == Cause(WaitCode.REQUIRED_NODE, "n3", lacks=(("cpus", 1),))
     state.set_state("root.u", QueueState.STOPPED)
-    assert cause_of(state, "wide", "t") == Cause(Hold.QUEUE_STOPPED, "root.u")
+    assert cause_of(state, "wide", "t") == Cause(WaitCode.QUEUE_STOPPED, "root.u")
 
 
 def test_a_promised_node_is_named() -> None:
@@ -290,7 +290,7 @@ def test_a_promised_node_is_named() -> None:
     (found,) = maintain(state, 100.0).preemptions
     assert found.node == "n1"
     state.release("runs", "t")
-    assert cause_of(state, "waits", "t0") == Cause(Hold.TURN)
+    assert cause_of(state, "waits", "t0") == Cause(WaitCode.TURN)
     assert counts(state) == {"waits": 1}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 
-class Hold(StrEnum):
+class WaitCode(StrEnum):
     """The kinds of causes."""
 
     TURN = "Turn"
