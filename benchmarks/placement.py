@@ -155,7 +155,7 @@ def timed(pool: OfferPool, demands: list[Demand[int]], scoring: Scoring, run: Ru
         placed = len(placements)
         # Give the offers back, as they would come again from Mesos.
         used = {placement.agent_id for placement in placements}
-        for offer in [offer for agent_id in used for offer in pool.hand.take(agent_id)]:
+        for offer in [offer for agent_id in used for offer in pool.hand.withdraw(agent_id)]:
             pool.hand.add(offer)
     return Timing(best, placed)
 

@@ -338,7 +338,7 @@ class NodeAllocator:
         self._ports = request.named_ports
         self._numbers = normalise((port.port, port.port) for port in self._ports)
 
-    def take(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:
+    def claim(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:
         """Takes the resource request out of the row, which can give it. Returns (claim, random ports); the random
         ports are the lowest free ones. Raises AlreadyAllocated if the slot has a claim already."""
         unit = Provisional(self._demand, slot)

@@ -79,7 +79,7 @@ class Offers:
         self.external = ExternalHolds()
         self.expected = ExpectedRoom()
         self.taken: list[str] = []
-        """Ids of the offers that `take` and `expire` have removed, until the owner of the pool empties the list."""
+        """Ids of the offers that `withdraw` and `expire` have removed, until the owner of the pool empties the list."""
         self._offers: dict[str, Offer] = {}
         self._ages = Ages()
         self._offered: dict[str, int] = {}
@@ -157,7 +157,7 @@ class Offers:
         if row is not None and row.claims:
             self._void(row)
 
-    def take(self, agent_id: str, role: str | None = None) -> list[Offer]:
+    def withdraw(self, agent_id: str, role: str | None = None) -> list[Offer]:
         """Removes and returns the offers of an agent, for one ACCEPT (or DECLINE). The cluster manager refuses an
         ACCEPT that mixes roles. `role` None: the offers of all roles."""
         taken: list[Offer] = []
@@ -204,7 +204,7 @@ class Offers:
 
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
-        taken = self.take(agent_id)
+        taken = self.withdraw(agent_id)
         for row in self._pool.remove_rows(agent_id):
             self.expected.drop(row.number)
         return taken
@@ -492,7 +492,7 @@ class OfferAllocator:
         self._line_amounts = line_amounts
         self._shared: dict[int, Scalars] = {}
 
-    def take(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:  # noqa: ARG002 (of the protocol)
+    def claim(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:  # noqa: ARG002 (of the protocol)
         """Takes the resource request out of the row, which can give it. Returns (claim, random ports)."""
         if self._fixed or len(row.ports) != 1:
             ranges, ports = self._any_ports(row)

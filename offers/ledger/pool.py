@@ -36,9 +36,9 @@ _PLAIN = AgentOverrides()
 class Allocator(Protocol):
     """Takes the resources of one demand out of rows."""
 
-    def take(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:
+    def claim(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:
         """Takes the request of one slot out of a row that can give it: the claim is kept with the row, and the
-        amounts and the score of the row are as they are without it; `Row.untake` gives it back. Returns (claim,
+        amounts and the score of the row are as they are without it; `Row.unclaim` gives it back. Returns (claim,
         random ports)."""
 
 

@@ -161,7 +161,7 @@ class Row:
         reason."""
         return self.source.promised(self)
 
-    def untake(self) -> None:
+    def unclaim(self) -> None:
         """Gives back the latest claim of the row. The amounts are right again after `work_out`, or after `load` of the
         state that was saved before the claim."""
         self.source.give_back(self.claims.pop())

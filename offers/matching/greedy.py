@@ -183,10 +183,10 @@ class Greedy:
         """Deducts one taskgroup from the row."""
         if self._tentative:
             saved = row.save()
-            allocation, ports = allocator.take(row, slot)
+            allocation, ports = allocator.claim(row, slot)
             self.before.append(saved)
         else:
-            allocation, ports = allocator.take(row, slot)
+            allocation, ports = allocator.claim(row, slot)
         self.taken.append(row)
         self._ranking.log.append(row.number)
         self._table.placed_on(row.number)

@@ -220,7 +220,7 @@ class Statement:
         recorded = bool(step.demand.request.extended or step.demand.labels)
         while len(taken) > step.first:
             row = taken.pop()
-            row.untake()
+            row.unclaim()
             if self._tentative:
                 row.load(before.pop())
                 table.placed_on(row.number)

@@ -27,7 +27,7 @@ def test_offers_can_be_listed_while_the_pool_changes() -> None:
         for number in range(100):
             pool.hand.add(offer(number))
         for number in range(100):
-            pool.hand.take(f"a{number}")
+            pool.hand.withdraw(f"a{number}")
         if turn % 5 == 0:
             pool.hand.clear()
     done.set()

@@ -208,7 +208,7 @@ class Records:
             self._write(placements[first : first + UNIT], launches)
         held = [launch for launch in launches if launch.held]
         if not held or len(held) < len(launches):
-            lots = tuple(offer.id for offer in pool.hand.take(*site))
+            lots = tuple(offer.id for offer in pool.hand.withdraw(*site))
             sent = tuple(launch for launch in launches if not launch.held)
             if pool.hand.external:
                 pool.hand.external.used(launch.allocation for launch in sent)

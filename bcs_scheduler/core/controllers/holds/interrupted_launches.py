@@ -55,9 +55,9 @@ class InterruptedLaunches:
             self._free(name)
         if turn.options.traits.capacity != "leased":
             return
-        turn.each("taskgroup", turn.state.taskgroups, self._take)
+        turn.each("taskgroup", turn.state.taskgroups, self._hold)
 
-    def _take(self, key: str) -> None:
+    def _hold(self, key: str) -> None:
         turn, group = self._turn, self._turn.state.taskgroups[key]
         version = self._interrupted(group)
         if version is not None:
@@ -204,7 +204,7 @@ class InterruptedLaunches:
             turn.record_event("taskgroup", name, "TaskGroupRelaunched", f"launched again on {group.hostname}")
         if launches:
             pool.hand.external.used(launch.allocation for launch in launches)
-            lots = tuple(offer.id for offer in pool.hand.take(*site))
+            lots = tuple(offer.id for offer in pool.hand.withdraw(*site))
             turn.emit(LaunchOnAgent(agent_id=site[0], offer_ids=lots, launches=tuple(launches), cause=turn.cause))
 
     def _request(self, group: TaskGroup, version: Version) -> ResourceRequest:

@@ -217,7 +217,7 @@ class KeptPlaceholders:
         turn, names = self._turn, self._external.names_on(*site)
         if not turn.connected or turn.pool.claims(*site):
             return  # a launch on the agent is planned; the offers return after it
-        taken = turn.pool.hand.take(*site)
+        taken = turn.pool.hand.withdraw(*site)
         turn.emit(
             GiveUpRooms(
                 agent_id=site[0],
@@ -342,7 +342,7 @@ class HeldPlaceholders:
             return
         for row, age in kept.items():
             if age >= HOLD_SECONDS / 2:
-                taken = tuple(offer.id for offer in turn.pool.hand.take(row.agent_id, row.role))
+                taken = tuple(offer.id for offer in turn.pool.hand.withdraw(row.agent_id, row.role))
                 turn.emit(Decline(offer_ids=taken, refuse_seconds=0.0, cause=turn.cause))
         turn.returning_until = turn.now + ANSWER_SECONDS
         turn.offers_until = max(turn.offers_until, turn.returning_until)

@@ -145,7 +145,7 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
         return columns.idle[0][0], columns.future[0][0], found.later is not None
 
     assert room() == (1000, 1000, False)
-    turn.pool.hand.take("a")
+    turn.pool.hand.withdraw("a")
     assert room() == (0, 1000, True)
     turn.pool.holds.add("old", Cause.OLD, ("a", "*"), ResourceRequest(cpus=600))
     assert room(1.0) == (0, 400, True)

@@ -44,7 +44,7 @@ def test_offers_of_one_agent_are_used_together() -> None:
     pool.hand.add(offer(1, agent=7, cpus=600))
     pool.hand.add(offer(2, agent=7, cpus=600))
     assert place(pool, cpus=1000) == ["h7"]
-    assert {taken.id for taken in pool.hand.take("a7")} == {"o1", "o2"}
+    assert {taken.id for taken in pool.hand.withdraw("a7")} == {"o1", "o2"}
     assert (len(pool.hand), pool.agents) == (0, 0)
 
 
@@ -62,9 +62,9 @@ def test_roles_are_kept_apart() -> None:
     pool.hand.add(offer(2, agent=7, cpus=600))
     assert place(pool, cpus=1000) == []
     assert place(pool, cpus=500, role="prod") == ["h7"]
-    assert [taken.id for taken in pool.hand.take("a7", "prod")] == ["o1"]
+    assert [taken.id for taken in pool.hand.withdraw("a7", "prod")] == ["o1"]
     assert [left.id for left in pool.hand.all()] == ["o2"]
-    assert pool.hand.take("a7", "prod") == []
+    assert pool.hand.withdraw("a7", "prod") == []
 
 
 def test_a_rescinded_offer_is_gone_and_can_come_back() -> None:
@@ -110,7 +110,7 @@ def test_decorations_apply_to_present_and_future_offers_of_the_key() -> None:
     pool.hand.add(offer(1, attributes={"InnerIP": "192.168.0.1", "zone": "z0"}))
     pool.override("192.168.0.1", AgentOverrides(attributes={"zone": "z1"}))
     assert place(pool, rules=zone) == ["h1"]
-    pool.hand.take("a1")
+    pool.hand.withdraw("a1")
     pool.hand.add(offer(1, attributes={"InnerIP": "192.168.0.1", "zone": "z0"}))
     assert place(pool, rules=zone) == ["h1"]
     pool.override("192.168.0.1", AgentOverrides())
@@ -127,7 +127,7 @@ def test_an_agent_that_is_renamed_follows_its_new_key() -> None:
     pool.override("new", AgentOverrides(disabled=True))
     pool.hand.add(offer(1))
     assert place(pool) == ["h1"]
-    pool.hand.take("a1")
+    pool.hand.withdraw("a1")
     pool.hand.add(offer(1)._replace(hostname="new"))
     assert place(pool) == []
     pool.override("new", AgentOverrides())
@@ -138,7 +138,7 @@ def test_agents_under_planned_maintenance_are_not_used() -> None:
     pool = offer_pool()
     pool.hand.add(offer(1, unavailable_from=1e9))
     assert place(pool) == []
-    pool.hand.take("a1")
+    pool.hand.withdraw("a1")
     pool.hand.add(offer(1))
     assert place(pool) == ["h1"]
 
@@ -156,13 +156,13 @@ def test_the_known_size_of_an_agent_decides_how_empty_it_is() -> None:
 def test_a_remembered_agent_compares_with_its_greatest_offer() -> None:
     pool = offer_pool()
     pool.hand.add(offer(1, cpus=4000))
-    pool.hand.take("a1")
+    pool.hand.withdraw("a1")
     pool.hand.add(offer(1, cpus=1000))
     pool.hand.add(offer(2, cpus=1000))
     assert [known.id for known in pool.hand.all()] == ["o2", "o1"]
     assert place(pool) == ["h2"]
     pool.hand.remove_agent("a1")
-    pool.hand.take("a2")
+    pool.hand.withdraw("a2")
     pool.hand.add(offer(2, cpus=1000))
     pool.hand.add(offer(1, cpus=1000))
     assert place(pool) == ["h1"], "a forgotten agent starts anew: both are empty, and the first row is taken"
@@ -196,7 +196,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(agent=st.integers(0, 80), forget=st.booleans())
     def take(self, agent: int, forget: bool) -> None:
-        taken = self.pool.hand.remove_agent(f"a{agent}") if forget else self.pool.hand.take(f"a{agent}")
+        taken = self.pool.hand.remove_agent(f"a{agent}") if forget else self.pool.hand.withdraw(f"a{agent}")
         assert {gone.id for gone in taken} == {
             known.id for known in self.known.values() if known.agent_id == f"a{agent}"
         }

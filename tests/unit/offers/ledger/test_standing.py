@@ -55,7 +55,7 @@ def _ports_of_others_are_free(patch: Patch) -> None:
 
 def _claims_are_not_deducted(patch: Patch) -> None:
     """The row forgets what earlier placements of the pass have taken."""
-    honest = NodeAllocator.take
+    honest = NodeAllocator.claim
 
     def careless(self: NodeAllocator, row: Any, slot: Any) -> Any:
         before = list(row.amounts)
@@ -63,7 +63,7 @@ def _claims_are_not_deducted(patch: Patch) -> None:
         row.amounts[:] = before
         return taken
 
-    patch.setattr(NodeAllocator, "take", careless)
+    patch.setattr(NodeAllocator, "claim", careless)
 
 
 def _claim_beside_use(patch: Patch) -> None:

@@ -202,7 +202,7 @@ def test_what_is_placed_stays_deducted_until_the_offers_are_taken() -> None:
     demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=600), compile_rules([]))
     assert len(match([demand], pool, LiveCensus([])).placements) == 1
     assert match([demand], pool, LiveCensus([])).placements == []
-    assert pool.hand.take("a") == [offer]
+    assert pool.hand.withdraw("a") == [offer]
     pool.hand.add(offer)
     assert len(match([demand], pool, LiveCensus([])).placements) == 1
 

@@ -420,7 +420,7 @@ def test_what_is_committed_stays_and_what_is_set_aside_cannot_be_committed() -> 
 @pytest.mark.parametrize("tentative", [True, False])
 def test_an_error_undoes_its_demand_and_the_statement_goes_on(tentative: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pool = cluster(4000, 4000, 4000, 4000)
-    honest, calls = OfferAllocator.take, 0
+    honest, calls = OfferAllocator.claim, 0
 
     def third_fails(self: OfferAllocator, row: Any, slot: Any) -> Any:
         nonlocal calls
@@ -432,11 +432,11 @@ def test_an_error_undoes_its_demand_and_the_statement_goes_on(tentative: bool, m
     with Statement(pool, NOBODY, tentative=tentative) as statement:
         first = statement.place(wanted("a", 1))
         before = snapshot(pool)
-        monkeypatch.setattr(OfferAllocator, "take", third_fails)
+        monkeypatch.setattr(OfferAllocator, "claim", third_fails)
         with pytest.raises(RuntimeError):
             statement.plan([wanted("b", 1), wanted("c", 5)])
         assert snapshot(pool) == before
-        monkeypatch.setattr(OfferAllocator, "take", honest)
+        monkeypatch.setattr(OfferAllocator, "claim", honest)
         agents = Counter(agents_of([*first, *statement.place(wanted("d", 16))]))
         assert agents == {"a1": 4, "a2": 4, "a3": 4, "a4": 4}, "no agent is left out after the error"
 
