@@ -116,18 +116,18 @@ class ExactRatios:
 
     The key of part/whole is ``(part << shift) // whole``. Two different fractions with denominators below 2**b differ
     by more than 2**-2b, so with a shift of 2b + 1 their keys differ in the same direction. Equal fractions have equal
-    keys. A ratio to nothing has the key `one` if there is a part, else 0.
+    keys. A ratio to nothing has the key `whole` if there is a part, else 0.
     """
 
-    __slots__ = ("one", "shift")
+    __slots__ = ("shift", "whole")
 
     def __init__(self, wholes: Iterable[int]) -> None:
         """`wholes`: every denominator that will be used."""
         self.shift = 2 * max((whole.bit_length() for whole in wholes), default=0) + 1
-        self.one = 1 << self.shift
+        self.whole = 1 << self.shift
 
     def key(self, part: int, whole: int) -> int:
         """The key of part/whole."""
         if not whole:
-            return self.one if part else 0
+            return self.whole if part else 0
         return (part << self.shift) // whole

@@ -200,7 +200,7 @@ class Nominations:
             raise NotFound
         self._pool.usage.release(spec.placeholder)
 
-    def take(self, placeholder: str, unit: str, amounts: Amounts) -> UnitClaim | None:
+    def swap(self, placeholder: str, unit: str, amounts: Amounts) -> UnitClaim | None:
         """The room of a placeholder becomes the claim of a unit, in one step. None if the room is not promised any
         more, or if the unit has a claim or a place; the promise ends in each case."""
         usage = self._pool.usage

@@ -53,8 +53,10 @@ TREES = Rules(
     keyed={Ordered: ("_members",)},
     made={
         Node: {
-            **dict.fromkeys(("factors", "key"), lambda _, found: found),  # tuples of numbers and names
-            "running": lambda copy, found: [Running(order, one, copy(leaf)) for order, one, leaf in found],
+            **dict.fromkeys(("factors", "key"), lambda _, value: value),  # tuples of numbers and names
+            "running": lambda copy, running: [
+                Running(order, allocation, copy(leaf)) for order, allocation, leaf in running
+            ],
         },
         # A question begins its own work, and ends it.
         Tree: {"behind": lambda *_: None, "halted": lambda *_: {}, "rests": lambda *_: {}},

@@ -26,7 +26,7 @@ class _Places:
         self.end = 0
         """All numbers are below."""
 
-    def take(self) -> int:
+    def next(self) -> int:
         if self._free:
             return self._free.pop()
         self.end += 1
@@ -92,7 +92,7 @@ class Running:
         number = self._job_number(name)
         queue = self.queues.get(job.queue)
         if queue is None:
-            queue = self.queues[job.queue] = self._queues.take()
+            queue = self.queues[job.queue] = self._queues.next()
         self._queue[number], self._priority[number] = queue, job.priority
         self._least[number], self._ready[number] = job.min_available, ready
         if coming:
@@ -101,7 +101,7 @@ class Running:
     def _job_number(self, name: str) -> int:
         number = self.jobs.get(name)
         if number is None:
-            number = self.jobs[name] = self._jobs.take()
+            number = self.jobs[name] = self._jobs.next()
             self._names[number] = name
             if number == len(self._queue):
                 self._queue, self._priority, self._least, self._ready = (
@@ -110,7 +110,7 @@ class Running:
         return number
 
     def _add(self, name: str, job: int, tasks: list[Task]) -> None:
-        numbers = [self._tasks.take() for _ in tasks]
+        numbers = [self._tasks.next() for _ in tasks]
         while self._tasks.end > len(self._job):
             self._agent, self._critical = _doubled(self._agent), _doubled(self._critical)
             self._waits = _doubled(self._waits)

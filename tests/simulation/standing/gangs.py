@@ -196,7 +196,7 @@ class Gangs:
         if name in usage.allocations or name in usage.users:
             return
         unit = scheduler.waiting.get(name)
-        claim = self.room.take(effect.consumes, name, unit.amounts) if unit is not None else None
+        claim = self.room.swap(effect.consumes, name, unit.amounts) if unit is not None else None
         if claim is None:
             gang.returned(name, now)
         elif not self._pool.hand.stands(name):

@@ -44,7 +44,7 @@ from transactions.resource_request import request_of
 from transactions.rules import lifecycle
 from transactions.rules.task_states import TaskState
 
-LOOK_SECONDS = 1.0
+AGES_SECONDS = 1.0
 """Seconds between two looks at the ages of the offers with held room."""
 AT_ONCE = 16
 """Placeholders that one turn looks at, of those whose holds have changed or whose time is over: all offers may go away
@@ -241,7 +241,7 @@ class HeldPlaceholders:
         self._holds = turn.pool.holds
         self._due = WorkQueue()
         """Holds that are lost or dropped at a moment: their room is not covered, or their taskgroup has ended."""
-        self._look = 0.0
+        self._ages_at = 0.0
         """Unix seconds of the next look at the ages of offers."""
 
     def recover(self) -> None:
@@ -268,8 +268,8 @@ class HeldPlaceholders:
         due = islice(self._due.due(turn.now), AT_ONCE)
         for name in (*failed, *turn.each("taskgroup", due, self._end)):
             self._due.put(name, turn.now + RETRY)
-        if turn.connected and turn.now >= self._look:
-            self._look = turn.now + LOOK_SECONDS
+        if turn.connected and turn.now >= self._ages_at:
+            self._ages_at = turn.now + AGES_SECONDS
             self._give_back()
         turn.cut()
 

@@ -190,7 +190,7 @@ class ManagedApplications:
         very many reservations may end at one moment."""
         for key in self._work.ready(self._turn.now):
             self._looked = {}
-            failure = self._turn.attempt("application", key, partial(self._look, key))
+            failure = self._turn.attempt("application", key, partial(self._settle_gang, key))
             if failure is not None:
                 self._failed(key)
             else:
@@ -204,9 +204,9 @@ class ManagedApplications:
             self._gangs.unload(key)
             self._work.put(key, self._turn.now + AFTER_FAILURE)
 
-    def _look(self, key: str) -> None:
+    def _settle_gang(self, key: str) -> None:
         record = self._turn.state.managed_applications.get(key)
-        if record is None or not self._reservations.wanted(record):
+        if record is None or not self._reservations.is_wanted(record):
             self._end(key, record)
             return
         gang = self._facts(record)
@@ -345,7 +345,7 @@ class ManagedApplications:
     def _is_reserved(self, record: ManagedApplication) -> bool:
         """True if every placeholder holds its room. One that was not looked at yet is looked at later."""
         gang = self._gangs.loaded.get(record.key)
-        return gang is not None and gang.reserved and self._reservations.wanted(record)
+        return gang is not None and gang.reserved and self._reservations.is_wanted(record)
 
     def _look_at_groups(self) -> None:
         for group in self._groups.ready(self._turn.now):
@@ -383,7 +383,7 @@ class ManagedApplications:
         the launches fail if it cannot now."""
         if present[0].style == "Hard" and not records and is_reserved_by_group(self._turn.state, group):
             for record in filter(is_undecided, present):
-                if self._reservations.wanted(record):
+                if self._reservations.is_wanted(record):
                     self._facts(record).give_up(NoticeCode.MEMBER_MISSING, self._turn.now)
                 else:
                     self._end(record.key, record)

@@ -643,7 +643,7 @@ class Search:
 
     def __init__(self, tree: Tree, leaf: Queue, goal: Queue, ask: Ask, needed: dict[str, int]) -> None:
         """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
-        self.ask, self.tree, self.wanted = ask, tree, needed
+        self.ask, self.tree, self.needed = ask, tree, needed
         self.losses = Losses(tree, ask.application)
         self._weights = weights(tree.total)
         self._goal, self._path, self._is_checked = goal, leaf.path, False
@@ -761,7 +761,7 @@ class Search:
                     is_least = cost[:5] == self._floor[:5] and not self.above and prospects.passed[0]
                     if is_least or not taken.units:
                         break
-            prospects.is_found = best is not None or partial is not None
+            prospects.has_choice = best is not None or partial is not None
             if prospects.number and prospects.number % AT_A_TIME == 0 and is_over():
                 chosen = tuple(choice[0].node for choice in (best, partial) if choice is not None)
                 return Halted(self.ask.id, prospects.passed, chosen, self._met, began)
@@ -804,7 +804,7 @@ class Search:
         `best`. `whole`: also takes victims for the maxima of queues."""
         short: dict[str, int] = {}
         least, amount_at_least = 1, 0
-        for name, amount in self.wanted.items():
+        for name, amount in self.needed.items():
             lack = amount - self._room(node, name)
             largest = node.largest.get(name, 0)
             if amount > node.total.get(name, 0) or (lack > 0 and not largest):
@@ -825,7 +825,7 @@ class Search:
             return None
         candidates = sorted(self._candidates(node, self._met if whole else None), key=_order)
         taken = _Taken(short, self.above if whole else {})
-        self._take(taken, candidates, node.name, self._met if whole else None)
+        self._add_victims(taken, candidates, node.name, self._met if whole else None)
         if taken.missed:
             taken = self._with_one(node.name, lambda *_: candidates, taken, _Taken(short, taken.exceeded))
         if taken.short:
@@ -883,9 +883,9 @@ class Search:
             if not is_enough and self.tree.applications[ask.application].spare is None:
                 continue
             taken = begin.copy()
-            self._take(taken, (candidate,), node)
+            self._add_victims(taken, (candidate,), node)
             if len(taken.units) > len(begin.units) and not taken.short and (failed.short or not taken.above):
-                self._take(taken, candidates(taken, None), node)  # passes over victims
+                self._add_victims(taken, candidates(taken, None), node)  # passes over victims
                 return taken
             if len(taken.units) == len(begin.units):
                 begin.blocked.update(taken.blocked)
@@ -913,7 +913,7 @@ class Search:
             met.count(obstacle, 1, leaf.name if obstacle is Obstacle.GUARANTEE else "")
         return None
 
-    def _take(
+    def _add_victims(
         self,
         taken: _Taken,
         candidates: Iterable[_Candidate],
@@ -950,7 +950,7 @@ class Search:
                 elif len(unit) > 1 and not is_later:
                     gangs.append(candidate)
                     later.add(owner)
-                elif not taken.take(unit, candidate, node):
+                elif not taken.add(unit, candidate, node):
                     obstacle = Obstacle.GUARANTEE
                     if len(unit) == 1:
                         taken.kept.add((candidate.source.leaf, candidate.allocation.ask.request))
@@ -1018,7 +1018,7 @@ class Search:
         taken = partial[1].going_on(self.above)
         begin = taken.copy()
         everywhere = Everywhere(self, is_over)
-        self._take(taken, everywhere.candidates(taken, None, self._met), name, self._met)
+        self._add_victims(taken, everywhere.candidates(taken, None, self._met), name, self._met)
         if taken.missed:
             taken = self._with_one(name, everywhere.candidates, taken, begin)
         if taken.above:
@@ -1037,7 +1037,7 @@ class Judged:
         columns = search.tree.nodes.columns
         self.columns = columns
         most = np.full(len(columns.leaves), -NO_BOUND, dtype=np.int64)
-        spares = {name: np.full(len(most), inf) for name in search.wanted}
+        spares = {name: np.full(len(most), inf) for name in search.needed}
         for leaf, source in search.sources.items():
             number = columns.leaves.of[leaf]
             most[number] = NO_BOUND if source.greatest is None else source.greatest
@@ -1198,7 +1198,7 @@ class Prospects:
         self._again = halted.chosen if halted is not None else ()
         self.number = 0
         """Nodes so far, without those that are looked at again."""
-        self.is_found = False
+        self.has_choice = False
         """The search has a choice of victims."""
 
     def __iter__(self) -> Iterator[Node]:
@@ -1208,11 +1208,11 @@ class Prospects:
                 yield nodes.by_name[name]
         if self.passed == END:
             return
-        if self._again and not self.is_found:
+        if self._again and not self.has_choice:
             self._again, self.passed = (), BEGIN  # the other nodes were passed because these were better
         columns, search = nodes.columns, self._search
-        rooms = {name: columns.room(name, nodes.by_name) for name in search.wanted}
-        lacks = {name: search.wanted[name] - room - NEAR * np.abs(room) for name, room in rooms.items()}
+        free = {name: columns.room(name, nodes.by_name) for name in search.needed}
+        lacks = {name: search.needed[name] - room - NEAR * np.abs(room) for name, room in free.items()}
         for kept, amounts in search.beside.items():
             for name in lacks if kept in nodes.by_name else ():
                 lacks[name][columns.nodes.of[kept]] -= amounts.get(name, 0)
@@ -1431,7 +1431,7 @@ class _Taken:
         here = allocation.node == node
         return any((here and name in self.short) or name in self.above for name, _ in allocation.ask.request)
 
-    def take(self, victims: tuple[Allocation, ...], candidate: _Candidate, node: str) -> bool:
+    def add(self, victims: tuple[Allocation, ...], candidate: _Candidate, node: str) -> bool:
         """Adds a unit of victims; with a whole gang, members that were taken before join it. False, and nothing is
         changed, if a guarantee is in the way."""
         new = [victim for victim in victims if victim.ask.id not in self.importance]

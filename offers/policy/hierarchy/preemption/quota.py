@@ -44,7 +44,7 @@ def giving_back(tree: Tree, at: float | None = None) -> Iterator[Allocation | No
         elif queue.above_since is None:
             queue.above_since = now
         elif now - queue.above_since >= delay:
-            yield from _take(tree, queue, excess, queue)
+            yield from _take_share(tree, queue, excess, queue)
 
 
 def _below(queue: Queue) -> Iterator[Queue]:
@@ -61,7 +61,7 @@ def _excess(queue: Queue) -> Excess:
     return {name: over for name, most in queue.max.items() if (over := _usage(queue, name) - most) > 0}
 
 
-def _take(tree: Tree, queue: Queue, share: Excess, top: Queue) -> Iterator[Allocation | None]:
+def _take_share(tree: Tree, queue: Queue, share: Excess, top: Queue) -> Iterator[Allocation | None]:
     """Takes the share of a queue of the excess of `top`."""
     if queue.is_leaf:
         yield from _from_leaf(tree, queue, share, top)
@@ -79,7 +79,7 @@ def _take(tree: Tree, queue: Queue, share: Excess, top: Queue) -> Iterator[Alloc
                 shares.setdefault(child, {})[name] = part
     for child in children:
         if child in shares:
-            yield from _take(tree, child, shares[child], top)
+            yield from _take_share(tree, child, shares[child], top)
     if queue is top:
         # Allocations are not divided, so shares may be left: an allocation that fits the rest may end, wherever it is.
         for number, leaf in enumerate(_below(queue), 1):

@@ -43,7 +43,7 @@ class Numbers(Generic[Key]):
         """One more than the greatest number."""
         return len(self.keys)
 
-    def take(self, key: Key) -> int:
+    def number(self, key: Key) -> int:
         """The number of a key, which is used once more."""
         number = self.of.get(key)
         if number is not None:
@@ -132,12 +132,12 @@ class Columns:
                     setattr(self, name, _longer(getattr(self, name), 0))
         self.rows[ask.id] = row
         is_new = ask.request not in self.requests.of
-        request = self.requests.take(ask.request)
+        request = self.requests.number(ask.request)
         if is_new:
             self._set_amounts(request, ask.request, 1)
         self.node[row] = self.nodes.of[allocation.node]
-        self.leaf[row] = self.leaves.take(leaf)
-        self.application[row] = self.applications.take(ask.application)
+        self.leaf[row] = self.leaves.number(leaf)
+        self.application[row] = self.applications.number(ask.application)
         self.request[row] = request
         self.priority[row] = ask.priority
         self.created[row] = ask.created
@@ -185,7 +185,7 @@ class Columns:
 
     def enter(self, node: Node) -> None:
         """Adds a node."""
-        self.nodes.take(node.name)
+        self.nodes.number(node.name)
         self._changed[node.name] = node
 
     def drop(self, name: str) -> None:

@@ -43,7 +43,7 @@ class Neighbours:
         self._session, self._template = session, template
         self._own = [rule for rule in template.affinity if not rule.weight]
         self._seen = -1
-        self._wanted: list[tuple[str, set[Place], bool]] = []
+        self._attracting: list[tuple[str, set[Place], bool]] = []
         self._refused: list[tuple[str, set[Place]]] = []
 
     @classmethod
@@ -64,7 +64,7 @@ class Neighbours:
             return
         self._seen = len(table.log)
         everything = list(present(self._session))
-        self._wanted, self._refused = [], []
+        self._attracting, self._refused = [], []
         for rule in self._own:
             matching = [rank for rank, other in everything if carries(rule.labels, other)]
             places = self._places(matching, rule)
@@ -72,7 +72,7 @@ class Neighbours:
                 self._refused.append((rule.topology, places))
             else:
                 first = not matching and carries(rule.labels, self._template)
-                self._wanted.append((rule.topology, places, first))
+                self._attracting.append((rule.topology, places, first))
         for rank, other in everything:
             for rule in other.affinity:
                 if rule.anti and not rule.weight and carries(rule.labels, self._template):
@@ -87,7 +87,7 @@ class Neighbours:
         task fulfils the rule itself, on any agent that has the attribute."""
         self._refresh()
         agent = self._session.agents.agents[rank]
-        for topology, places, first in self._wanted:
+        for topology, places, first in self._attracting:
             place = place_of(agent, topology)
             if place is None or not (first or place in places):
                 return False

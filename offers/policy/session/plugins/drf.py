@@ -24,7 +24,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
     """See `Plugin.open`."""
     totals = session.snapshot.totals
     ratios = ExactRatios(totals)
-    shift, whole = ratios.shift, ratios.one
+    shift, whole = ratios.shift, ratios.whole
     some = [(d, total) for d, total in enumerate(totals) if total]
     none = [d for d, total in enumerate(totals) if not total]
 

@@ -71,7 +71,7 @@ class Feasibility(NamedTuple):
 class Scorer(NamedTuple):
     """The scores of agents for one template, as integers; the higher, the better."""
 
-    one: Callable[[int], int]
+    of_agent: Callable[[int], int]
     """The score of the agent of a rank. Called after `all`."""
     all: Callable[[Array], Array]
     """Scores by rank. The argument says by rank which agents are candidates."""

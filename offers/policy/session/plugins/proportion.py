@@ -95,7 +95,7 @@ class Shares:
             for name, row in self._filled(queues, guarantees, usable).items():
                 self.deserved[name] = list(map(max, self.deserved[name], row))
         ratios = ExactRatios([share.numerator for row in self.deserved.values() for share in row])
-        self._shift, self._one = ratios.shift, ratios.one
+        self._shift, self._whole = ratios.shift, ratios.whole
         self._parts = {
             name: [(d, share.denominator << self._shift, share.numerator) for d, share in enumerate(row)]
             for name, row in self.deserved.items()
@@ -175,7 +175,7 @@ class Shares:
         for d, scale, deserved in self._parts[queue.name]:
             amount = allocated[d]
             if amount:
-                part = amount * scale // deserved if deserved else self._one
+                part = amount * scale // deserved if deserved else self._whole
                 if part > greatest:
                     greatest = part
         return greatest

@@ -54,7 +54,7 @@ class Candidates:
         self._rows = [(amount, table.idle[d], table.future[d]) for d, amount in need.row]
         self._seen = -1
         self._none_later = -1
-        self._one = self._score_of()
+        self._score = self._score_of()
         self.log = table.log
         self.depends_on_others = self._volatile or any(scorer.relative for _, scorer in scorers)
         """True if a change on one agent may change the keys of others."""
@@ -96,11 +96,11 @@ class Candidates:
     def score(self, rank: int) -> int:
         """The score of an agent now."""
         self._refresh()
-        return self._one(rank)
+        return self._score(rank)
 
     def key(self, rank: int) -> int:
         """The key of an agent now, regardless of its room; `NOT` if a predicate refuses the agent."""
-        return rank - len(self._table) * self._one(rank) if self.accepts(rank) else NOT
+        return rank - len(self._table) * self._score(rank) if self.accepts(rank) else NOT
 
     def keys_of_accepted(self) -> list[int]:
         """The same for all agents, by rank."""
@@ -150,7 +150,8 @@ class Candidates:
         table, need = self._table, self.need
         heap, keys, count = self._heap, self._keys, len(table)
         tasks, cpus, mem, log = table.count, table.score_cpus, table.score_mem, table.log
-        more_cpus, more_mem, rows, dynamic, one = need.score_cpus, need.score_mem, self._rows, self._dynamic, self._one
+        more_cpus, more_mem, rows, dynamic = need.score_cpus, need.score_mem, self._rows, self._dynamic
+        score = self._score
         ranks: list[int] = []
         while heap and len(ranks) < number:
             key = heap[0]
@@ -178,7 +179,7 @@ class Candidates:
                     if not test(rank):
                         fits = False
             if fits:
-                key = rank - count * one(rank)
+                key = rank - count * score(rank)
                 keys[rank] = key
                 heapreplace(heap, key)
             else:
@@ -219,7 +220,7 @@ class Candidates:
                     if idle[rank] < amount or future[rank] < amount:
                         break
                 else:
-                    key = rank - count * self._one(rank)
+                    key = rank - count * self._score(rank)
             if key != keys[rank]:
                 keys[rank] = key
                 if key != NOT:
@@ -255,6 +256,6 @@ class Candidates:
 
     def _score_of(self) -> Callable[[int], int]:
         if len(self._scorers) == 1 and self._scorers[0][0] == 1:
-            return self._scorers[0][1].one
-        scorers = [(weight, scorer.one) for weight, scorer in self._scorers]
+            return self._scorers[0][1].of_agent
+        scorers = [(weight, scorer.of_agent) for weight, scorer in self._scorers]
         return lambda rank: sum(weight * one(rank) for weight, one in scorers)

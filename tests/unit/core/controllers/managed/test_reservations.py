@@ -229,13 +229,13 @@ def test_reservations_that_end_at_one_moment_end_one_after_the_other_if_there_is
     managed = lab.core.state.managed_applications
     assert [one.state for one in managed.values()] == ["Reserving"] * 4
     lab.wait(59.0)
-    looks, look = list[str](), ManagedApplications._look
+    looks, look = list[str](), ManagedApplications._settle_gang
 
     def counted(self: ManagedApplications, key: str) -> None:
         looks.append(key)
         look(self, key)
 
-    monkeypatch.setattr(ManagedApplications, "_look", counted)
+    monkeypatch.setattr(ManagedApplications, "_settle_gang", counted)
     lab.now += 2.0
     for _ in range(200):
         looks.clear()

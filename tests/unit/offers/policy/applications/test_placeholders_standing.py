@@ -48,10 +48,10 @@ def test_promised_room_is_for_the_unit_of_the_gang(pool: NodePool) -> None:
     assert (agents, reasons) == ([], {PROMISED: 1})
     assert "1 with room that is promised to other taskgroups" in words
     assert placed(pool, 1100)[1] == {"cpu": 1}, "an agent without the promise would lack it too"
-    claim = room.take("tg-1", "unit", HALF)
+    claim = room.swap("tg-1", "unit", HALF)
     assert claim is not None and (claim.node, claim.unit) == ("a", "unit")
     assert pool.hand.stands("unit")
-    assert (room.take("tg-1", "other", HALF), dict(pool.usage.holds)) == (None, {})
+    assert (room.swap("tg-1", "other", HALF), dict(pool.usage.holds)) == (None, {})
 
 
 def test_promises_end_on_request_with_their_time_and_with_their_agent(pool: NodePool) -> None:

@@ -107,13 +107,13 @@ def test_nodes_that_cannot_need_fewer_victims_are_passed_over(monkeypatch: pytes
     tree.ask(Ask("urgent", "t", (("cpus", 5),)))
     assert list(tree.run()) == []
     searched: list[str] = []
-    search = Search._take
+    search = Search._add_victims
 
     def counted(self: Search, taken: Any, candidates: Any, node: str, *more: Any) -> None:
         searched.append(node)
         search(self, taken, candidates, node, *more)
 
-    monkeypatch.setattr(Search, "_take", counted)
+    monkeypatch.setattr(Search, "_add_victims", counted)
     (found,) = preempt(tree, 1000.0)
     assert (found.node, len(found.victims)) == ("n000", 5)
     assert searched == ["n000"]
