@@ -169,7 +169,8 @@ class Session:
         self._kept.withhold(self.snapshot, self.agents, self._kept_rows)
 
     def _enter(self) -> None:
-        """Lets the valid jobs in, and sums up allocations and requests of their queues."""
+        """Lets the valid jobs in, and sums up allocations and requests of their queues. Those that stay outside hold
+        amounts of their queue, and request nothing more."""
         snapshot, width = self.snapshot, len(self.snapshot.dimensions)
         known = {queue.name: queue for queue in snapshot.queues}
         found: dict[str, QueueState] = {}
@@ -192,16 +193,20 @@ class Session:
             figures = snapshot.figures[name]
             state = JobState(job, self._numbers, figures, queue)
             self._numbers += 1
+            for d, amount in enumerate(figures.allocated):
+                queue.allocated[d] += amount
+                queue.requested[d] += amount
             verdict = self.rules.valid(state)
             if verdict is not None:
                 self.conditions[name] = Condition(UNSCHEDULABLE, verdict.reason, verdict.message)
+                if any(figures.allocated):
+                    with_jobs.add(job.queue)
                 continue
             self.jobs[name] = state
             queue.jobs.append(state)
             queue.running += state.running
-            for d in range(width):
-                queue.allocated[d] += figures.allocated[d]
-                queue.requested[d] += figures.allocated[d] + figures.requested[d]
+            for d, amount in enumerate(figures.requested):
+                queue.requested[d] += amount
         with_jobs.update(group.queue for group in self.aside)
         self.queues = {name: found[name] for name in known if name in found and (found[name].jobs or name in with_jobs)}
 

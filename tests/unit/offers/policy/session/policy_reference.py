@@ -130,7 +130,7 @@ class Reference:
         return self._sum(self.keys(job, Status.ALLOCATED, Status.PIPELINED, *HOLDING))
 
     def of_queue(self, queue: str) -> dict[str, int]:
-        sums = [self.of_job(job) for job in self.jobs.values() if job.queue == queue]
+        sums = [self.of_job(job) for job in self.all_jobs if job.queue == queue]
         return {d: sum(one[d] for one in sums) for d in self.dims}
 
     def with_promises(self, queue: str, key: Key | None = None) -> dict[str, int]:
@@ -147,7 +147,8 @@ class Reference:
 
     def _deserved(self, counts: Callable[[Job, Task], bool]) -> dict[str, dict[str, Fraction]]:
         """By rounds: everybody's level rises until the next one has enough."""
-        names = [name for name in self.queues if any(job.queue == name for job in self.jobs.values())]
+        inside = {job.queue for job in self.jobs.values()}
+        names = [name for name in self.queues if name in inside or any(self.of_queue(name).values())]
         found: dict[str, dict[str, Fraction]] = {name: {} for name in names}
         for d in self.dims:
             lows = {name: Fraction(dict(self.queues[name].guarantee).get(d, 0)) for name in names}
@@ -156,10 +157,11 @@ class Reference:
             for name in names:
                 keys = [
                     key
-                    for job in self.jobs.values()
+                    for job in self.all_jobs
                     if job.queue == name
                     for key in self.keys(job, Status.PENDING, *HOLDING)
-                    if self.status[key] is not Status.PENDING or counts(job, self.tasks[key])
+                    if self.status[key] is not Status.PENDING
+                    or (job.name in self.jobs and counts(job, self.tasks[key]))
                 ]
                 highs[name] = max(lows[name], Fraction(min(self._sum(keys)[d], self.limit(name)[d])))
             if sum(highs.values()) <= total:

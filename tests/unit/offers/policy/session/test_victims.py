@@ -83,6 +83,22 @@ def test_where_room_and_limit_are_short_victims_of_other_agents_leave_for_the_li
     assert decisions.pipelined == {("high", "t0"): "a1"}
 
 
+def test_tasks_of_a_job_that_is_not_valid_count_for_the_limit_and_the_share_of_their_queue() -> None:
+    """A gang that has lost a member is outside of the session until its next member is there. Its others still run."""
+    agents, theirs = [Agent("a1", cores(4, 1))], Queue("theirs")
+    jobs = [
+        runs("gang", [1, 1], "a1", min_available=3),
+        runs("others", [1, 1], "a1", queue="theirs"),
+        waits("more", [1]),
+    ]
+    limited = [Queue("batch", capability=(("cpus", 2000),)), theirs]
+    assert evicted(decide(Snapshot(agents, limited, jobs), EVERYTHING)) == []
+    jobs[2] = waits("more", [1], queue="theirs")
+    decisions = decide(Snapshot(agents, [Queue("batch"), theirs], jobs), EVERYTHING)
+    assert evicted(decisions) == []
+    assert (decisions.deserved["batch"]["cpus"], decisions.allocated["batch"]["cpus"]) == (2000, 2000)
+
+
 def test_a_limit_counts_the_victims_of_the_statement_only_once() -> None:
     """Two tasks of a gang need two victims: the room below the limit that the first one makes is used up."""
     agents = [Agent("a1", cores(8, 1))]
