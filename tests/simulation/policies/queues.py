@@ -72,16 +72,16 @@ def priority_of(world: QuietWorld, application: str) -> int:
 
 class Queues(ABC):
     """The rules of the queues of one policy. What is being ended counts as gone; `staying`: ids of taskgroups that
-    count although they are being ended."""
+    count although they are being ended; `gone`: ids of those that do not count although they are not."""
 
     def __init__(self, world: QuietWorld) -> None:
         self.world = world
 
-    def usage(self, application: str, staying: Collection[str] = ()) -> Amount:
+    def usage(self, application: str, staying: Collection[str] = (), gone: Collection[str] = ()) -> Amount:
         """The amounts of an application."""
         found = Amount()
         for group in self.world.state.groups_of(application).values():
-            if not group.ended and (not group.killing_since or group.id in staying):
+            if not group.ended and (not group.killing_since or group.id in staying) and group.id not in gone:
                 found.update(of(group))
         return found
 
@@ -94,7 +94,9 @@ class Queues(ABC):
         """The queue of an application; empty if it has none."""
 
     @abstractmethod
-    def admits(self, application: str, wanted: Amount, staying: Collection[str] = ()) -> bool:
+    def admits(
+        self, application: str, wanted: Amount, staying: Collection[str] = (), gone: Collection[str] = ()
+    ) -> bool:
         """Whether the limits of the queue admit so much more."""
 
     @abstractmethod
@@ -147,9 +149,11 @@ class SessionQueues(Queues):
         name = record.queue if isinstance(record, Namespace) else ""
         return name if name in self.world.state.queues else DEFAULT_QUEUE
 
-    def admits(self, application: str, wanted: Amount, staying: Collection[str] = ()) -> bool:
+    def admits(
+        self, application: str, wanted: Amount, staying: Collection[str] = (), gone: Collection[str] = ()
+    ) -> bool:
         queue = self.name(application)
-        used, most = self._used(queue, staying), self._limit(queue)
+        used, most = self._used(queue, staying, gone), self._limit(queue)
         return all(used[name] + wanted[name] <= most[name] for name in NAMES if wanted[name])
 
     def may_hold(self, application: str, wanted: Amount) -> bool:
@@ -223,11 +227,11 @@ class SessionQueues(Queues):
             mem=found["mem"] if most.mem is None else min(found["mem"], most.mem),
         )
 
-    def _used(self, queue: str, staying: Collection[str] = ()) -> Amount:
+    def _used(self, queue: str, staying: Collection[str] = (), gone: Collection[str] = ()) -> Amount:
         found = Amount()
         for application in self.world.state.applications:
             if self.name(application) == queue:
-                found.update(self.usage(application, staying))
+                found.update(self.usage(application, staying, gone))
         return found
 
     def _deserved(self) -> dict[str, dict[str, int]]:
@@ -289,12 +293,14 @@ class TreeQueues(Queues):
         path = self._path(application)
         return path[-1].name if path else ""
 
-    def admits(self, application: str, wanted: Amount, staying: Collection[str] = ()) -> bool:
+    def admits(
+        self, application: str, wanted: Amount, staying: Collection[str] = (), gone: Collection[str] = ()
+    ) -> bool:
         path = self._path(application)
         if not path or not all(self._admits_application(queue, application) for queue in path):
             return False
         for queue in path[1:]:
-            used = self._used(queue.name, staying)
+            used = self._used(queue.name, staying, gone)
             if any(used[name] + wanted[name] > most for name, most in queue.max.items() if wanted[name]):
                 return False
         return True
@@ -355,9 +361,9 @@ class TreeQueues(Queues):
                     return False
         return True
 
-    def _used(self, queue: str, staying: Collection[str] = ()) -> Amount:
+    def _used(self, queue: str, staying: Collection[str] = (), gone: Collection[str] = ()) -> Amount:
         found = Amount()
         for application in self.world.state.applications:
             if any(one.name == queue for one in self._path(application)):
-                found.update(self.usage(application, staying))
+                found.update(self.usage(application, staying, gone))
         return found

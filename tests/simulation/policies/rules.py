@@ -1,6 +1,7 @@
 """What must hold of evictions, and of what waits, under every policy.
 
-I80  nothing is ended for work that its own limit forbids
+I80  nothing is ended for work that its own limit forbids; for old work whose victims end one after the other, those
+     that may still end on its agents count as gone
 I81  every victim was needed: kept, one taskgroup less of the beneficiary would have its room or its limit; and no
      agent with idle room would have done
 I82  no two applications end each other twice without a change from outside, no two queues either, and the cluster comes
@@ -132,12 +133,23 @@ class Rules:
         if not self.queues.may_hold(beneficiary, smallest.amount):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue may never hold {dict(smallest.amount)}"
             raise Violation("I80", words, beneficiary, *ids)
-        if not self.queues.admits(beneficiary, smallest.amount):
+        if not self.queues.admits(beneficiary, smallest.amount, gone=self._still_to_end(beneficiary, victims)):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue has no limit left for it"
             raise Violation("I80", words, beneficiary, *ids)
         self._no_room_is_idle(beneficiary, smallest, victims)
         for agent in sorted({group.agent_id for group in victims}):
             self._all_are_needed(beneficiary, waiting, [group for group in victims if group.agent_id == agent])
+
+    def _still_to_end(self, beneficiary: str, victims: list[TaskGroup]) -> set[str]:
+        """Ids of the taskgroups that may end after these victims, if the victims are on agents that the beneficiary
+        keeps as old work: their budgets do not admit that all end at the same time."""
+        agents = {group.agent_id for group in victims}
+        if not all(beneficiary in self._keepers(agent) for agent in agents):
+            return set()
+        there = (group for group in self.world.groups.values() if group.agent_id in agents and not group.ended)
+        outranks, own = self.queues.outranks, beneficiary
+        others = (group for group in there if group.application_key != own and outranks(own, group.application_key))
+        return {group.id for group in others if self.may_end(group, budgets=False)}
 
     def _no_room_is_idle(self, beneficiary: str, ask: Ask, victims: list[TaskGroup]) -> None:
         """Of a gang all members have to find room, which is not judged here; nor is room that may be kept."""
@@ -162,7 +174,7 @@ class Rules:
         agent = victims[0].agent_id
         if self._has_changed(agent) or agent in self._kept_from(beneficiary, {group.id for group in victims}):
             return
-        if self._owners(agent) - {beneficiary} or len({ask.amount["cpus"] for ask in waiting}) > 1:
+        if self._owners(agent) - {beneficiary} or len({(ask.cpus, ask.mem) for ask in waiting}) > 1:
             return  # how much of the room is for whom is not known here
         free = self._rooms(leaving=True).get(agent)
         if free is None:
