@@ -329,8 +329,6 @@ class Loop:
         chosen = self._choose(portion, self.engine.decide)
         decisions = chosen.decisions
         self._rests.add(decisions.rest)
-        if closed:
-            decisions = decisions.without_evictions(closed, self._promises.nominations)
         self._capped = self._capped or bool(chosen.portion.caps)
         self._gaps.update(chosen.gaps)
         self._lacking.update(decisions.missing)

@@ -47,8 +47,8 @@ def attempts(session: Session, evictions: list[Eviction]) -> dict[str, Attempt |
     due: dict[Hashable, list[JobState]] = {}
     keep = {number for number, _ in session.changes.promised} if session.partial else set[int]()
     for job in session.jobs.values():
-        if job.number in keep:
-            continue  # an earlier portion has made room
+        if job.number in keep or job.name in session.closed:
+            continue  # an earlier portion has made room, or none is made now
         if job.name not in found and len(job.job.pending) > len(job.placed) and not job.waiting:
             need = _need(session, job)
             missing = job.min_available - job.ready

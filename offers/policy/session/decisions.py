@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
 from typing import NamedTuple
@@ -125,13 +125,3 @@ class Decisions(NamedTuple):
     """The earliest moment from which another session may decide otherwise by the time alone; None: there is none."""
     unfinished: bool = False
     """The time was used up before all jobs had their turns."""
-
-    def without_evictions(self, jobs: Collection[str], promised: Collection[tuple[str, str]]) -> Decisions:
-        """The same decisions without evictions for these jobs. `promised`: tasks with promises of earlier sessions,
-        which stay."""
-        dropped = {task for task in self.pipelined if task[0] in jobs and task not in promised}
-        return self._replace(
-            evictions=tuple(one for one in self.evictions if one.beneficiary not in jobs),
-            pipelined={task: agent for task, agent in self.pipelined.items() if task not in dropped},
-            nominations={task: promise for task, promise in self.nominations.items() if task not in dropped},
-        )

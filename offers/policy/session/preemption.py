@@ -101,7 +101,7 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
     if not queue.running:
         return  # Without evictions every statement would be undone.
     rules, searches, had_turn = session.rules, _preempting(session, queue), session.memory.had_turn(PREEMPT)
-    waiting = [job for job in queue.jobs if job.starving and job.job.preempts and job.name not in had_turn]
+    waiting = [job for job in queue.jobs if job.starving and session.may_evict(job) and job.name not in had_turn]
     starving = BestJobs(waiting, rules.job_key, session.changes.job_log)
     turns = _Turns(session, PREEMPT, lambda: not session.changes.evictions)
     while (job := starving.take()) is not None:
@@ -174,7 +174,7 @@ def _within_jobs(session: Session, queue: QueueState) -> None:
 
     had_turn = session.memory.had_turn(WITHIN_JOBS)
     while (job := jobs.take()) is not None:
-        if not job.has_running or job.name in had_turn:
+        if not job.has_running or job.name in had_turn or job.name in session.closed:
             continue
         if session.portion.ends():
             return
@@ -211,7 +211,7 @@ class Reclaim:
             queues.remove(queue)
             if not giving - {queue.name}:
                 continue  # Without evictions every statement would be undone.
-            wanting = [job for job in queue.jobs if job.pending and job.job.preempts and job.name not in had_turn]
+            wanting = [job for job in queue.jobs if job.pending and session.may_evict(job) and job.name not in had_turn]
             jobs = BestJobs(wanting, rules.job_key, session.changes.job_log)
             with session.changes.promises_count(queue):
                 if not _for_queue(session, queue, jobs):
@@ -1063,7 +1063,7 @@ def places(session: Session, wanted: Sequence[Wanted]) -> Places | None:
     tasks: list[tuple[JobState, int]] = []
     for one in wanted:
         job = session.jobs.get(one.job)
-        if job is None or not job.job.preempts or not job.pending:
+        if job is None or not session.may_evict(job) or not job.pending:
             return None
         tasks.append((job, job.job.position(one.task)))
     queue = tasks[0][0].queue

@@ -7,7 +7,7 @@ Nothing of the snapshot is changed, and two sessions over the same snapshot deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Set
 from functools import cached_property
 
 from offers.policy.session.blocked import Group
@@ -41,6 +41,7 @@ from offers.policy.session.state.templates import Need
 Paused = Mapping[str, Mapping[str, float]]
 """The jobs of which no task is evicted for a job, by its name, each with the moment at which that ends in seconds."""
 NOTHING_PAUSED: Paused = {}
+NOBODY: frozenset[str] = frozenset()
 _WITHOUT_EVICTIONS = frozenset({"allocate", "backfill"})
 _KNOWN_TO_PLACE = _WITHOUT_EVICTIONS | {"preempt", "reclaim"}
 
@@ -55,11 +56,13 @@ def decide(
     is_used_up: Callable[[], bool] | None = None,
     paused: Paused = NOTHING_PAUSED,
     kept: Kept = NOTHING_KEPT,
+    closed: Set[str] = NOBODY,
 ) -> Decisions:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
     bounded in time, and None sets no bound. `calls` follows each call of a third party. `paused`: the pairs of jobs
     of which a plug-in keeps the victims of the second back from the first. `kept`: room that is kept for one job, and
-    that jobs which outrank it may use.
+    that jobs which outrank it may use. `closed`: the jobs for which nothing is evicted now; they hold no room for which
+    others would have to leave.
 
     `memory`: that of earlier sessions over the snapshot; None: there is none. `is_used_up`: True if the session should
     end before all jobs had their turns; the next session with the same memory then continues (`Decisions.unfinished`).
@@ -72,7 +75,15 @@ def decide(
         turns = memory.turns() if memory is not None and not policy.trusted else {}
         try:
             session = Session(
-                snapshot, policy, clock, calls=calls, memory=memory, is_used_up=is_used_up, paused=paused, kept=kept
+                snapshot,
+                policy,
+                clock,
+                calls=calls,
+                memory=memory,
+                is_used_up=is_used_up,
+                paused=paused,
+                kept=kept,
+                closed=closed,
             )
             session.run()
             decisions = session.close()
@@ -100,15 +111,18 @@ class Session:
         is_used_up: Callable[[], bool] | None = None,
         paused: Paused = NOTHING_PAUSED,
         kept: Kept = NOTHING_KEPT,
+        closed: Set[str] = NOBODY,
     ) -> None:
         """Opens the session. `least_group`: so many jobs that are alike are set aside if none of them can be placed; 0
-        sets none aside. `memory`, `is_used_up` and `kept` are those of `decide`."""
+        sets none aside. `memory`, `is_used_up`, `kept` and `closed` are those of `decide`."""
         self.memory = memory if memory is not None else Memory()
         self.portion = Portion(is_used_up)
         self._follows = self.memory.in_round
         self._least_group = least_group
         self.paused = paused
         """The pairs as in `decide`. Attempts of these jobs are not shared with other jobs which are alike."""
+        self.closed = closed
+        """The jobs for which nothing is evicted now."""
         self.aside: list[Group] = []
         """Groups of jobs that are in the session and that no action sees, because none of them can be placed."""
         self.snapshot = snapshot
@@ -270,6 +284,10 @@ class Session:
         self._numbers += 1
         queue.jobs.append(state)
         return state
+
+    def may_evict(self, job: JobState) -> bool:
+        """True if other tasks may be evicted for a job now."""
+        return job.job.preempts and job.name not in self.closed
 
     def may_change(self, code: Passing, at: float) -> None:
         """A function refuses something until a moment, in the seconds of the snapshot, at which the refusal may end

@@ -84,15 +84,6 @@ class Decisions(NamedTuple):
     """The earliest moment from which the engine may decide otherwise by the time alone; None: there is none."""
     rest: Rest = Rest.NOTHING
 
-    def without_evictions(self, applications: Set[str], promised: Collection[TaskName]) -> Decisions:
-        """The same decisions without evictions for these applications. `promised`: tasks with earlier promises, which
-        stay."""
-        dropped = {task for task in self.promises if task[0] in applications and task not in promised}
-        return self._replace(
-            evictions=[one for one in self.evictions if one.beneficiary not in applications],
-            promises={task: promise for task, promise in self.promises.items() if task not in dropped},
-        )
-
 
 def nothing(*_: object, **__: object) -> None:
     """Has no effect: an engine has nothing to do."""

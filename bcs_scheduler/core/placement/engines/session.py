@@ -112,7 +112,7 @@ class Session:
         while True:
             found = self._inputs.take(role, portion.demands, portion.caps)
             try:
-                outcome = self._decided(found, self._kept(portion.held), memory, is_used_up)
+                outcome = self._decided(found, portion, memory, is_used_up)
             except NeverReturned as hangs:
                 self._put_aside(hangs)
                 self._memories.pop(role, None)
@@ -124,15 +124,24 @@ class Session:
         return self._decisions(found, outcome)
 
     def _decided(
-        self, found: SessionInput, kept: Kept, memory: Memory | None, is_used_up: Callable[[], bool] | None
+        self, found: SessionInput, portion: Portion, memory: Memory | None, is_used_up: Callable[[], bool] | None
     ) -> Outcome:
         found.agents.clear()
         found.jobs.clear()
         clock, paused = self._turn.options.session_clock, self._pauses.present()
+        kept, closed = self._kept(portion.held), portion.closed
 
         def work(policy: Policy, calls: Calls) -> Outcome:
             return decide(
-                found.snapshot, policy, clock, calls, memory=memory, is_used_up=is_used_up, paused=paused, kept=kept
+                found.snapshot,
+                policy,
+                clock,
+                calls,
+                memory=memory,
+                is_used_up=is_used_up,
+                paused=paused,
+                kept=kept,
+                closed=closed,
             )
 
         return self._watched(found, work, self._turn.source.allowance)

@@ -99,6 +99,22 @@ def test_tasks_of_a_job_that_is_not_valid_count_for_the_limit_and_the_share_of_t
     assert (decisions.deserved["batch"]["cpus"], decisions.allocated["batch"]["cpus"]) == (2000, 2000)
 
 
+def test_a_job_for_which_nothing_is_evicted_now_takes_no_idle_room_from_others() -> None:
+    """Else `small` evicts a task as well, and `big` does not use the idle room."""
+    agents, queues = [Agent("a1", cores(6, 1))], [Queue("batch"), Queue("theirs")]
+    jobs = [
+        runs("low", [1, 1, 1, 1], "a1", queue="theirs"),
+        waits("big", [3], priority=5),
+        waits("small", [2]),
+    ]
+    snapshot = Snapshot(agents, queues, jobs)
+    assert evicted(decide(snapshot, EVERYTHING)) == ["low/t3"]
+    decisions = decide(snapshot, EVERYTHING, closed={"big"})
+    assert (evicted(decisions), decisions.pipelined) == ([], {})
+    assert [(bind.job, bind.task) for bind in decisions.binds] == [("small", "t0")]
+    assert evicted(decide(snapshot, EVERYTHING, closed={"big", "small"})) == []
+
+
 def test_a_limit_counts_the_victims_of_the_statement_only_once() -> None:
     """Two tasks of a gang need two victims: the room below the limit that the first one makes is used up."""
     agents = [Agent("a1", cores(8, 1))]
