@@ -254,10 +254,12 @@ class Hold(NamedTuple):
 
 
 class Left(NamedTuple):
-    """A hold that has ended, and whose room waits for a promised launch. `since`: Unix seconds of the end."""
+    """A hold whose room is lent to a launch. `since`: Unix seconds at which it ended; None if it has not. `freed`: its
+    agent was among those of `take_freed` before the hold was dropped."""
 
     hold: Hold
-    since: float
+    since: float | None
+    freed: bool
 
 
 _WAITS: Mapping[Cause, float] = {Cause.SWAP: LEAVE_SECONDS, Cause.REPLACEMENT: PROMISE_SECONDS}
@@ -366,16 +368,24 @@ class Holds:
         else:
             scalars = amounts_of(request)
             units = next(([unit] for unit in units if amounts_of(self._holds[unit].request) == scalars), units)
-        left = {unit: Left(self._holds[unit], self.leaving[unit]) for unit in units}
+        return self.take(site, units)
+
+    def take(self, site: Site, units: Iterable[Unit]) -> dict[Unit, Left]:
+        """Drops holds of an agent whose room a unit is about to use."""
+        freed = site in self._freed
+        left = {unit: Left(self._holds[unit], self.leaving.get(unit), freed) for unit in units}
         for unit in left:
             self.drop(unit)
         return left
 
     def put_back(self, left: Mapping[Unit, Left]) -> None:
-        """Undoes `take_left`."""
-        for unit, (hold, since) in left.items():
+        """Undoes `take_left` or `take`: nothing has been freed."""
+        for unit, (hold, since, freed) in left.items():
             self.add(unit, *hold)
-            self.leaving[unit] = since
+            if since is not None:
+                self.leaving[unit] = since
+            if not freed:
+                self._freed.pop(hold.site, None)
 
     def judged(self, site: Site, short: Iterable[Unit]) -> None:
         """The offers of an agent have been compared with its holds: all but these are covered."""

@@ -186,13 +186,12 @@ class Nodes:
         hold = self._usage.holds.get(replaces)
         if hold is None or hold.site != site:
             return {}
-        self._usage.holds.drop(replaces)
-        return {replaces: Left(hold, 0.0)}
+        return self._usage.holds.take(site, [replaces])
 
     def end_lending(self, site: Site, left: Mapping[Unit, Left], *, used: bool) -> None:  # noqa: ARG002
         """See `Hand.end_lending`."""
-        for unit, (hold, _) in left.items() if not used else ():
-            self._usage.holds.add(unit, *hold)
+        if not used:
+            self._usage.holds.put_back(left)
 
     def standing(self, site: Site) -> Callable[[Placement[Any]], bool]:  # noqa: ARG002 (claims have names)
         """See `Hand.standing`."""

@@ -10,8 +10,8 @@
     I8   every command is answered exactly once           I78  kills wait for the shutdown delay
 
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
-daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
-in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
+daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28,
+I87) in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
 groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, those

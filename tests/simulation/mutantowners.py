@@ -117,6 +117,11 @@ def keep_stand_ins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(stand_ins.StandIns, "_end_if_unneeded", lambda *words: None)
 
 
+def look_again_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """It is never noted that all stand-ins have been looked at."""
+    patch.setattr(stand_ins.StandIns, "end_unneeded", lambda *words: None)
+
+
 def count_anew(patch: pytest.MonkeyPatch) -> None:
     """A new leader begins an event log of its own."""
     honest = EventRecorder.__init__

@@ -371,6 +371,7 @@ MUTANTS = (
     Mutant("move without stand-ins", mutantowners.move_without_stand_ins, ("I23", "C10"), range(7, 87, 4)),
     Mutant("start too many stand-ins", mutantowners.start_too_many_stand_ins, ("I23",), range(3, 83, 4)),
     Mutant("keep stand-ins", mutantowners.keep_stand_ins, ("C8",), range(3, 83, 4)),
+    Mutant("look again for ever", mutantowners.look_again_for_ever, ("I87",), range(3, 83, 4)),
     Mutant("count anew", mutantowners.count_anew, ("I24",)),
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9"), range(4, 44)),
     Mutant("forget the queue", mutantowners.forget_the_queue, ("C12",), range(86, 126)),

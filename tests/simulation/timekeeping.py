@@ -3,10 +3,12 @@
 I26  time never goes back: within a term, from one term to the next, along the events
 I27  ids of taskgroups and transactions grow across leaders
 I28  no period ends early: time-outs, waits for unreachable agents, retention
+I87  a leader that has nothing to do waits: it does not ask again and again for another turn at once
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from bcs_scheduler.core.options import CoreOptions
@@ -26,12 +28,17 @@ SEAM = MARK_EVERY * SLEW / (1 - SLEW) + 0.1
 """Seconds that a term may begin too late: what the term before was slowed down since it was last marked as at work. The
 time between two marks is `MARK_EVERY` by the clock that is slowed down."""
 
+IDLE_TURNS = 50
+"""Turns in a row that ask for another one at once and change nothing. A plan in portions takes a few."""
+
 
 class Timekeeping:
     def __init__(self, world: World, store: Store, options: CoreOptions) -> None:
         self._world, self._store, self._options = world, store, options
         self._latest: dict[int, float] = {}
         """The time of each term in its latest turn, by epoch."""
+        self._idle: Counter[int] = Counter()
+        """Turns in a row that changed nothing and asked for another one at once, by epoch."""
         self._begun: dict[tuple[str, str], tuple[float, int]] = {}
         """When a period began, by the clock of the world and as an epoch: (what, id)."""
         self._ended: set[str] = set()
@@ -57,10 +64,14 @@ class Timekeeping:
                     raise Violation("I28", words, one.id)
 
     def turned(self, term: Term) -> None:
-        """I26: within a term time does not go back."""
+        """I26: within a term time does not go back. I87."""
         if term.now < self._latest[term.epoch]:
             raise Violation("I26", f"epoch {term.epoch} goes back from {self._latest[term.epoch]} to {term.now}")
         self._latest[term.epoch] = term.now
+        idle = not term.made and term.core.next_wakeup(term.now) <= term.now
+        self._idle[term.epoch] = self._idle[term.epoch] + 1 if idle else 0
+        if self._idle[term.epoch] > IDLE_TURNS:
+            raise Violation("I87", f"epoch {term.epoch} asks for turns without end, and changes nothing")
 
     # --- records ----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from functools import reduce
 import pytest
 
 from offers.ledger import holds
-from offers.ledger.holds import Cause, Origin
+from offers.ledger.holds import Cause, Holds, Origin
+from offers.model import ResourceRequest
 
 
 @pytest.mark.parametrize("cause", Cause)
@@ -25,3 +26,23 @@ def test_every_number_of_seconds_belongs_to_a_cause() -> None:
     named = {name for cause in Cause for name in cause.value.seconds}
     numbers = {name for name, value in vars(holds).items() if name.isupper() and isinstance(value, int | float)}
     assert numbers == named | {"LISTS"}
+
+
+@pytest.mark.parametrize("ended", [False, True])
+@pytest.mark.parametrize("freed_before", [False, True])
+def test_room_that_is_lent_and_not_used_frees_nothing(freed_before: bool, ended: bool) -> None:
+    """The unit that was promised the room finds no place there. Another try at once would end in the same way."""
+    ledger, site, request = Holds(lambda unit, place: None), ("agent-1", "*"), ResourceRequest(cpus=100, mem=100)
+    ledger.add("old", Cause.REPLACEMENT, site, request)
+    if ended:
+        ledger.leave("old", Cause.REPLACEMENT, 10.0)
+    if freed_before:
+        ledger.add("other", Cause.PLACEHOLDER, site, request)
+        ledger.drop("other")
+
+    ledger.put_back(ledger.take(site, ["old"]))
+
+    assert ledger.leaving == ({"old": 10.0} if ended else {}) and list(ledger.on(site)) == ["old"]
+    assert ledger.take_freed() == ([site] if freed_before else [])
+    ledger.take(site, ["old"])
+    assert ledger.take_freed() == [site]
