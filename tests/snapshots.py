@@ -67,7 +67,7 @@ def _outdated(core: Core, placing: Loop, inputs: Inputs) -> list[str]:
         planned = list(placing._launcher.placements())
         moving = kept.moving(role, demands, {}, planned, promises)
         taken = kept.take(role, demands, {}, planned, promises, turn.now, plain=inputs.plain)
-        fresh = RoleSnapshot(core.state, turn.pool, role, plain=inputs.plain)
+        fresh = RoleSnapshot(turn.source, turn.pool, role, plain=inputs.plain)
         since = kept._roles[role]  # room counts as coming since it was first seen
         fresh._expected, fresh._coming = dict(since._expected), dict(since._coming)
         found += _differences(fresh.take(moving, turn.now), taken, plain=inputs.plain)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from offers.dimensions import THOUSANDTHS
 from offers.host_ports import HostPort
 from offers.ledger.ages import Ages
 from offers.ledger.expected import ExpectedRoom, rest_of
@@ -71,6 +72,7 @@ class Offers:
     """The offers of a pool by id."""
 
     lines: Sequence[str] = AMOUNTS
+    dimensions = THOUSANDTHS
 
     def __init__(self, pool: Pool[Offers], occupants: Callable[[str], Iterable[Occupant]]) -> None:
         """`occupants`: the users of the agent with an id: taskgroups and claims. Offers do not name the taskgroups that

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from offers.dimensions import Dimensions
 from offers.ledger.holds import Holds, Left
 from offers.ledger.table import Row, Source, Table
 from offers.ledger.usage import ANY_ROLE, Usage
@@ -48,6 +49,10 @@ class Hand(Source, Protocol):
     @property
     def lines(self) -> Sequence[str]:
         """Names of the dimensions, CPU and memory first, and PORTS."""
+
+    @property
+    def dimensions(self) -> Dimensions:
+        """The dimensions with their units, CPU and memory first."""
 
     @property
     def agents(self) -> int:

@@ -22,7 +22,8 @@ LEFT_OUT: Mapping[str, Collection[str]] = {
     "Snapshots": ("_touched",),
     # Numbers in the order of arrival, and entries of offers that are gone, which are passed over.
     "Ages": ("_entries", "_serial"),
-    # One object for equal layouts of rows.
+    # One object for equal layouts of rows, and for equal requests of taskgroups.
+    "Records": ("_templates",),
     "Offers": ("_layouts",),
     "Row": ("_layouts",),
     # Worked out of immutable tasks when it is first read.

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.sessions import held, role
+from bcs_scheduler.core.placement.source import Facts
 from offers.policy.session.plugins import priority
 from store.records import TaskGroup
 from transactions import groups
@@ -19,8 +21,13 @@ from transactions.rules import disruptions
 
 def start_gangs_in_parts(patch: pytest.MonkeyPatch) -> None:
     """Sessions know nothing of minima."""
-    honest = role.RoleSnapshot._facts
-    patch.setattr(role.RoleSnapshot, "_facts", lambda self, key: honest(self, key) and (1, *honest(self, key)[1:]))
+    honest = Records.facts
+
+    def facts(self: Records, application: str) -> Facts | None:
+        found = honest(self, application)
+        return found._replace(least=1) if found is not None else None
+
+    patch.setattr(Records, "facts", facts)
 
 
 def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ PASSES = SNAPSHOTS.joined(TREES).joined(
         (HeldTasks, Inputs, LeavingRooms, PendingTasks, PromisedRooms, RoleSnapshot, RoleTree, Snapshots, Trees),
         _SHARED,
         # The tasks of an application, and the amounts of an agent, are replaced and not changed in place.
-        shallow={HeldTasks: ("_tasks", "_templates", "used"), RoleTree: ("_tasks",)},
+        shallow={HeldTasks: ("_tasks", "used"), RoleTree: ("_tasks",)},
     )
 )
 

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.interface.leased import Decline
-from bcs_scheduler.core.placement.source import Member, Room, Tenant
+from bcs_scheduler.core.placement.sessions.held import MOST_TEMPLATES, by_dimension, request_of
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, Tenant
 from bcs_scheduler.core.run_times import OF_APPLICATION
+from offers.dimensions import Amounts, amounts
 from offers.ledger.holds import Cause
 from offers.model import Demand, Placement, Site
 from offers.policy.obstacles import Obstacle
+from offers.policy.session.model import Queue, Status, Task, Template
 from offers.resources import SCALARS
-from store.ids import nanoseconds_of, object_key
+from store.ids import namespace_of, nanoseconds_of, object_key, owner_of
+from store.records import DEFAULT_QUEUE, Namespace, Record, TaskGroup
+from store.records import Queue as QueueRecord
+from store.records.definition import Amounts as Resources
 from transactions.base import Failure, Refused, Slot
 from transactions.injection import Injections
 from transactions.kinds import reschedule
 from transactions.obstacles import protecting
-from transactions.resource_request import request_of
+from transactions.resource_request import request_of as requested_by
 from transactions.rules import disruptions, gangs
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.gangs import Shortage
+from transactions.rules.queues import queue_of
 
 if TYPE_CHECKING:
     from bcs_scheduler.core.context import TurnContext
@@ -34,6 +41,8 @@ UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
 APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
+LEAVES_ROOM = frozenset({"Failed", "Error", "Finish", "Killed"})
+"""The states of taskgroups that have ended on an agent that is there: the agent has their room."""
 TASKGROUPS = 500
 """Running taskgroups that are looked at for the same."""
 
@@ -43,6 +52,8 @@ class Records:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn, self._state = turn, turn.state
+        self._templates: dict[tuple[Resources, tuple[tuple[str, int], ...]], Template] = {}
+        self._followers: list[Follower] = []
 
     # --- units
 
@@ -142,6 +153,115 @@ class Records:
             if application is not None and version is not None:
                 yield Member(application.member, version.role or default)
 
+    # --- tasks and jobs
+
+    def follow(self, follower: Follower) -> None:
+        """See `Source`."""
+        if not self._followers:
+            watch = partial(self._turn.watch, "offers")
+            watch(("taskgroup",), self._group_changed)
+            watch(("application",), self._application_changed)
+            watch(("version",), self._version_changed)
+            watch(("namespace",), self._namespace_changed)
+            watch(("queue",), self._queue_changed)
+        self._followers.append(follower)
+
+    def units(self) -> Iterable[tuple[str, str]]:
+        """See `Source`."""
+        return ((group.application_key, group.id) for group in self._state.taskgroups.values())
+
+    def task(self, unit: str, role: str, plain: bool) -> Task | None:
+        """See `Source`."""
+        group = self._state.taskgroups.get(unit)
+        return self._task(group, role, plain) if group is not None else None
+
+    def _task(self, group: TaskGroup, role: str, plain: bool) -> Task | None:
+        if group.role != role or group.ended:
+            return None
+        key = (group.resources, tuple(sorted(group.extended.items())))
+        template = self._templates.get(key)
+        if template is None:
+            if len(self._templates) >= MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[key] = Template(request_of(group.resources, group.extended.items()))
+        application = self._state.applications.get(group.application_key)
+        bound = application is not None and bound_to_agents(application)
+        critical = bound or disruptions.is_critical(self._state, group)
+        ready = plain or application is None or disruptions.is_serving(application, group)
+        return Task(
+            group.id,
+            template,
+            _status(group),
+            group.agent_id,
+            created=group.created_at,
+            critical=critical,
+            ready=ready,
+        )
+
+    def applications(self) -> Collection[str]:
+        """See `Source`."""
+        return self._state.applications
+
+    def facts(self, application: str) -> Facts | None:
+        """See `Source`: of the version of the application."""
+        record = self._state.applications.get(application)
+        if record is None:
+            return None
+        version = self._state.version(application, record.version)
+        least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
+        return Facts(least, priority, version is None or version.preemption_policy != "Never", record.created_at)
+
+    def queue_of(self, application: str) -> str:
+        """See `Source`: that of its namespace."""
+        return queue_of(self._state, namespace_of(application))
+
+    def queues(self) -> list[Queue]:
+        """See `Source`."""
+        records = self._state.queues
+        default = () if DEFAULT_QUEUE in records else (QueueRecord(name=DEFAULT_QUEUE),)
+        return [_queue(record) for record in (*default, *records.values())]
+
+    def capability(self, queue: str) -> Amounts:
+        """See `Source`."""
+        record = self._state.queues.get(queue)
+        return tuple(record.limits.items()) if record is not None else ()
+
+    def _group_changed(self, key: str, before: Record | None, after: Record | None) -> None:
+        group = after if after is not None else before
+        if not isinstance(group, TaskGroup):
+            return
+        for one in self._followers:
+            one.unit_changed(group.application_key, key, present=after is not None)
+        if not (isinstance(before, TaskGroup) and isinstance(after, TaskGroup)) or before.ended is after.ended:
+            return
+        if before.ended:
+            for one in self._followers:
+                one.unit_returned(key)
+        elif after.status in LEAVES_ROOM:
+            ending = bool(before.killing_since)
+            for one in self._followers:
+                one.unit_left(before.application_key, key, partial(self._task, before), ending=ending)
+
+    def _application_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
+        for one in self._followers:
+            one.application_changed(key)
+
+    def _version_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
+        for one in self._followers:
+            one.application_changed(owner_of(key))
+
+    def _namespace_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
+        for one in self._followers:
+            one.namespace_changed(key)
+
+    def _queue_changed(self, key: str, before: Record | None, after: Record | None) -> None:
+        for one in self._followers:
+            one.queues_changed()
+        if (before is None) is not (after is None):
+            for name, record in self._state.namespaces.items():
+                if isinstance(record, Namespace) and record.queue == key:
+                    self._namespace_changed(name, None, None)
+
     # --- budgets
 
     def spends(self, unit: str) -> bool:
@@ -215,7 +335,7 @@ class Records:
             self._send(site[0], lots, sent)
         pool.hand.unplan(site)
         for launch in held:
-            request = request_of(launch.version, self._turn.options.traits.overhead)
+            request = requested_by(launch.version, self._turn.options.traits.overhead)
             pool.holds.add(launch.taskgroup.id, Cause.PLACEHOLDER, site, request)
         self._turn.cut()
         return bool(launches)
@@ -253,3 +373,22 @@ class Records:
                 group, version, injected = placed
                 launch = Launch(taskgroup=group, version=version, allocation=placement.allocation, injected=injected)
             written.append(launch)
+
+
+def _status(group: TaskGroup) -> Status:
+    """The status of a taskgroup that has not ended. One that starts may be evicted like one that runs."""
+    if group.killing_since:
+        return Status.RELEASING
+    return Status.UNKNOWN if group.unreachable_since else Status.RUNNING
+
+
+def _queue(record: QueueRecord) -> Queue:
+    return Queue(
+        record.name,
+        record.weight,
+        amounts(by_dimension(record.guaranteed)),
+        tuple(by_dimension(record.limits).items()),
+        record.reclaimable,
+        created=record.created_at,
+        priority=record.priority,
+    )

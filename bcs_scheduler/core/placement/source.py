@@ -10,11 +10,13 @@ agent counts as used, claimed or held, the ledger knows (`offers.ledger`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from offers.dimensions import Amounts
 from offers.model import Demand, Placement, Site
 from offers.policy.obstacles import Obstacle
+from offers.policy.session.model import Queue, Task
 from transactions.base import Failure, Slot
 from transactions.rules.gangs import Shortage
 
@@ -44,6 +46,39 @@ class Room(NamedTuple):
 
     used: tuple[int, int]
     lasting: tuple[int, int]
+
+
+class Facts(NamedTuple):
+    """The facts of an application that its job depends on. `least`: the minimum of a gang, 1 = each unit counts alone;
+    `preempts`: other work may be ended for it; `created`: Unix seconds."""
+
+    least: int
+    priority: int
+    preempts: bool
+    created: float
+
+
+class Follower(Protocol):
+    """Follows changes of units, applications and queues, and is called while they change."""
+
+    def unit_changed(self, application: str, unit: str, *, present: bool) -> None:
+        """A unit has changed; `present`: it exists."""
+
+    def unit_left(self, application: str, unit: str, task: Callable[[str, bool], Task | None], *, ending: bool) -> None:
+        """A unit has ended, and its agent has the room. `task`: see `Source.task`, as it was before; `ending`: it was
+        being ended."""
+
+    def unit_returned(self, unit: str) -> None:
+        """The end of a unit was only supposed, for a question."""
+
+    def application_changed(self, application: str) -> None:
+        """Facts of an application have changed, or it is gone."""
+
+    def namespace_changed(self, namespace: str) -> None:
+        """The work of a namespace may belong to another queue."""
+
+    def queues_changed(self) -> None:
+        """The settings of queues have changed."""
 
 
 class Source(Protocol):
@@ -85,6 +120,32 @@ class Source(Protocol):
 
     def members(self, group: str) -> Iterable[Member]:
         """The applications of a group (``namespace/name``)."""
+
+    # --- units as tasks of sessions, applications as their jobs
+
+    def follow(self, follower: Follower) -> None:
+        """Has changes followed from now on."""
+
+    def units(self) -> Iterable[tuple[str, str]]:
+        """Applications and names of all units."""
+
+    def task(self, unit: str, role: str, plain: bool) -> Task | None:
+        """A unit as a task; None if it has no room in a role. `plain`: it counts as ready."""
+
+    def applications(self) -> Collection[str]:
+        """The keys of all applications."""
+
+    def facts(self, application: str) -> Facts | None:
+        """The facts of an application; None if it does not exist."""
+
+    def queue_of(self, application: str) -> str:
+        """The queue of an application."""
+
+    def queues(self) -> list[Queue]:
+        """All queues with their settings, amounts by dimension."""
+
+    def capability(self, queue: str) -> Amounts:
+        """The maximum of a queue by resource; empty: it has none."""
 
     # --- the end of units for other work
 

@@ -32,6 +32,8 @@ class Unit:
     terminating: bool = False
     important: bool = False
     """Others may be ended for it."""
+    least: int = 1
+    """So many units of its application start together."""
 
     @property
     def user(self) -> User:

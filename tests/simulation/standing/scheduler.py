@@ -6,22 +6,30 @@ answers of the cluster manager are taken into the ledger here, as a driver of Ku
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.options import CoreOptions, RolePartition
+from bcs_scheduler.core.placement.engines.engine import Engine
+from bcs_scheduler.core.placement.engines.registry import Around
+from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.engines.simple import Simple
+from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.partitions import Placing
-from offers.dimensions import Dimension, Dimensions
+from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
+from offers.dimensions import Amounts, Dimension, Dimensions, amounts
 from offers.ledger.nodes import Node, NodePool, node_pool
-from offers.ledger.usage import UnitClaim
+from offers.ledger.usage import ANY_ROLE, UnitClaim
 from offers.matching.ranking import Scoring
 from offers.matching.statement import match
-from offers.model import Demand, ResourceRequest
+from offers.model import Demand, Provisional, ResourceRequest
 from offers.model import Unit as Name
 from offers.rules.constraints import EMPTY_RULES
+from tests.simulation.sessions import POLICY
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Gangs, Store
-from tests.simulation.standing.source import PlainTurn
+from tests.simulation.standing.source import QUEUES, PlainTurn, queue_of
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from tests.unit.offers.ledger.standing_machine import kept
 from tests.unit.offers.matching.reference_matcher import LiveCensus
@@ -54,9 +62,10 @@ class Scheduler:
         scoring: Scoring,
         dry: Callable[[NodePool], object],
         gangs: Store | None = None,
+        engine: str = "simple",
     ) -> None:
         """`dry` takes a picture of a pool: it must be the same after a plan as before. `gangs`: None = there are no
-        gangs."""
+        gangs. `engine`: its name."""
         self.world, self.cluster, self.scoring, self._dry = world, cluster, scoring, dry
         self.pool = node_pool(DIMENSIONS)
         self.nobody = NOBODY
@@ -69,12 +78,26 @@ class Scheduler:
         """The latest claim of each application, in Unix seconds."""
         self._promised: dict[str, float] = {}
         """The end of the promise of room to each important unit, in Unix seconds."""
+        self._sites: dict[str, None] = {}
+        """Agents of which something has changed since the latest turn."""
         self.has_news = True
         """Something has changed that may give room to waiting units."""
-        self._turn = PlainTurn(self, CoreOptions(scoring=scoring, aging=0.0, strict=True))
-        self.placing = Placing(self._turn, lambda part, around: Simple(self._turn))
+        self.units: dict[str, Unit] = {}
+        """All units, as far as known."""
+        self.decides = engine != "simple"
+        policy = POLICY if self.decides else None
+        options = CoreOptions(scoring=scoring, policy=policy, session_period=0.5, aging=0.0, strict=True)
+        self._turn = PlainTurn(self, options)
+        self.placing = Placing(self._turn, self._engine)
         self.ready = False
         self.gangs = Gangs(self, gangs) if gangs is not None else None
+
+    def _engine(self, part: RolePartition, around: Around) -> Engine:
+        turn = self._turn
+        if part.kind == "simple":
+            return Simple(turn)
+        inputs = Inputs(turn, Snapshots(turn), around.launcher, around.promises, around.covers, plain=False)
+        return Session(turn, around.policy, around.groups, inputs, around.pauses)
 
     # --- news ---------------------------------------------------------------------------------------------------
 
@@ -84,6 +107,8 @@ class Scheduler:
         self.known = dict(lists.touched)
         self.pool.hand.put_all(lists.nodes)
         self.waiting = {unit.name: unit for unit in lists.units if unit.ours and not unit.node}
+        self.units = {unit.name: unit for unit in lists.units}
+        self._sites.update(dict.fromkeys(node.name for node in lists.nodes))
         self.pool.hand.all_seen(unit.user for unit in lists.units if unit.node)
         there = {unit.name for unit in lists.units}
         usage = self.pool.usage
@@ -94,6 +119,11 @@ class Scheduler:
     def told(self, news: News) -> None:
         self.has_news = True
         node, touched = news.touched
+        self._sites[node] = None
+        if news.kind == "unit" and isinstance(news.now, Unit):
+            self.units[news.name] = news.now
+        elif news.kind == "unit":
+            self.units.pop(news.name, None)
         self.known[node] = max(self.known.get(node, 0), touched)
         if news.kind == "node":
             if news.now is None:
@@ -125,6 +155,7 @@ class Scheduler:
             case "found":
                 assert unit is not None
                 if usage.confirmed(unit.user, request.decision):
+                    self.units[unit.name] = unit
                     self.waiting.pop(request.unit, None)
             case "gone":
                 usage.denied(request.unit, request.decision)
@@ -144,14 +175,59 @@ class Scheduler:
             self.gangs.turn()
         if self.world.chance(0.2):
             self._plan()
+        self._turn.source.refresh()
         self._turn.engine.refresh()
+        if self._sites:
+            self.placing.try_again([(node, ANY_ROLE) for node in self._sites if self.pool.row(node) is not None])
         if self.pool.holds.take_freed() or self.has_news:
             self.placing.try_all()
         else:
             self.placing.try_changed()
         self.has_news = False
+        self._sites.clear()
+        before = self.held()
         self.placing.place(Hurried(self.world.chance(0.3)))
-        self._promise()
+        if self.decides:
+            self._check_decisions(before)
+        else:
+            self._promise()
+
+    def held(self) -> dict[str, list[Amounts]]:
+        """The amounts of the units of each application that are placed, claimed or planned, and do not leave."""
+        found: dict[str, list[Amounts]] = {}
+        usage = self.pool.usage
+        for name, user in usage.users.items():
+            tenant = self._turn.source.tenant(name)
+            if user.ours and tenant is not None and not tenant.leaves:
+                found.setdefault(tenant.application, []).append(user.amounts)
+        for unit, claim in usage.allocations.items():
+            own = self._turn.engine.name_of(unit.demand, unit.slot) if isinstance(unit, Provisional) else unit
+            if own in self.units:
+                found.setdefault(self.units[own].application, []).append(claim.amounts)
+        return found
+
+    def is_full(self, unit: Unit) -> bool:
+        """True if the queue of a unit would have more than its capability with it."""
+        queue = next(one for one in QUEUES if one.name == queue_of(unit.application))
+        used = _of_queue(queue.name, self.held())
+        used.update(dict(unit.amounts))
+        return any(used[line] > most for line, most in queue.capability)
+
+    def _check_decisions(self, before: dict[str, list[Amounts]]) -> None:
+        """S12 and S13."""
+        after, losses = self.held(), self._turn.engine.losses
+        self._turn.engine.losses = set()
+        for queue in QUEUES:
+            then, now = _of_queue(queue.name, before), _of_queue(queue.name, after)
+            for name, most in queue.capability:
+                if now[name] > max(most, then[name]):
+                    raise Violation("S12", f"the queue {queue.name} gets {now[name]} of {most} {name}")
+        there = Counter(unit.application for unit in self.units.values() if not unit.terminating)
+        leasts = {unit.application: unit.least for unit in self.units.values()}
+        for key, some in after.items():
+            least = min(leasts[key], there[key]) if key in leasts else 1  # it may have been made smaller
+            if key not in before and key not in losses and len(some) < least:
+                raise Violation("S13", f"{len(some)} units of {key} start, of {least}", key)
 
     def asking(self) -> dict[str, Unit]:
         """The units that ask for a place by themselves."""
@@ -163,7 +239,7 @@ class Scheduler:
         usage = self.pool.usage
         for demand in list(self._turn.engine.demands.values()):
             for slot in demand.slots if not demand.promised else ():
-                name = self._turn.engine.name_of(demand.id, slot) or ""
+                name = self._turn.engine.name_of(demand.id, slot)
                 if name not in usage.allocations and self.waiting[name].important and not self.world.calm:
                     self._make_room(self.waiting[name])
 
@@ -209,3 +285,10 @@ class Scheduler:
                 self._promised[unit.name] = self.world.now + PROMISE
                 self.cluster.end_unit(victim.unit)
                 return
+
+
+def _of_queue(queue: str, held: dict[str, list[Amounts]]) -> Counter[str]:
+    """The amounts of the applications of a queue together."""
+    return Counter(
+        dict(amounts(pair for key, some in held.items() if queue_of(key) == queue for one in some for pair in one))
+    )

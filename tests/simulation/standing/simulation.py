@@ -9,7 +9,9 @@ S4  a claim ends by an answer about it, by news of its unit, or before its reque
 S5  a plan leaves everything as it was (K-15)
 S6  at rest the users are those of the cluster, foreign ones included; nothing is claimed, and what is gone is freed
 S7  at rest no unit waits that has room on an agent
-S8 to S10 are about gangs (tests.simulation.standing.gangs)
+S12 a queue gets no more than its capability
+S13 a gang of which nothing is placed starts with its minimum
+S8 to S11 are about gangs (tests.simulation.standing.gangs)
 """
 
 from __future__ import annotations
@@ -93,8 +95,9 @@ class Watched(Scheduler):
 
 
 class Simulation:
-    def __init__(self, seed: int, gangs: bool = False) -> None:
-        """`gangs`: users ask for gangs with reservations (tests.simulation.standing.gangs)."""
+    def __init__(self, seed: int, gangs: bool = False, engine: str = "simple") -> None:
+        """`gangs`: users ask for gangs with reservations (tests.simulation.standing.gangs). `engine`: of the loop."""
+        self._engine = engine
         world = self.world = World(seed)
         self.cluster = Cluster(world)
         self._claims: dict[Name, UnitClaim] = {}
@@ -123,7 +126,9 @@ class Simulation:
         self.check()
 
     def _start(self) -> Watched:
-        scheduler = Watched(self.world, self.cluster, self.world.pick(("spread", "binpack")), picture, self._gangs)
+        scheduler = Watched(
+            self.world, self.cluster, self.world.pick(("spread", "binpack")), picture, self._gangs, self._engine
+        )
         scheduler.ended = set()
         self._claims = {}
         return scheduler
@@ -141,7 +146,8 @@ class Simulation:
             if self._gangs is not None and world.chance(0.4):
                 self._add_gang(self._gangs, f"gang-{self._applications}", part)
             else:
-                self._add(f"app-{self._applications}", part, world.number(1, 6), world.chance(0.2))
+                least = world.pick((1, 1, 2, 3)) if self._engine != "simple" else 1
+                self._add(f"app-{self._applications}", part, world.number(least, 6), world.chance(0.2), least)
             what = "create"
         else:
             application = world.pick(applications)
@@ -150,7 +156,7 @@ class Simulation:
             if one is None:
                 return
             if what == "scale up":
-                self._add(application, one.amounts, world.number(1, 3), one.important)
+                self._add(application, one.amounts, world.number(1, 3), one.important, one.least)
             elif what == "resize":
                 if not one.node:
                     return  # only what runs is resized
@@ -161,7 +167,7 @@ class Simulation:
                 for unit in ending:
                     cluster.end_unit(unit.name)
                 if what in ("update", "reschedule"):
-                    self._add(application, one.amounts, len(ending), one.important)
+                    self._add(application, one.amounts, len(ending), one.important, one.least)
         world.count(f"operation: {what}")
 
     def _add_gang(self, store: Store, application: str, part: Amounts) -> None:
@@ -176,10 +182,12 @@ class Simulation:
             world.count("gangs")
             self._add(name, part, members + world.number(0, 1), important=False)
 
-    def _add(self, application: str, part: tuple[tuple[str, int], ...], count: int, important: bool) -> None:
+    def _add(
+        self, application: str, part: tuple[tuple[str, int], ...], count: int, important: bool, least: int = 1
+    ) -> None:
         for _ in range(count):
             name = self.cluster.new_name(application)
-            self.cluster.put_unit(Unit(name, application, part, important=important), outside=False)
+            self.cluster.put_unit(Unit(name, application, part, important=important, least=least), outside=False)
 
     # --- what others do, and what breaks --------------------------------------------------------------------------
 
@@ -295,6 +303,8 @@ class Simulation:
         for unit in cluster.units.values():
             if gangs is not None and gangs.waits(unit):
                 continue  # of a gang that does not have all its room
+            if self.scheduler.decides and not unit.node and (unit.least > 1 or self.scheduler.is_full(unit)):
+                continue
             room = [name for name in cluster.nodes if not unit.node and self._has_room(name, unit)]
             if room:
                 raise Violation("S7", f"{unit.name} waits although {room} have room", unit.name, *room)
@@ -320,9 +330,10 @@ class Result:
     story: list[str]
 
 
-def simulate(seed: int, steps: int, *, gangs: bool = False) -> Result:
-    """Runs one seed; a violation is returned with the story of its objects. `gangs`: as in `Simulation`."""
-    simulation = Simulation(seed, gangs)
+def simulate(seed: int, steps: int, *, gangs: bool = False, engine: str = "simple") -> Result:
+    """Runs one seed; a violation is returned with the story of its objects. `gangs`, `engine`: as in
+    `Simulation`."""
+    simulation = Simulation(seed, gangs, engine)
     violation = None
     try:
         simulation.run(steps)

@@ -6,20 +6,24 @@ A demand has the waiting units of one application that are alike; the index of a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import cache
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
-from bcs_scheduler.core.placement.source import Member, Room, Source, Tenant
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, Tenant
 from offers.dimensions import Amounts
+from offers.ledger.usage import ANY_ROLE
 from offers.model import Demand, Placement, Provisional, ResourceRequest, Site
 from offers.planned import PlannedCensus
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.kept import Standing
+from offers.policy.session.model import Queue, Status, Task, Template
 from offers.resources import summed
 from offers.rules.constraints import EMPTY_RULES
+from tests.simulation.standing.cluster import Unit
 from transactions.base import Failure, Slot
 from transactions.engine.demands import Demands
 from transactions.rules.gangs import Shortage
@@ -28,6 +32,21 @@ if TYPE_CHECKING:
     from tests.simulation.standing.scheduler import Scheduler
 
 T = TypeVar("T")
+QUEUES = (Queue("free"), Queue("bounded", weight=2, capability=(("cpu", 6000), ("pods", 12))))
+"""The queues of applications, which take turns."""
+
+
+def queue_of(application: str) -> str:
+    return QUEUES[int(application.removesuffix("-b").rpartition("-")[2]) % len(QUEUES)].name
+
+
+@cache
+def template_of(request: Amounts) -> Template:
+    return Template(request)
+
+
+def facts_of(unit: Unit) -> Facts:
+    return Facts(unit.least, 9 if unit.important else 0, unit.important, 0.0)
 
 
 class Alike(NamedTuple):
@@ -47,6 +66,8 @@ class Work(Demands):
         self._alike: dict[Alike, str] = {}
         self._units: dict[tuple[str, int], str] = {}
         self._made = 0
+        self.losses: set[str] = set()
+        """Applications of units whose claims were given back since the latest look."""
 
     def refresh(self) -> None:
         """Demands places for the units that wait, and for no others."""
@@ -83,19 +104,25 @@ class Work(Demands):
         request = ResourceRequest(amounts=alike.amounts)
         return Demand(identity, alike.application, tuple(slots), request, EMPTY_RULES, promised=tuple(promised))
 
-    def name_of(self, demand: str, slot: Slot) -> str | None:
-        """The unit of a slot; None if it does not wait any more."""
-        return self._units.get((demand, slot.index))
+    def name_of(self, demand: str, slot: Hashable) -> str:
+        """The unit of a slot; empty if it does not wait any more."""
+        return self._units.get((demand, slot.index), "") if isinstance(slot, Slot) else ""
 
-    def bound(self, placement: Placement[Slot]) -> None:
-        """A planned slot leaves the plan."""
+    def bound(self, placement: Placement[Slot]) -> str:
+        """A planned slot leaves the plan. Returns its unit; empty if it does not wait any more."""
         self._unplanned(placement.demand, placement.slot)
+        return self.name_of(placement.demand, placement.slot)
 
     def unplan(self, identity: str, slot: Slot) -> None:
         self._scheduler.pool.usage.forget(Provisional(identity, slot))
-        self._scheduler.has_news = True
         self._scheduler.world.count("claims that do not stand")
+        self.note_loss(identity)
         super().unplan(identity, slot)
+
+    def note_loss(self, identity: str) -> None:
+        """A claim for a unit of a demand, given by id, was given back."""
+        self._scheduler.has_news = True
+        self.losses |= {alike.application for alike, known in self._alike.items() if known == identity}
 
 
 class Pods:
@@ -103,14 +130,39 @@ class Pods:
 
     def __init__(self, scheduler: Scheduler, work: Work) -> None:
         self._scheduler, self._work = scheduler, work
+        self._followers: list[Follower] = []
+        self._tasks: dict[str, tuple[str, Task]] = {}
+        """The units that followers know, as tasks with their applications."""
+        self._facts: dict[str, Facts] = {}
+        self._ending: set[str] = set()
+        """Units that are being ended, as long as they are there."""
+
+    def refresh(self) -> None:
+        """Has followers follow the changes since the latest call."""
+        usage, units = self._scheduler.pool.usage, self._scheduler.units
+        self._ending &= units.keys()
+        facts = {unit.application: facts_of(unit) for unit in units.values() if unit.ours}
+        present = {
+            name: unit.application for name, unit in units.items() if name in usage.users or name in usage.allocations
+        }
+        tasks = {name: (key, task) for name, key in present.items() if (task := self.task(name, ANY_ROLE, False))}
+        applications = [key for key in {**self._facts, **facts} if self._facts.get(key) != facts.get(key)]
+        before, self._tasks, self._facts = self._tasks, tasks, facts
+        for one in self._followers:
+            for key in applications:
+                one.application_changed(key)
+            for name in {**before, **tasks}:
+                if before.get(name) != tasks.get(name):
+                    key, _ = tasks.get(name) or before[name]
+                    one.unit_changed(key, name, present=name in tasks)
 
     # --- units
 
     def tenant(self, unit: str) -> Tenant | None:
-        user, pod = self._scheduler.pool.usage.users.get(unit), self._scheduler.cluster.units.get(unit)
+        user, pod = self._scheduler.pool.usage.users.get(unit), self._scheduler.units.get(unit)
         if user is None or pod is None:
             return None
-        return Tenant(unit, pod.application, user.node, unit, user.terminating, 0.0)
+        return Tenant(unit, pod.application, user.node, unit, user.terminating or unit in self._ending, 0.0)
 
     def has_ended(self, unit: str) -> bool:
         return unit not in self._scheduler.pool.usage.users
@@ -125,7 +177,8 @@ class Pods:
         return demand in self._work.demands
 
     def priority(self, demand: Demand[Slot]) -> int:
-        return 0
+        facts = self._facts.get(demand.application)
+        return facts.priority if facts is not None else 0
 
     def room_on(self, agent: str) -> Room:
         total = self._scheduler.pool.usage.on(agent).total
@@ -144,10 +197,47 @@ class Pods:
     def members(self, group: str) -> Iterable[Member]:
         return ()
 
+    # --- tasks and jobs
+
+    def follow(self, follower: Follower) -> None:
+        self._followers.append(follower)
+
+    def units(self) -> Iterable[tuple[str, str]]:
+        return [(key, name) for name, (key, _) in self._tasks.items()]
+
+    def task(self, unit: str, role: str, plain: bool) -> Task | None:
+        usage, pod = self._scheduler.pool.usage, self._scheduler.units.get(unit)
+        user, claim = usage.users.get(unit), usage.allocations.get(unit)
+        if pod is None or not pod.ours:
+            return None
+        created = float(unit.rpartition("-")[2])
+        if user is not None:
+            leaves = user.terminating or unit in self._ending
+            status = Status.RELEASING if leaves else Status.RUNNING
+            return Task(unit, template_of(user.amounts), status, user.node, created=created)
+        if claim is not None:
+            return Task(unit, template_of(claim.amounts), Status.BINDING, claim.node, created=created)
+        return None
+
+    def applications(self) -> Collection[str]:
+        return self._facts
+
+    def facts(self, application: str) -> Facts | None:
+        return self._facts.get(application)
+
+    def queue_of(self, application: str) -> str:
+        return queue_of(application)
+
+    def queues(self) -> list[Queue]:
+        return list(QUEUES)
+
+    def capability(self, queue: str) -> Amounts:
+        return next(one.capability for one in QUEUES if one.name == queue)
+
     # --- budgets
 
     def spends(self, unit: str) -> bool:
-        return False
+        return True
 
     def may_end(self, unit: str) -> bool:
         tenant = self.tenant(unit)
@@ -176,24 +266,20 @@ class Pods:
         """Names the claims of the units, and sends them."""
         scheduler, usage, bound = self._scheduler, self._scheduler.pool.usage, False
         for placement in placements:
-            unit, claim = (
-                self._work.name_of(placement.demand, placement.slot),
-                Provisional(placement.demand, placement.slot),
-            )
-            self._work.bound(placement)
-            if unit is None or unit not in scheduler.waiting or scheduler.world.fault(0.05):
+            unit, claim = self._work.bound(placement), Provisional(placement.demand, placement.slot)
+            if unit not in scheduler.waiting or scheduler.world.fault(0.05):
                 usage.forget(claim)
-                scheduler.has_news = True
-                continue
-            named = usage.rename(claim, unit)
-            if named is None:
+                self._work.note_loss(placement.demand)
+            elif (named := usage.rename(claim, unit)) is None:
                 scheduler.world.count("named too late")
-                continue
-            scheduler.send(named)
-            bound = True
+            else:
+                scheduler.send(named)
+                bound = True
         return bound
 
     def evict(self, unit: str, beneficiary: str, queue: str, *, is_paid: bool) -> str | None:
+        self._scheduler.world.count("evictions")
+        self._ending.add(unit)
         self._scheduler.cluster.end_unit(unit)
         return None
 
@@ -230,7 +316,7 @@ class PlainTurn:
         self.pool, self.options = scheduler.pool, options
         self.engine = Work(scheduler)
         self.census = PlannedCensus(scheduler.nobody)
-        self.source: Source = Pods(scheduler, self.engine)
+        self.source = Pods(scheduler, self.engine)
         self.queues = NoQueues()
         self.placer = Placer(self.pool, self.census, self.engine, options.scoring)
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from bcs_scheduler.core.placement.source import Facts
 from offers.ledger.nodes import Nodes
 from offers.ledger.usage import AgentUse, Kind, Sending, UnitClaim, Usage
 from offers.policy.applications.gang import Gang
@@ -15,6 +16,7 @@ from offers.policy.applications.placeholders import Nominations
 from tests.effort import share
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
+from tests.simulation.standing.source import QUEUES, Pods
 
 RESERVED = Gang.reserved
 STEPS = 150
@@ -197,6 +199,52 @@ def test_mutants_of_gangs_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
     mutant.breaks(monkeypatch)
     for seed in range(mutant.first, 61):
         violation = simulate(seed, STEPS, gangs=True).violation
+        if violation is not None:
+            assert violation.number in mutant.caught_by, str(violation)
+            return
+    pytest.fail(f"nobody noticed: {mutant.breaks.__name__}")
+
+
+# --- sessions ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.rotating
+def test_sessions_decide_about_units_that_are_no_records() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 1 + share(16, 4)):
+        result = simulate(seed, STEPS, engine="session")
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    missing = [name for name in ("evictions", *(f"fault: {fault}" for fault in FAULTS)) if not counts[name]]
+    assert not missing, f"never happened: {missing}"
+
+
+def _queues_have_no_capability(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Pods, "queues", lambda self: [queue._replace(capability=()) for queue in QUEUES])
+
+
+def _gangs_start_in_parts(patch: pytest.MonkeyPatch) -> None:
+    honest = Pods.facts
+
+    def careless(self: Pods, application: str) -> Facts | None:
+        found = honest(self, application)
+        return found._replace(least=1) if found is not None else None
+
+    patch.setattr(Pods, "facts", careless)
+
+
+OF_SESSIONS = (
+    Mutant(_queues_have_no_capability, ("S12",)),
+    Mutant(_gangs_start_in_parts, ("S13",)),
+)
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("mutant", OF_SESSIONS, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
+def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    for seed in range(mutant.first, 61):
+        violation = simulate(seed, STEPS, engine="session").violation
         if violation is not None:
             assert violation.number in mutant.caught_by, str(violation)
             return

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import partial
 from typing import TypeVar
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.aging import (
     MOST_USES,
     Aging,
@@ -39,6 +38,7 @@ from bcs_scheduler.core.placement.sessions.held import resource_of
 from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
+from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
 from offers.model import Demand, HeldBack
@@ -60,7 +60,6 @@ from offers.policy.session.session import decide
 from offers.policy.waiting import WaitCode
 from store.ids import namespace_of
 from transactions.base import Slot
-from transactions.rules.queues import queue_of
 from transactions.text import duration
 
 T = TypeVar("T")
@@ -76,7 +75,7 @@ class Session:
     drop = accept = next_timer = conclude = recover = void = staticmethod(nothing)
     idle = promised = kept_rooms = staticmethod(none)
 
-    def __init__(self, turn: TurnContext, policy: Policy, groups: Groups, inputs: Inputs, pauses: Pauses) -> None:
+    def __init__(self, turn: Turn, policy: Policy, groups: Groups, inputs: Inputs, pauses: Pauses) -> None:
         self._turn, self._policy, self._groups, self._inputs, self._pauses = turn, policy, groups, inputs, pauses
         self._set_aside = SetAside()
         self._faults: list[tuple[PluginFault, str]] = []
@@ -196,8 +195,7 @@ class Session:
         return found
 
     def _capability(self, queue: str) -> Amounts:
-        record = self._turn.state.queues.get(queue)
-        return tuple(record.limits.items()) if record is not None else ()
+        return self._turn.source.capability(queue)
 
     def answer(self, portion: Portion, queues: Partition | None = None) -> Decisions:  # noqa: ARG002
         """See `Engine`. Costs as much as a session."""
@@ -229,7 +227,7 @@ class Session:
 
     def queue_of(self, application: str) -> str:
         """See `Engine`."""
-        return queue_of(self._turn.state, namespace_of(application))
+        return self._turn.source.queue_of(application)
 
     def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:  # noqa: ARG002
         """See `Engine`: the capability of the queue suffices."""

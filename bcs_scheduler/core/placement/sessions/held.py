@@ -6,20 +6,17 @@ Taskgroups that have changed are noted, and only these are read again for the ne
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
+from bcs_scheduler.core.placement.source import Source
 from offers.dimensions import Amounts, amounts
 from offers.model import ResourceRequest
-from offers.policy.session.model import Status, Task, Template
+from offers.policy.session.model import Status, Task
 from offers.resources import SCALARS
-from store.records import TaskGroup
 from store.records.definition import Amounts as Resources
-from store.state import State
 from store.state.census import EXTENDED
-from transactions.rules import disruptions
-from transactions.rules.application_types import bound_to_agents
 
 MOST_TEMPLATES = 4096
 """Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
@@ -43,16 +40,15 @@ NONE = Held((), 0)
 class HeldTasks:
     """Follows the taskgroups of one role."""
 
-    def __init__(self, state: State, role: str, *, plain: bool = False) -> None:
+    def __init__(self, source: Source, role: str, *, plain: bool = False) -> None:
         """`plain`: all taskgroups count as ready, so that their starts and checks change nothing."""
-        self._state = state
+        self._source = source
         self._role = role
         self._plain = plain
         self._tasks: dict[str, dict[str, Task]] = {}
         """Tasks by application and id of the taskgroup. The tasks of an application are replaced, and not changed in
         place, like the amounts of an agent in `used`."""
         self._held: dict[str, Held] = {}
-        self._templates: dict[tuple[Resources, tuple[tuple[str, int], ...]], Template] = {}
         self._changed: dict[str, dict[str, None]] = {}
         """Ids of the taskgroups that have changed, by application."""
         self._ended: dict[str, tuple[str, Task, float]] = {}
@@ -61,8 +57,8 @@ class HeldTasks:
         """Amounts by agent and dimension."""
         self.touched: set[str] = set()
         """Agents whose amounts in `used` have changed; the reader empties the set."""
-        for group in state.taskgroups.values():
-            self.note(group.application_key, group.id, present=True)
+        for application, unit in source.units():
+            self.note(application, unit, present=True)
 
     def note(self, application: str, identity: str, *, present: bool) -> None:
         """A taskgroup has changed. `present`: the taskgroup exists."""
@@ -71,11 +67,11 @@ class HeldTasks:
         elif identity in self._changed.get(application, ()):
             self._changed[application].pop(identity)
 
-    def note_end(self, before: TaskGroup, at: float) -> None:
-        """A taskgroup has ended and left its room to its agent. `before`: its record until then; `at`: Unix seconds."""
-        task = self._task(before)
+    def note_end(self, application: str, unit: str, make: Callable[[str, bool], Task | None], at: float) -> None:
+        """A unit has ended and left its room to its agent. `make`: makes its task until then; `at`: Unix seconds."""
+        task = make(self._role, self._plain)
         if task is not None:
-            self._ended[before.id] = (before.application_key, task, at)
+            self._ended[unit] = (application, task, at)
             if len(self._ended) > 2 * MOST_ENDED:
                 del self._ended[next(iter(self._ended))]
 
@@ -129,7 +125,7 @@ class HeldTasks:
         different = False
         in_order = True
         for identity in identities:
-            before, after = known.get(identity), self._task(self._state.taskgroups.get(identity))
+            before, after = known.get(identity), self._source.task(identity, self._role, self._plain)
             if before == after:
                 continue
             different = True
@@ -151,29 +147,6 @@ class HeldTasks:
                 self._tasks.pop(application, None)
         return different
 
-    def _task(self, group: TaskGroup | None) -> Task | None:
-        if group is None or group.role != self._role or group.ended:
-            return None
-        key = (group.resources, tuple(sorted(group.extended.items())))
-        template = self._templates.get(key)
-        if template is None:
-            if len(self._templates) >= MOST_TEMPLATES:
-                self._templates.clear()
-            template = self._templates[key] = Template(request_of(group.resources, group.extended.items()))
-        application = self._state.applications.get(group.application_key)
-        bound = application is not None and bound_to_agents(application)
-        critical = bound or disruptions.is_critical(self._state, group)
-        ready = self._plain or application is None or disruptions.is_serving(application, group)
-        return Task(
-            group.id,
-            template,
-            _status(group),
-            group.agent_id,
-            created=group.created_at,
-            critical=critical,
-            ready=ready,
-        )
-
     def _use(self, task: Task, sign: int) -> None:
         self.touched.add(task.agent)
         sums = dict(self.used.get(task.agent, ()))
@@ -185,13 +158,6 @@ class HeldTasks:
             self.used[task.agent] = sums
         else:
             self.used.pop(task.agent, None)
-
-
-def _status(group: TaskGroup) -> Status:
-    """The status of a taskgroup that has not ended. One that starts may be evicted like one that runs."""
-    if group.killing_since:
-        return Status.RELEASING
-    return Status.UNKNOWN if group.unreachable_since else Status.RUNNING
 
 
 def _place(task: Task) -> tuple[float, str]:
@@ -206,6 +172,8 @@ def _follows(known: Mapping[str, Task], task: Task) -> bool:
 def request_of(scalars: Resources | ResourceRequest, extended: Iterable[tuple[str, int]]) -> Amounts:
     """The amounts that sessions count. Ports are numerous, and are tested apart."""
     found = [(name, getattr(scalars, name)) for name in SCALARS]
+    if isinstance(scalars, ResourceRequest) and scalars.amounts:
+        found += scalars.amounts
     return amounts([*found, *((extended_dimension(name), amount) for name, amount in extended)])
 
 

@@ -11,29 +11,25 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, islice, takewhile
 from operator import gt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, by_dimension
+from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
-from offers.dimensions import amounts
+from bcs_scheduler.core.placement.source import Facts, Source
 from offers.ledger.holds import RETURN_SECONDS
-from offers.ledger.offered import OfferPool
+from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
 from offers.model import Demand
 from offers.policy.session.columns import Array
 from offers.policy.session.decisions import Later, Passing
-from offers.policy.session.model import Agent, Job, Nomination, Queue, Task, Template
+from offers.policy.session.model import Agent, Job, Nomination, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from offers.resources import SCALARS, amounts_of
 from store.ids import namespace_of
-from store.records import DEFAULT_QUEUE
-from store.records import Queue as QueueRecord
-from store.state import State
 from transactions.base import Slot
-from transactions.rules.queues import queue_of
 
 NOT_OFFERED = -1
 """Number of the row of an agent that was not offered: nothing can be launched on it."""
@@ -100,22 +96,22 @@ class Parts(NamedTuple):
     most: tuple[int | None, ...]
     nominations: tuple[tuple[str, Nomination], ...]
     queue: str
-    facts: tuple[Any, ...]
+    facts: Facts | None
 
 
 class RoleSnapshot:
     """Follows records and offers. `take` costs as much as there is pending and has changed."""
 
-    def __init__(self, state: State, pool: OfferPool, role: str, *, plain: bool = False) -> None:
+    def __init__(self, source: Source, pool: AnyPool, role: str, *, plain: bool = False) -> None:
         """`plain`: the decisions come from a tree of queues, which has its own figures of jobs."""
-        self._state, self._pool, self._role = state, pool, role
+        self._source, self._pool, self._role = source, pool, role
         self.plain = plain
-        self.held = HeldTasks(state, role, plain=plain)
+        self.held = HeldTasks(source, role, plain=plain)
         self._touched: set[str] = set(pool.totals).union(row.agent_id for row in pool.rows_in(role))
         """Agents of which something has changed."""
         self._since: set[str] = set()
         """The same since the latest `mark`."""
-        self._changed: set[str] = set(state.applications)
+        self._changed: set[str] = set(source.applications())
         """Applications of which a record other than a taskgroup has changed."""
         self._queues_changed = True
         self._looked_at: set[str] = set()
@@ -123,7 +119,7 @@ class RoleSnapshot:
         """Agents and jobs of `SessionInput`."""
         self._read: dict[str, Agent | None] = {}
         """Agents that have changed and were read, and that the snapshot does not have yet."""
-        self._snapshot = Snapshot((), (), (), plain=plain)
+        self._snapshot = Snapshot((), (), (), plain=plain, units=pool.hand.dimensions)
         self._pending = PendingTasks()
         self._parts: dict[str, Parts] = {}
         """The parts of the jobs with something planned, pending or leaving."""
@@ -150,7 +146,7 @@ class RoleSnapshot:
 
     def application_changed(self, key: str) -> None:
         """An application or its definition has changed, or is gone."""
-        if key in self._state.applications or key in self._snapshot.jobs:
+        if key in self._source.applications() or key in self._snapshot.jobs:
             self._changed.add(key)
         else:
             self._changed.discard(key)
@@ -225,7 +221,7 @@ class RoleSnapshot:
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""
-        queues = self._queues() if self._queues_changed else None
+        queues = self._source.queues() if self._queues_changed else None
         self._queues_changed = False
         moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in agents.items())
         self._looked_at |= agents.keys()
@@ -265,8 +261,8 @@ class RoleSnapshot:
                 wanted,
                 tuple(moving.most.get(demand.id) for demand in wanted),
                 tuple(nominations.get(key, {}).items()) if wanted else (),
-                queue_of(self._state, namespace_of(key)),
-                self._facts(key),
+                self._source.queue_of(key),
+                self._source.facts(key),
             )
             if key in restless and self._parts.get(key) == parts:
                 continue
@@ -294,21 +290,11 @@ class RoleSnapshot:
         self._kinds.pop(key, None)
         self._missing.pop(key, None)
 
-    def _facts(self, key: str) -> tuple[Any, ...]:
-        """The facts of an application that its job depends on; empty without the application."""
-        application = self._state.applications.get(key)
-        if application is None:
-            return ()
-        version = self._state.version(key, application.version)
-        least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
-        preempts = version is None or version.preemption_policy != "Never"
-        return least, priority, preempts, application.created_at
-
     def _job(self, key: str, parts: Parts, nominations: Mapping[str, Nomination]) -> Job | None:
-        if not (parts.facts or parts.gone):
+        if parts.facts is None and not parts.gone:
             return None
         held = self.held.of(key)
-        least, priority, preempts, created = parts.facts or (1, 0, False, 0.0)
+        least, priority, preempts, created = parts.facts or Facts(1, 0, False, 0.0)
         there = len(parts.planned) + len(held.tasks)
         # The application may have been made smaller than its minimum.
         least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))
@@ -333,13 +319,6 @@ class RoleSnapshot:
             created=created,
             preempts=preempts,
         )
-
-    # --- queues -----------------------------------------------------------------------------------------------
-
-    def _queues(self) -> list[Queue]:
-        records = self._state.queues
-        default = () if DEFAULT_QUEUE in records else (QueueRecord(name=DEFAULT_QUEUE),)
-        return [_queue(record) for record in (*default, *records.values())]
 
     # --- agents -----------------------------------------------------------------------------------------------
 
@@ -388,8 +367,9 @@ class RoleSnapshot:
                 if rank is not None:
                     found[name] = None
                 continue
-            expected = self._expected_on(name, row, more or NONE, now) if row is not None and not self.plain else NONE
-            agent = agent_of(name, row, used, sizes.get(name), expected)
+            comes = row is not None and row.node is None and not self.plain
+            expected = self._expected_on(name, row, more or NONE, now) if row is not None and comes else NONE
+            agent = agent_of(name, row, used, sizes.get(name), expected, self._pool.table.lines)
             found[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
 
     def _expected_on(self, agent: str, row: Row, extra: Mapping[str, int], now: float) -> Mapping[str, int]:
@@ -425,18 +405,6 @@ class RoleSnapshot:
             if name in rank:
                 row = rows.get(name)
                 self._numbers[rank[name]] = NOT_OFFERED if row is None else row.number
-
-
-def _queue(record: QueueRecord) -> Queue:
-    return Queue(
-        record.name,
-        record.weight,
-        amounts(by_dimension(record.guaranteed)),
-        tuple(by_dimension(record.limits).items()),
-        record.reclaimable,
-        created=record.created_at,
-        priority=record.priority,
-    )
 
 
 def some_of(names: Iterable[str], size: Callable[[str], int], left: int) -> list[str]:

@@ -8,7 +8,7 @@ first that of a task, then that of its executor.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from bcs_scheduler.core.placement.sessions.pending import Planned
 from bcs_scheduler.core.placement.source import Source
 from offers.dimensions import amounts
 from offers.ledger.holds import RETURN_SECONDS, UNOFFERED_SECONDS
-from offers.ledger.offered import OfferPool
+from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
 from offers.model import Site
 from offers.policy.session.decisions import Later, Passing
@@ -37,13 +37,16 @@ def agent_of(
     used: Mapping[str, int],
     size: tuple[int, ...] | None,
     expected: Mapping[str, int] = NOTHING,
+    lines: Sequence[str] = SCALARS,
 ) -> Agent:
     """The agent with `used` of our taskgroups, by dimension: the rest that is not free now is in the hands of others.
     `row`: the offered amounts; None = nothing is offered. `size`: amounts of the whole agent in the order of
     `SCALARS`, the first two or more; None = they are not known, and the greatest offered amounts stand in. `expected`:
-    amounts that the next offers are expected to have beside the present ones.
+    amounts that the next offers are expected to have beside the present ones. `lines`: the dimensions of the row.
 
     The room of a taskgroup may be offered before the report of its end is read. The agent is not larger meanwhile."""
+    if row is not None and row.node is not None:
+        return _of_node(name, row, used, lines)
     total = _offered(row)
     for dimension, amount in used.items():
         total[dimension] = total.get(dimension, 0) + amount
@@ -65,6 +68,14 @@ def agent_of(
     if row is None:
         return Agent(name, whole, tuple(foreign), coming=coming)
     return Agent(name, whole, tuple(foreign), row.attributes, coming=coming, facts=(row.overrides, row.unavailable))
+
+
+def _of_node(name: str, row: Row, used: Mapping[str, int], lines: Sequence[str]) -> Agent:
+    """Like `agent_of`, for a node: all its free room is in hand."""
+    free, whole = dict(zip(lines, row.amounts, strict=True)), row.node.allocatable
+    foreign = [(line, amount - max(free.get(line, 0), 0) - used.get(line, 0)) for line, amount in whole]
+    others = tuple((line, amount) for line, amount in foreign if amount > 0)
+    return Agent(name, whole, others, row.attributes, facts=(row.overrides, row.taints))
 
 
 def _offered(row: Row | None) -> dict[str, int]:
@@ -89,7 +100,7 @@ class LeavingRooms:
     """Follows taskgroups that leave room, until the offers have it: those that leave promised room from the session
     that promised it, others from their end."""
 
-    def __init__(self, source: Source, pool: OfferPool) -> None:
+    def __init__(self, source: Source, pool: AnyPool) -> None:
         self._source, self._pool = source, pool
         self._leaving: dict[str, _Leaving] = {}
         """Taskgroups by id."""

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.sessions.pending import Planned
 from bcs_scheduler.core.placement.sessions.role import Changes, Moving, RoleSnapshot, SessionInput
 from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
+from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
-from offers.policy.session.model import Nomination
-from store.ids import owner_of
-from store.records import Namespace, Record, TaskGroup
+from offers.policy.session.model import Nomination, Task
 from transactions.base import Slot
 
-LEAVES_ROOM = frozenset({"Failed", "Error", "Finish", "Killed"})
-"""The states of taskgroups that have ended on an agent that is there: the agent has their room."""
 TaskName = tuple[str, str]
 """Names of job and task."""
 
@@ -32,15 +28,11 @@ class Promises(NamedTuple):
 class Snapshots:
     """Keeps a snapshot for each role in which sessions have been held."""
 
-    def __init__(self, turn: TurnContext) -> None:
-        self._turn, self._state, self._pool = turn, turn.state, turn.pool
+    def __init__(self, turn: Turn) -> None:
+        self._turn, self._pool = turn, turn.pool
         self._roles: dict[str, RoleSnapshot] = {}
         self._touched = turn.pool.follow()
-        turn.watch("offers", ("taskgroup",), self._group_changed)
-        turn.watch("offers", ("application",), self._application_changed)
-        turn.watch("offers", ("version",), self._version_changed)
-        turn.watch("offers", ("namespace",), self._namespace_changed)
-        turn.watch("offers", ("queue",), self._queue_changed)
+        turn.source.follow(self)
 
     def roles(self, first: str) -> list[str]:
         """The roles with a snapshot, and this one."""
@@ -83,7 +75,7 @@ class Snapshots:
     def _of(self, role: str, *, plain: bool) -> RoleSnapshot:
         found = self._roles.get(role)
         if found is None:
-            found = self._roles[role] = RoleSnapshot(self._state, self._pool, role, plain=plain)
+            found = self._roles[role] = RoleSnapshot(self._turn.source, self._pool, role, plain=plain)
         return found
 
     def mark(self, role: str) -> None:
@@ -122,44 +114,35 @@ class Snapshots:
         gone = partial(promises.leaving.tasks, role, here)
         return Moving(demands, most, here, promises.nominations, gone)
 
-    # --- changes of records -----------------------------------------------------------------------------------
+    # --- changes of the source
 
-    def _group_changed(self, key: str, before: Record | None, after: Record | None) -> None:
-        group = after if after is not None else before
-        if isinstance(group, TaskGroup):
-            for role in self._roles.values():
-                role.held.note(group.application_key, key, present=after is not None)
-            if not (isinstance(before, TaskGroup) and isinstance(after, TaskGroup)):
-                return
-            if before.ended and not after.ended:
-                for role in self._roles.values():
-                    role.held.forget_end(key)
-            elif _leaves_room(before, after):
-                for role in self._roles.values():
-                    if not (role.plain and before.killing_since):  # trees follow their own victims
-                        role.held.note_end(before, self._turn.now)
-
-    def _application_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
+    def unit_changed(self, application: str, unit: str, *, present: bool) -> None:
+        """See `source.Follower`."""
         for role in self._roles.values():
-            role.application_changed(key)
+            role.held.note(application, unit, present=present)
 
-    def _version_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
+    def unit_left(self, application: str, unit: str, task: Callable[[str, bool], Task | None], *, ending: bool) -> None:
+        """See `source.Follower`."""
         for role in self._roles.values():
-            role.application_changed(owner_of(key))
+            if not (role.plain and ending):  # trees follow their own victims
+                role.held.note_end(application, unit, task, self._turn.now)
 
-    def _namespace_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
+    def unit_returned(self, unit: str) -> None:
+        """See `source.Follower`."""
         for role in self._roles.values():
-            role.namespace_changed(key)
+            role.held.forget_end(unit)
 
-    def _queue_changed(self, key: str, before: Record | None, after: Record | None) -> None:
+    def application_changed(self, application: str) -> None:
+        """See `source.Follower`."""
+        for role in self._roles.values():
+            role.application_changed(application)
+
+    def namespace_changed(self, namespace: str) -> None:
+        """See `source.Follower`."""
+        for role in self._roles.values():
+            role.namespace_changed(namespace)
+
+    def queues_changed(self) -> None:
+        """See `source.Follower`."""
         for role in self._roles.values():
             role.note_queues()
-        if (before is None) is not (after is None):
-            for name, record in self._state.namespaces.items():
-                if isinstance(record, Namespace) and record.queue == key:
-                    self._namespace_changed(name, None, None)
-
-
-def _leaves_room(before: TaskGroup, after: TaskGroup) -> bool:
-    """True if a taskgroup has ended and was not lost."""
-    return after.status in LEAVES_ROOM and after.ended and not before.ended

@@ -27,7 +27,8 @@ SHARED = tuple(
 )
 """Modules of objects that copies share, since questions only read them."""
 OUTSIDE = (
-    *SHARED, "bcs_scheduler.core.context", "bcs_scheduler.core.options", "offers.ledger", "offers.matching",
+    *SHARED, "bcs_scheduler.core.context", "bcs_scheduler.core.options", "bcs_scheduler.core.placement.records",
+    "offers.ledger", "offers.matching",
     "offers.policy.session.configuration",
 )  # fmt: skip
 
