@@ -71,22 +71,24 @@ class Rules:
 
     def ways_of(self, kind: type) -> Mapping[str, Maker]:
         """The attributes of a class that are copied in a way of their own."""
-        found = self._ways.get(kind)
-        if found is None:
-            found = self._ways[kind] = {
+        ways = self._ways.get(kind)
+        if ways is None:
+            ways = self._ways[kind] = {
                 **dict.fromkeys(self.shallow.get(kind, ()), _shallow),
                 **dict.fromkeys(self.keyed.get(kind, ()), _keyed),
                 **self.made.get(kind, {}),
             }
-        return found
+        return ways
 
     def slots_of(self, kind: type) -> list[tuple[Any, Any, Maker | None]]:
         """The slots of a class: of each its getter, its setter, and the way in which it is copied."""
-        found = self._slots.get(kind)
-        if found is None:
+        slots = self._slots.get(kind)
+        if slots is None:
             ways = self.ways_of(kind)
-            found = self._slots[kind] = [(one.__get__, one.__set__, ways.get(one.__name__)) for one in _slots(kind)]
-        return found
+            slots = self._slots[kind] = [
+                (descriptor.__get__, descriptor.__set__, ways.get(descriptor.__name__)) for descriptor in _slots(kind)
+            ]
+        return slots
 
     def joined(self, other: Rules) -> Rules:
         """These rules and others."""
@@ -125,8 +127,8 @@ class Copies:
         if known is not None:
             return known
         if kind in self._rules.structures:
-            found = _empty(kind)
-            _remember(found, kind, (self, value))
+            copied = _empty(kind)
+            _remember(copied, kind, (self, value))
         elif isinstance(value, Enum | np.generic):
             self._values.add(kind)
             return value
@@ -136,14 +138,14 @@ class Copies:
             owner = value.__self__
             return MethodType(value.__func__, self._copy(owner)) if type(owner) in self._rules.structures else value
         else:
-            found = self._container(kind, value)
-        self._known[id(value)] = found
-        return found
+            copied = self._container(kind, value)
+        self._known[id(value)] = copied
+        return copied
 
     def _tuple(self, value: tuple[Any, ...]) -> Any:
         if self._values.issuperset(map(type, value)):
             return value
-        parts = [self._copy(one) for one in value]
+        parts = [self._copy(part) for part in value]
         if all(map(_is_same, parts, value)):
             return value
         kind = type(value)
@@ -157,32 +159,32 @@ class Copies:
             keys, entries = simple(map(type, value)), simple(map(type, value.values()))
             if keys and not entries:
                 return self._entries(value)
-            found = value.copy()
+            copied = value.copy()
             if not keys:
-                found.clear()
-                found.update({copy(key): copy(entry) for key, entry in value.items()})
-            return found
+                copied.clear()
+                copied.update({copy(key): copy(entry) for key, entry in value.items()})
+            return copied
         if kind in (list, set, frozenset, deque):
             if simple(map(type, value)):
                 return value.copy()
-            found = map(copy, value)
-            return deque(found, value.maxlen) if kind is deque else kind(found)
+            copied = map(copy, value)
+            return deque(copied, value.maxlen) if kind is deque else kind(copied)
         raise TypeError(f"{kind.__module__}.{kind.__qualname__} is neither a structure that is copied nor a value")
 
     def _entries(self, value: dict[Any, Any]) -> dict[Any, Any]:
         """A copy of a mapping whose keys are values."""
         if len(value) > LARGE and type(value) is dict:
             return _Later(value, self._copy)
-        found = value.copy()
+        copied = value.copy()
         for key, entry in value.items():
-            found[key] = self._copy(entry)
-        return found
+            copied[key] = self._copy(entry)
+        return copied
 
-    def fill(self, found: Any, kind: type, original: Any) -> None:
+    def fill(self, copied: Any, kind: type, original: Any) -> None:
         """Gives a copy, of which nothing was read so far, the attributes of its original."""
         if self._is_over:
             raise RuntimeError(f"a {kind.__qualname__} of a question that is over")
-        object.__setattr__(found, "__class__", kind)
+        object.__setattr__(copied, "__class__", kind)
         slots = self._rules.slots_of(kind)
         values, known, copy = self._values, self._known, self._copy
         for get, put, make in slots:
@@ -196,9 +198,9 @@ class Copies:
                     mine = copy(value) if make is None else make(copy, value)
                     known[id(value)] = mine
                 value = mine
-            put(found, value)
+            put(copied, value)
         if not slots:
-            ways, attributes = self._rules.ways_of(kind), found.__dict__
+            ways, attributes = self._rules.ways_of(kind), copied.__dict__
             for name, value in original.__dict__.items():
                 make = None if type(value) in values else ways.get(name)
                 attributes[name] = copy(value) if make is None else make(copy, value)
@@ -212,8 +214,8 @@ def _keyed(copy: Callable[[Any], Any], value: Mapping[Any, Any]) -> dict[Any, An
     return {key: copy(entry) for key, entry in value.items()}
 
 
-def _is_same(one: object, other: object) -> bool:
-    return one is other
+def _is_same(value: object, other: object) -> bool:
+    return value is other
 
 
 # --- objects that were not read yet -------------------------------------------------------------------------------
@@ -231,11 +233,11 @@ class _Later(dict[Any, Any]):
         """The keys whose entries are of this mapping; None: all are."""
 
     def __getitem__(self, key: Any) -> Any:
-        found = super().__getitem__(key)
+        value = super().__getitem__(key)
         if self._own is not None and key not in self._own:
-            found = self._copy(found)
-            self[key] = found
-        return found
+            value = self._copy(value)
+            self[key] = value
+        return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if self._own is not None:
@@ -250,9 +252,9 @@ class _Later(dict[Any, Any]):
 
     def pop(self, key: Any, *default: Any) -> Any:
         if key in self:
-            found = self[key]
+            value = self[key]
             del self[key]
-            return found
+            return value
         return super().pop(key, *default)
 
     def setdefault(self, key: Any, default: Any = None) -> Any:
@@ -295,26 +297,26 @@ _PENDING = "\0"
 @cache
 def _slots(kind: type) -> tuple[Any, ...]:
     """The descriptors of the slots of a class."""
-    names = [(one, name) for one in kind.__mro__ for name in one.__dict__.get("__slots__", ())]
-    return tuple(one.__dict__[name] for one, name in names if name not in ("__dict__", "__weakref__"))
+    names = [(base, name) for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
+    return tuple(base.__dict__[name] for base, name in names if name not in ("__dict__", "__weakref__"))
 
 
-def _remember(found: Any, kind: type, pending: tuple[Copies, Any]) -> None:
+def _remember(unread: Any, kind: type, pending: tuple[Copies, Any]) -> None:
     slots = _slots(kind)
     if slots:
-        slots[0].__set__(found, pending)
+        slots[0].__set__(unread, pending)
     else:
-        object.__getattribute__(found, "__dict__")[_PENDING] = pending
+        object.__getattribute__(unread, "__dict__")[_PENDING] = pending
 
 
-def _read(found: Any) -> None:
-    kind: type = type(found).__mro__[1]
+def _read(unread: Any) -> None:
+    kind: type = type(unread).__mro__[1]
     slots = _slots(kind)
     if slots:
-        copies, original = slots[0].__get__(found)
+        copies, original = slots[0].__get__(unread)
     else:
-        copies, original = object.__getattribute__(found, "__dict__").pop(_PENDING)
-    copies.fill(found, kind, original)
+        copies, original = object.__getattribute__(unread, "__dict__").pop(_PENDING)
+    copies.fill(unread, kind, original)
 
 
 def _get(self: Any, name: str) -> Any:
@@ -330,9 +332,9 @@ def _set(self: Any, name: str, value: Any) -> None:
 @cache
 def _class_of(kind: type) -> type:
     """The class of the copies that were not read yet. They become objects of `kind` when they are read."""
-    found = type(f"Unread{kind.__name__}", (kind,), {"__slots__": (), "__getattribute__": _get, "__setattr__": _set})
-    _unread.add(found)
-    return found
+    unread = type(f"Unread{kind.__name__}", (kind,), {"__slots__": (), "__getattribute__": _get, "__setattr__": _set})
+    _unread.add(unread)
+    return unread
 
 
 def _empty(kind: type) -> Any:

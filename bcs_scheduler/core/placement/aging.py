@@ -123,7 +123,7 @@ class Room(NamedTuple):
 
 def as_room(source: Source, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> Room | None:
     """The room, or None if a unit must not be ended with any budget."""
-    return Room(agents, evictions) if all(source.may_ever_end(one.task) for one in evictions) else None
+    return Room(agents, evictions) if all(source.may_ever_end(eviction.task) for eviction in evictions) else None
 
 
 def may_ever_end(source: Source, application: str) -> int:
@@ -136,11 +136,11 @@ def waiting_tasks(wants: Sequence[Demand[Slot]], is_promised: Callable[[Demand[S
     few."""
     names: list[str] = []
     left: dict[str, Iterator[str]] = {}
-    for one in wants:
-        if one.id not in left:
-            tasks = (task_name(one, slot) for slot in one.slots)
-            left[one.id] = (name for name in tasks if not is_promised(one, name))
-        name = next(left[one.id], None)
+    for want in wants:
+        if want.id not in left:
+            tasks = (task_name(want, slot) for slot in want.slots)
+            left[want.id] = (name for name in tasks if not is_promised(want, name))
+        name = next(left[want.id], None)
         if name is None:
             return None
         names.append(name)
@@ -252,7 +252,7 @@ class _Kept:
         """Unix seconds at which a place is given up if nothing more becomes free."""
         if len(self.places) == 1:
             return place.gained_at + GAIN
-        last = max(one.gained_at for one in self.places) if place.lack <= 0 else place.gained_at
+        last = max(other.gained_at for other in self.places) if place.lack <= 0 else place.gained_at
         return min(last + GAIN, self.moved_at + GATHERED)
 
 
@@ -295,10 +295,10 @@ class Aging:
             return None
         rooms, lacks = defaultdict[str, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
         for place in kept.places:
-            for name, wanted, there in zip(SCALARS, amounts_of(place.request), self._there(place), strict=True):
-                held = min(wanted, max(there, 0))
+            for name, needed, there in zip(SCALARS, amounts_of(place.request), self._there(place), strict=True):
+                held = min(needed, max(there, 0))
                 rooms[place.site[0]][name] += held
-                lacks[place.site[0]][name] += wanted - held
+                lacks[place.site[0]][name] += needed - held
         return Held(demand, tuple(place.site[0] for place in kept.places), rooms, lacks, kept.applications)
 
     def gathering(self) -> set[str]:
@@ -308,18 +308,18 @@ class Aging:
 
     def attempts(self) -> dict[str, Attempt]:
         """The attempts to make room for these applications, and for those for which this is due."""
-        found: dict[str, Attempt] = {}
+        attempts: dict[str, Attempt] = {}
         for kept in self._kept.values():
             done, left = len(kept.ended), len(kept.left)
-            owners = Counter(one.job for one in kept.left)
-            named = tuple(sorted(owners, key=lambda one: (-owners[one], one)))
+            owners = Counter(eviction.job for eviction in kept.left)
+            named = tuple(sorted(owners, key=lambda owner: (-owners[owner], owner)))
             for name in kept.applications if done or left else ():
                 if left:
                     met = Met(Obstacle.IN_PARTS, done + left, named[:NAMED], max(0, len(named) - NAMED), done=done)
-                    found[name] = Attempt(kept.asked_at, (met,))
+                    attempts[name] = Attempt(kept.asked_at, (met,))
                 else:
-                    found[name] = Attempt(kept.moved_at, evicted=done, agent=kept.places[0].site[0])
-        return found
+                    attempts[name] = Attempt(kept.moved_at, evicted=done, agent=kept.places[0].site[0])
+        return attempts
 
     def next_timer(self) -> float | None:
         """Unix seconds at which more work may be ended for a demand; None: at no particular time."""
@@ -342,7 +342,7 @@ class Aging:
             opening = self._openings[identity] = Opening(since, identity, number)
             self._wait(demand.role, opening, since + self._turn.options.aging)
         if len(self._openings) > 2 * len(engine.demands) + LOOKED_AT:
-            self._openings = {name: one for name, one in self._openings.items() if self._is_open(one)}
+            self._openings = {name: opened for name, opened in self._openings.items() if self._is_open(opened)}
 
     def step(self) -> None:
         """Serves old demands whose room is there, and reserves room for others."""
@@ -378,7 +378,7 @@ class Aging:
         self._turn.pool.table.flush()
         begin = self._place % len(demands)
         self._place = begin + SCANNED if len(demands) > SCANNED else 0
-        found: list[Better] = []
+        betters: list[Better] = []
         promised = {role: self._rules.promised_rooms(role, NOBODY) for role in self._kept}
         seen: dict[object, bool] = {}
         """Sizes of demands with the answer whether they fit, and groups that were looked at."""
@@ -389,13 +389,13 @@ class Aging:
             if (kept := self._kept.get(demand.role)) is not None and not is_gang(demand) and self._hands.wants(demand):
                 agents = awaiting[demand.id]
                 slots = [slot for slot in demand.slots if slot.index in agents]
-                found += [
+                betters += [
                     Better(demand, slot, agents[slot.index])
                     for slot in slots
                     if self._fitting(kept, demand, {}, agents[slot.index]) is not None
                 ]
-        for demand in chain(first, (one for one in others if one.id not in awaiting)):
-            if len(found) >= USED:
+        for demand in chain(first, (demand for demand in others if demand.id not in awaiting)):
+            if len(betters) >= USED:
                 break
             kept = self._kept.get(demand.role)
             holder = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
@@ -415,10 +415,10 @@ class Aging:
             wants = self._hands.wants(demand)
             if wants and self._rules.outranks(demand, wants, holder, kept.applications):
                 served = awaiting.get(demand.id, ())
-                slot = next((one for one in demand.slots if one.index not in served), None)
+                slot = next((candidate for candidate in demand.slots if candidate.index not in served), None)
                 if slot is not None or is_gang(demand):
-                    found.append(Better(demand, slot))
-        return found[:USED]
+                    betters.append(Better(demand, slot))
+        return betters[:USED]
 
     def _is_due(self, gang: Demand[Slot], holder: Demand[Slot]) -> bool:
         """True if a gang, of another group than the holder, has not tried the held room lately."""
@@ -447,7 +447,7 @@ class Aging:
             promised = {} if agent else self._rules.promised_rooms(demand.role, NOBODY)
             if (place := self._fitting(kept, demand, promised, agent)) is not None:
                 assert slot is not None
-                part = demand._replace(slots=(slot, *(one for one in demand.slots if one != slot)))
+                part = demand._replace(slots=(slot, *(other for other in demand.slots if other != slot)))
                 places, agents = self._from(kept, place), frozenset({place.site[0]})
                 placed = self._give(part, self._hands.wants(demand), places, agents, again=True) or placed
         return placed
@@ -456,7 +456,7 @@ class Aging:
     def _promises_kept(self, role: str, wants: Sequence[Demand[Slot]]) -> Iterator[None]:
         """Holds room that is promised to others than a gang, as far as it is there. `wants`: the places of the gang."""
         holds = self._turn.pool.holds
-        promised = self._rules.promised_rooms(role, frozenset(one.application for one in wants))
+        promised = self._rules.promised_rooms(role, frozenset(want.application for want in wants))
         units = [Provisional(wants[0].id, agent) for agent in promised]
         for unit, (agent, amounts) in zip(units, promised.items(), strict=True):
             there = zip(SCALARS, self._turn.pool.hand.amounts(agent, role), strict=True)
@@ -490,7 +490,7 @@ class Aging:
         wants = self._hands.wants(demand)
         if not wants or not self._rules.admits_more(wants):
             self._end(role, now + REST)
-        elif [one.request for one in wants] != [place.request for place in kept.places]:
+        elif [want.request for want in wants] != [place.request for place in kept.places]:
             self._end(role)  # the gang has changed
             self._looked_at = 0.0
         elif len(wants) > 1 and now >= kept.moved_at + GATHERED:
@@ -544,8 +544,8 @@ class Aging:
             return False
         if kept.left:
             ended = self._hands.end_some(role, kept.left)
-            names = {one.unit for one in ended}
-            kept.left = tuple(one for one in kept.left if one.task not in names)
+            names = {tenant.unit for tenant in ended}
+            kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
             kept.ended += ended
             kept.moved_at = now if ended else kept.moved_at
             if not kept.left:
@@ -594,13 +594,13 @@ class Aging:
         """Chooses another agent for a place: nothing has become free on this one. False: the reservation has ended."""
         pool, place = self._turn.pool, kept.places[number]
         self._tried.setdefault(role, {})[place.site[0]] = self._turn.now
-        others = [one for one in kept.places if one is not place]
-        found = self._agents_for(wants[number : number + 1], others) if others else None
-        if found is None:
+        others = [other for other in kept.places if other is not place]
+        agents = self._agents_for(wants[number : number + 1], others) if others else None
+        if agents is None:
             self._give_up(role, kept)
             return False
         pool.holds.drop(place.unit)
-        kept.places[number] = moved = _Place(place.unit, (found[0], role), place.request, self._turn.now)
+        kept.places[number] = moved = _Place(place.unit, (agents[0], role), place.request, self._turn.now)
         pool.holds.add(moved.unit, Cause.OLD, moved.site, moved.request)
         return True
 
@@ -665,10 +665,10 @@ class Aging:
     ) -> None:
         now, holds, chosen = self._turn.now, self._turn.pool.holds, list(chosen)
         places = [
-            _Place(Provisional(opening.demand, number), (agent, role), one.request, now)
-            for number, (one, agent) in enumerate(chosen)
+            _Place(Provisional(opening.demand, number), (agent, role), want.request, now)
+            for number, (want, agent) in enumerate(chosen)
         ]
-        applications = frozenset(one.application for one, _ in chosen)
+        applications = frozenset(want.application for want, _ in chosen)
         self._kept[role] = _Kept(opening, demand, applications, places, now)
         for place in places:
             holds.add(place.unit, Cause.OLD, place.site, place.request)
@@ -689,65 +689,65 @@ class Aging:
         for place in others:
             _add(taken, place.site[0], amounts_of(place.request))
         near = self._turn.source.ending_within(wants[0].role, GAIN)
-        found: list[str] = []
-        for demand in dict.fromkeys(one.id for one in wants):
-            number = sum(one.id == demand for one in wants)
-            agents = self._agents_of(next(one for one in wants if one.id == demand), number, taken, near)
+        chosen: list[str] = []
+        for demand in dict.fromkeys(want.id for want in wants):
+            number = sum(want.id == demand for want in wants)
+            agents = self._agents_of(next(want for want in wants if want.id == demand), number, taken, near)
             if len(agents) < number:
                 return None
-            found += agents
-        return found
+            chosen += agents
+        return chosen
 
     def _agents_of(
         self, demand: Demand[Slot], number: int, taken: dict[str, list[int]], soon: Mapping[str, dict[str, int]]
     ) -> list[str]:
         """Agents for so many places of one demand, as far as there are some. `taken`: amounts of the places that were
         chosen before, by agent; the new ones are added."""
-        turn, role, wanted = self._turn, demand.role, amounts_of(demand.request)
+        turn, role, amounts = self._turn, demand.role, amounts_of(demand.request)
         heap = self._suitable(demand, taken, soon)
         heapify(heap)
-        found: list[str] = []
+        agents: list[str] = []
         vain = 0
-        while heap and len(found) < number and vain < TRIED:
+        while heap and len(agents) < number and vain < TRIED:
             at, _, agent, row = heappop(heap)
             before = taken.get(agent, NONE)
             if any(
-                amount + used > most for amount, used, most in zip(wanted, before, self._most_on(row), strict=False)
+                amount + used > most for amount, used, most in zip(amounts, before, self._most_on(row), strict=False)
             ):
                 vain += 1
                 continue
-            found.append(agent)
-            _add(taken, agent, wanted)
+            agents.append(agent)
+            _add(taken, agent, amounts)
             if not demand.rules.live:
                 free = _free(row, soon.get(agent, {}), taken[agent])
-                heappush(heap, (at, _lack(wanted, free), agent, row))
+                heappush(heap, (at, _lack(amounts, free), agent, row))
         if len(self._tried.get(role, {})) > 2 * len(turn.pool.rows_in(role)):
             present = {row.agent_id for row in turn.pool.rows_in(role)}
             self._tried[role] = {agent: at for agent, at in self._tried[role].items() if agent in present}
-        return found
+        return agents
 
     def _suitable(
         self, demand: Demand[Slot], taken: Mapping[str, list[int]], soon: Mapping[str, dict[str, int]]
     ) -> list[tuple[float, float, str, Row]]:
         """The agents that meet the constraints of a demand and are large enough for one place: the moment at which each
         was tried in vain, the part of the request that it lacks, its id and its row."""
-        turn, wanted, tried = self._turn, amounts_of(demand.request), self._tried.get(demand.role, {})
+        turn, amounts, tried = self._turn, amounts_of(demand.request), self._tried.get(demand.role, {})
         rows = turn.pool.rows_in(demand.role)
         if not rows:
             return []
         suits = np.ones(len(turn.pool.table.rows), dtype=np.bool_)
         for _, ok in turn.placer.tests().tests(demand):
             suits &= ok
-        found: list[tuple[float, float, str, Row]] = []
+        suitable: list[tuple[float, float, str, Row]] = []
         for row in rows:
             at = tried.get(row.agent_id, -inf)
             if turn.now < at + REST or (demand.rules.live and row.agent_id in taken):
                 continue
             known = turn.pool.totals.get(row.agent_id)
-            if suits[row.number] and (known is None or (known[0] >= wanted[0] and known[1] >= wanted[1])):
+            if suits[row.number] and (known is None or (known[0] >= amounts[0] and known[1] >= amounts[1])):
                 free = _free(row, soon.get(row.agent_id, {}), taken.get(row.agent_id, NONE))
-                found.append((at, _lack(wanted, free), row.agent_id, row))
-        return found
+                suitable.append((at, _lack(amounts, free), row.agent_id, row))
+        return suitable
 
     def _most_on(self, row: Row) -> tuple[int, int]:
         """CPU and memory of an agent without the units that always stay. If its size is not known, the free room and
@@ -766,24 +766,24 @@ class Aging:
     ) -> _Place | None:
         """The first place whose room suffices for a demand, without the room that is promised there; None if none
         does. `agent`: the only one; empty: any."""
-        wanted = amounts_of(demand.request)
-        found = (one for one in kept.places if not agent or one.site[0] == agent)
-        return next((one for one in found if self._has_room(one, wanted, promised)), None)
+        amounts = amounts_of(demand.request)
+        places = (place for place in kept.places if not agent or place.site[0] == agent)
+        return next((place for place in places if self._has_room(place, amounts, promised)), None)
 
     def _is_rest(self, role: str, kept: _Kept) -> bool:
         """True if all the room of a reservation is there beside the room that is promised to others."""
         promised = self._rules.promised_rooms(role, kept.applications)
         return all(self._has_room(place, amounts_of(place.request), promised) for place in kept.places)
 
-    def _has_room(self, place: _Place, wanted: Iterable[int], promised: Mapping[str, Mapping[str, int]]) -> bool:
+    def _has_room(self, place: _Place, amounts: Iterable[int], promised: Mapping[str, Mapping[str, int]]) -> bool:
         """True if the room of a place suffices for amounts without the room that is promised there."""
         less = promised.get(place.site[0], {})
         free = (there - less.get(name, 0) for name, there in zip(SCALARS, self._there(place), strict=True))
-        return _lack(wanted, free) <= 0
+        return _lack(amounts, free) <= 0
 
     def _from(self, kept: _Kept, place: _Place) -> list[_Place]:
         """A place, and those on its agent with later holds: the agent may have less room than all of them hold."""
-        mine = {one.unit: one for one in kept.places}
+        mine = {own.unit: own for own in kept.places}
         names = list(self._turn.pool.holds.on(place.site))
         return [mine[name] for name in names[names.index(place.unit) :] if name in mine]
 
@@ -816,7 +816,7 @@ def is_gang(demand: Demand[Slot]) -> bool:
 def _may_be_made(wants: Sequence[Demand[Slot]]) -> bool:
     """True if other work may be ended for some places. Whether agents suit several places whose constraints count
     taskgroups is known only when these are placed."""
-    return len(wants) <= MADE and (len(wants) == 1 or not any(one.rules.live for one in wants))
+    return len(wants) <= MADE and (len(wants) == 1 or not any(want.rules.live for want in wants))
 
 
 def _add(sums: dict[str, list[int]], agent: str, amounts: Iterable[int]) -> None:
@@ -828,6 +828,6 @@ def _free(row: Row, soon: Mapping[str, int], taken: Sequence[int]) -> list[int]:
     return [amount + soon.get(name, 0) - less for name, amount, less in zip(SCALARS, row.amounts, taken, strict=False)]
 
 
-def _lack(wanted: Iterable[int], free: Iterable[int]) -> float:
-    lacks: Iterator[float] = ((want - there) / want for want, there in zip(wanted, free, strict=False) if want > 0)
+def _lack(amounts: Iterable[int], free: Iterable[int]) -> float:
+    lacks: Iterator[float] = ((want - there) / want for want, there in zip(amounts, free, strict=False) if want > 0)
     return max(0.0, *lacks, 0.0)

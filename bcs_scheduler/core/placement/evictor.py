@@ -31,30 +31,30 @@ class Evictor:
 
     def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[Tenant]:
         """See `aging.Hands`."""
-        ended = [one for some in self._end(self._within_budgets(evictions)).values() for one in some]
-        self._engine.expect(role, {one.agent for one in ended}, {one.unit for one in ended})
+        ended = [tenant for some in self._end(self._within_budgets(evictions)).values() for tenant in some]
+        self._engine.expect(role, {tenant.agent for tenant in ended}, {tenant.unit for tenant in ended})
         return ended
 
     def _within_budgets(self, evictions: Iterable[Eviction]) -> list[Eviction]:
         """The evictions that the disruption budgets admit now. Those of a whole gang spend one together."""
-        source, found = self._turn.source, list[Eviction]()
+        source, admitted = self._turn.source, list[Eviction]()
         left: dict[tuple[str, ...], int] = {}
         gangs: dict[str, bool] = {}
-        for one in evictions:
-            if source.tenant(one.task) is None:
+        for eviction in evictions:
+            if source.tenant(eviction.task) is None:
                 continue
-            if not source.spends(one.task) and not one.with_gang:
-                found.append(one)
+            if not source.spends(eviction.task) and not eviction.with_gang:
+                admitted.append(eviction)
                 continue
-            budget = source.budget_of(one.job)
+            budget = source.budget_of(eviction.job)
             if budget not in left:
-                left[budget] = source.allowance(one.job)
-            if one.job not in gangs or not one.with_gang:
-                gangs[one.job] = left[budget] > 0
+                left[budget] = source.allowance(eviction.job)
+            if eviction.job not in gangs or not eviction.with_gang:
+                gangs[eviction.job] = left[budget] > 0
                 left[budget] -= 1
-            if gangs[one.job]:
-                found.append(one)
-        return found
+            if gangs[eviction.job]:
+                admitted.append(eviction)
+        return admitted
 
     def _end(self, decided: Sequence[Eviction]) -> Mapping[str, list[Tenant]]:
         """Ends victims. Returns those that are being ended, by beneficiary."""
@@ -78,22 +78,22 @@ class Evictor:
                 words = f"a taskgroup stays that was to make room{private(f': {refusal}')}"
                 turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", words)
         self._tell(ended)
-        present = ((one, source.tenant(one.task)) for one in decided)
-        self._engine.drop(one for one, victim in present if victim is None or not victim.leaves)
+        present = ((eviction, source.tenant(eviction.task)) for eviction in decided)
+        self._engine.drop(eviction for eviction, victim in present if victim is None or not victim.leaves)
         return ended
 
     def _torn(self, decided: Iterable[Eviction]) -> set[str]:
         """The applications whose whole gang was to end, and of which a member may not be ended: the others stay."""
-        gangs = [one for one in decided if one.with_gang]
+        gangs = [eviction for eviction in decided if eviction.with_gang]
         if not gangs:
             return set()
-        return {one.job for one in gangs if not self._turn.source.may_end(one.task)}
+        return {eviction.job for eviction in gangs if not self._turn.source.may_end(eviction.task)}
 
     def _tell(self, ended: Mapping[str, Sequence[Tenant]]) -> None:
         for beneficiary, some in ended.items():
             if not beneficiary:
                 continue
-            victims = [one.title for one in some]
+            victims = [tenant.title for tenant in some]
             named = mention("taskgroup", victims[:NAMED], within=namespace_of(beneficiary))
             words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {named}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""

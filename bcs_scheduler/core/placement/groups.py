@@ -29,22 +29,22 @@ class Groups:
         """The open demands of a group, in the order of their opening. Demands for which room was freed are left out:
         each of their slots is placed by itself, on the agent of its placeholder."""
         engine = self._turn.engine
-        found = (engine.demands[identity] for identity in engine.by_group.get(group, ()))
-        return [demand for demand in found if not demand.promised and self._covers(demand.role)]
+        demands = (engine.demands[identity] for identity in engine.by_group.get(group, ()))
+        return [demand for demand in demands if not demand.promised and self._covers(demand.role)]
 
     def places(self, group: str, lacks: Shortage) -> Sequence[Demand[Slot]]:
         """The demands of the places that a group lacks, one for each place, the minimums of its members first; empty
         if its demands do not suffice."""
-        left, found, rest = dict(lacks.members), list[Demand[Slot]](), list[Demand[Slot]]()
+        left, places, rest = dict(lacks.members), list[Demand[Slot]](), list[Demand[Slot]]()
         for demand in self.demands(group):
             member = lacks.member_of.get(demand.application, "")
             missing = left.get(member, 0)
             least = min(max(missing, demand.min_members), len(demand.slots)) if missing else 0
             left[member] = max(missing - least, 0)
-            found += [demand] * least
+            places += [demand] * least
             rest += [demand] * (len(demand.slots) - least)
-        found += rest[: max(lacks.needed - len(found), 0)]
-        return found if len(found) >= lacks.needed and not any(left.values()) else ()
+        places += rest[: max(lacks.needed - len(places), 0)]
+        return places if len(places) >= lacks.needed and not any(left.values()) else ()
 
     def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
         """The demands of the places that a demand needs at the same time, one for each place: those that its gang
@@ -53,14 +53,14 @@ class Groups:
             return ()
         lacks = self.lacks(demand.group) if demand.group else None
         wants = (demand,) * max(demand.min_members, 1) if lacks is None else self.places(demand.group, lacks)
-        of_role = all(one.role == demand.role and not one.per_agent for one in dict.fromkeys(wants))
+        of_role = all(want.role == demand.role and not want.per_agent for want in dict.fromkeys(wants))
         return wants if of_role and len(wants) <= MOST_PLACES else ()
 
     def incomplete(self, demands: Iterable[Demand[Slot]]) -> dict[str, Shortage]:
         """The groups of these demands that lack taskgroups."""
         names = dict.fromkeys(demand.group for demand in demands if demand.group)
-        found = {name: self.lacks(name) for name in names}
-        return {name: lacks for name, lacks in found.items() if lacks is not None}
+        shortages = {name: self.lacks(name) for name in names}
+        return {name: lacks for name, lacks in shortages.items() if lacks is not None}
 
     def caps(self, incomplete: Mapping[str, Shortage], demands: Iterable[Demand[Slot]]) -> dict[str, int]:
         """Number of slots that take part in a session, by the id of the demand, of groups whose members all have
@@ -70,29 +70,29 @@ class Groups:
             for name, lacks in incomplete.items()
             if sum(lacks.members.values()) >= lacks.total
         }
-        found = {}
+        caps = {}
         for demand in demands:
             if demand.group in left:
                 member = incomplete[demand.group].member_of.get(demand.application, "")
-                found[demand.id] = min(left[demand.group].get(member, 0), len(demand.slots))
-                left[demand.group][member] = left[demand.group].get(member, 0) - found[demand.id]
-        return found
+                caps[demand.id] = min(left[demand.group].get(member, 0), len(demand.slots))
+                left[demand.group][member] = left[demand.group].get(member, 0) - caps[demand.id]
+        return caps
 
     def gaps(
         self, incomplete: Mapping[str, Shortage], demands: Iterable[Demand[Slot]], decisions: Decisions | None
     ) -> dict[str, GroupGap]:
         """The groups that stay below their minimum, by name. `decisions`: about the demands; None: the groups whose
         applications do not even want a place for their minimum."""
-        wanted: Counter[str] = Counter()
+        slots: Counter[str] = Counter()
         for demand in demands:
-            wanted[demand.group] += len(demand.slots)
+            slots[demand.group] += len(demand.slots)
         places = Counter(job for job, _ in decisions.promises) if decisions is not None else Counter[str]()
         places.update(bind.job for bind in decisions.binds) if decisions is not None else None
         gaps = {}
         for name, lacks in incomplete.items():
-            if decisions is None and wanted[name] >= lacks.needed:
+            if decisions is None and slots[name] >= lacks.needed:
                 continue
-            gap = lacks.gap({key: places[key] for key in lacks.member_of if places[key]}, wanted[name])
+            gap = lacks.gap({key: places[key] for key in lacks.member_of if places[key]}, slots[name])
             if gap is not None:
                 gaps[name] = gap
         return gaps
@@ -103,10 +103,12 @@ def partitions_of(turn: Turn, group: str, beside: str = "") -> dict[str, RolePar
     all roles have one policy. `beside`: the member that is left out."""
     if len(turn.options.parts()) == 1:
         return {}
-    return {one.name: turn.options.part_of(one.role) for one in turn.source.members(group) if one.name != beside}
+    return {
+        member.name: turn.options.part_of(member.role) for member in turn.source.members(group) if member.name != beside
+    }
 
 
 def apart(turn: Turn, group: str) -> tuple[DecidedBy, ...]:
     """The policies that decide about the members of a group (``namespace/name``), if there are several; else empty."""
-    found = {part.roles: part.decides for part in partitions_of(turn, group).values()}
-    return tuple(found.values()) if len(found) > 1 else ()
+    policies = {part.roles: part.decides for part in partitions_of(turn, group).values()}
+    return tuple(policies.values()) if len(policies) > 1 else ()

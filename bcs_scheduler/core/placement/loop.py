@@ -135,7 +135,7 @@ class Loop:
         a moment."""
         follows = self._next if self._waiting else max(self._later.at, self._next) if self._later else None
         timers = (self.spreading.until, self.aging.next_timer(), self.engine.next_timer(), follows)
-        return min((one for one in timers if one is not None), default=None)
+        return min((timer for timer in timers if timer is not None), default=None)
 
     def waits_to_be_spread(self, demand: str) -> bool:
         """True if the demand of this id waits for requested offers of emptier agents (any thread)."""
@@ -194,16 +194,16 @@ class Loop:
 
     def _deciding(self, role: str = "") -> list[Demand[Slot]]:
         """The open demands of a role that the engine decides about now; empty: of all roles of the partition."""
-        found = [
+        demands = [
             demand
             for demand in self._turn.engine.demands.values()
             if not (demand.per_agent or demand.promised) and self._covers(demand.role)
         ]
         waiting = self.spreading.waiting
         if waiting:
-            groups = {demand.group for demand in found if demand.id in waiting and demand.group}
-            found = [demand for demand in found if demand.id not in waiting and demand.group not in groups]
-        return [demand for demand in found if demand.role == role] if role else found
+            groups = {demand.group for demand in demands if demand.id in waiting and demand.group}
+            demands = [demand for demand in demands if demand.id not in waiting and demand.group not in groups]
+        return [demand for demand in demands if demand.role == role] if role else demands
 
     # --- a turn -----------------------------------------------------------------------------------------------
 
@@ -314,7 +314,7 @@ class Loop:
         if turn.now < turn.returning_until:
             later.append(Later(Passing.OFFERS, turn.returning_until))
         self._later = earliest((*later, self._promises.leaving.later()))
-        rest = (found for demand in demands if (found := turn.engine.demands.get(demand.id)) is not None)
+        rest = (present for demand in demands if (present := turn.engine.demands.get(demand.id)) is not None)
         waiting = list(islice(rest, turn.options.explained))
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
@@ -338,7 +338,7 @@ class Loop:
             else:
                 self._attempts.pop(name, None)
         waits = {demand.application for demand in demands}
-        self._attempts.update((name, one) for name, one in self.aging.attempts().items() if name in waits)
+        self._attempts.update((name, attempt) for name, attempt in self.aging.attempts().items() if name in waits)
         turn.queues.decided(role, decisions, self._attempts)
         placed = turn.placer.assign(self._assignments(chosen), decisions.missing, chosen.lacking)
         self._plan(chosen.demands, placed)
@@ -360,7 +360,7 @@ class Loop:
         gaps = self._groups.gaps(incomplete, demands, None)
         caps = self._groups.caps(incomplete, demands)
         while True:
-            part = portion._replace(demands=[one for one in demands if one.group not in gaps], caps=caps)
+            part = portion._replace(demands=[demand for demand in demands if demand.group not in gaps], caps=caps)
             decisions = decide(part)
             short = self._groups.gaps({k: v for k, v in incomplete.items() if k not in gaps}, part.demands, decisions)
             if not short:
@@ -433,13 +433,17 @@ class Loop:
         missing, held_back = chosen.decisions.missing, chosen.decisions.held_back
         with turn.placer.trial() as trial:
             placements = turn.placer.assign(self._assignments(chosen), missing, chosen.lacking, trial)
-            found = [placement for placement in placements if placement.demand in own]
-            placed = Counter(placement.demand for placement in found)
-            short = [without_first(one, placed[key]) for key, one in own.items() if placed[key] < len(one.slots)]
+            own_placements = [placement for placement in placements if placement.demand in own]
+            placed = Counter(placement.demand for placement in own_placements)
+            short = [
+                without_first(own_demand, placed[key])
+                for key, own_demand in own.items()
+                if placed[key] < len(own_demand.slots)
+            ]
             why = turn.placer.reasons(short, held_back, chosen.gaps, missing, trial) if short else []
         applications = {demand.application for demand in demands}
-        evicted = [one.task for one in chosen.decisions.evictions if one.beneficiary in applications]
-        return Foreseen(MatchResult(found, why), tuple(evicted))
+        evicted = [eviction.task for eviction in chosen.decisions.evictions if eviction.beneficiary in applications]
+        return Foreseen(MatchResult(own_placements, why), tuple(evicted))
 
     # --- old work, as aging asks for it -----------------------------------------------------------------------
 
@@ -468,7 +472,10 @@ class Loop:
         engine, placer = self._turn.engine, self._turn.placer
         lacks = self._groups.lacks(demand.group) if demand.group else None
         if lacks is not None:
-            parts = [one._replace(only_agents=agents or one.only_agents) for one in self._groups.demands(demand.group)]
+            parts = [
+                member._replace(only_agents=agents or member.only_agents)
+                for member in self._groups.demands(demand.group)
+            ]
             work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
         else:
             slots = demand.slots[: max(demand.min_members, 1)]
@@ -537,13 +544,15 @@ class Loop:
     def _tell(self, waiting: Iterable[Demand[Slot]]) -> None:
         """Records an event for each application whose most important obstacle is another one than before."""
         now, known = self._turn.now, self._attempts
-        self._told = {name: told for name, told in self._told.items() if name in known or now - told[1] < TOLD_AGAIN}
+        self._told = {
+            name: report for name, report in self._told.items() if name in known or now - report[1] < TOLD_AGAIN
+        }
         left = TOLD_AT_ONCE
         for name in dict.fromkeys(demand.application for demand in waiting):
-            attempt, told = known.get(name), self._told.get(name)
+            attempt, latest = known.get(name), self._told.get(name)
             if attempt is None or attempt.cause in (None, Obstacle.NOT_OLD_ENOUGH) or left <= 0:
                 continue
-            if told is not None and (told[0] is attempt.cause or now - told[1] < TOLD_AGAIN):
+            if latest is not None and (latest[0] is attempt.cause or now - latest[1] < TOLD_AGAIN):
                 continue
             left -= 1
             self._told[name] = (attempt.cause, now)

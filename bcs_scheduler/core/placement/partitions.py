@@ -45,14 +45,14 @@ class Placing:
         self._numbers = {role: number for number, part in enumerate(parts) for role in part.roles}
         self.loops = tuple(self._loop(number, part, engines) for number, part in enumerate(parts))
         """The loops in the order of the partitions, at least one."""
-        self.has_policy = any(one.engine.decides for one in self.loops)
+        self.has_policy = any(loop.engine.decides for loop in self.loops)
         """See `placer.Policies`."""
         turn.placer.ask(self)
 
     def _loop(self, number: int, part: RolePartition, engines: Engines) -> Loop:
         turn, launcher, covers = self._turn, self._launcher, self._covers(number)
         labels: tuple[str, ...] = ()
-        if sum(one.kind == "hierarchical" for one in self._parts) > 1:
+        if sum(sibling.kind == "hierarchical" for sibling in self._parts) > 1:
             labels = (part.title if part.kind == "hierarchical" else "",)
         policy = part.policy or default_policy()
         promises, untried = PromisedRooms(turn, policy.nomination_seconds), Untried(turn, covers)
@@ -73,7 +73,7 @@ class Placing:
     @property
     def busy(self) -> bool:
         """Something can be decided, matched or launched right now."""
-        return self._launcher.ready or any(one.busy for one in self.loops)
+        return self._launcher.ready or any(loop.busy for loop in self.loops)
 
     @property
     def planning(self) -> bool:
@@ -82,32 +82,32 @@ class Placing:
 
     def next_timer(self) -> float | None:
         """Unix seconds at which a loop decides again; None: nothing waits for a moment."""
-        timers = [timer for one in self.loops if (timer := one.next_timer()) is not None]
+        timers = [timer for loop in self.loops if (timer := loop.next_timer()) is not None]
         return min(timers, default=None)
 
     def waits_to_be_spread(self, demand: str) -> bool:
         """True if the demand of this id waits for requested offers of emptier agents (any thread)."""
-        return any(one.waits_to_be_spread(demand) for one in self.loops)
+        return any(loop.waits_to_be_spread(demand) for loop in self.loops)
 
     def promised(self) -> Collection[str]:
         """The ids of agents with room that is promised to demands which wait for more room."""
-        return {agent for one in self.loops for agent in one.promised()}
+        return {agent for loop in self.loops for agent in loop.promised()}
 
     def kept_rooms(self) -> list[KeptRoom]:
         """The room of agents that is kept for work that waits (any thread)."""
-        return [room for one in self.loops for room in one.kept_rooms()]
+        return [room for loop in self.loops for room in loop.kept_rooms()]
 
     def trees(self) -> dict[str, Hierarchical]:
         """The engines with a tree of queues, by the name of the partition."""
-        engines = (one.engine for one in self.loops)
+        engines = (loop.engine for loop in self.loops)
         return {engine.trees.name: engine for engine in engines if isinstance(engine, Hierarchical)}
 
     # --- policies, as the placer asks about them --------------------------------------------------------------
 
     def policy_of(self, role: str) -> Policy | None:
         """See `placer.Policies`."""
-        found = self.loops[self._number_of(role)]
-        return found if found.engine.decides else None
+        loop = self.loops[self._number_of(role)]
+        return loop if loop.engine.decides else None
 
     def decided_by(self, role: str) -> DecidedBy | None:
         """See `placer.Policies`."""
@@ -119,8 +119,8 @@ class Placing:
 
     def read_changes(self) -> Iterable[None]:
         """See `placer.Policies`."""
-        for one in self.loops:
-            yield from one.engine.read_changes()
+        for loop in self.loops:
+            yield from loop.engine.read_changes()
 
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
         """See `placer.Policies`; by reservations, and by holds of taskgroups."""
@@ -152,22 +152,22 @@ class Placing:
         are new or have changed, the oldest first. Very many demands that fit nowhere must not cost anything whenever an
         agent offers a little."""
         sites = list(sites)
-        for one in self.loops:
-            one.offered(sites)
+        for loop in self.loops:
+            loop.offered(sites)
         engine = self._turn.engine
         greatest: dict[str, list[int]] = {}
         for agent, role in sites:
             room = self._turn.pool.hand.amounts(agent, role)
             known = greatest.setdefault(role, room)
             greatest[role] = list(map(max, known, room))
-        found = dict.fromkeys(engine.changed_demands)
+        changed = dict.fromkeys(engine.changed_demands)
         engine.changed_demands.clear()
-        found.update(dict.fromkeys(islice(engine.demands, self._turn.options.explained)))
+        changed.update(dict.fromkeys(islice(engine.demands, self._turn.options.explained)))
         for size, members in engine.by_size.items():
             room = greatest.get(size.role, [])
             if size.counting or (room and all(map(le, size.amounts, room))):
-                found.update(members)
-        self._consider(sorted(found, key=self._turn.source.age_of))
+                changed.update(members)
+        self._consider(sorted(changed, key=self._turn.source.age_of))
 
     def try_changed(self) -> None:
         """Matches demands that are new or have changed."""
@@ -181,25 +181,25 @@ class Placing:
         if len(self.loops) == 1:
             self.loops[0].consider(identities)
             return
-        demands, found = self._turn.engine.demands, defaultdict[int, list[str]](list)
+        demands, by_loop = self._turn.engine.demands, defaultdict[int, list[str]](list)
         for identity in identities:
             demand = demands.get(identity)
             if demand is not None:
-                found[self._number_of(demand.role)].append(identity)
-        for number, known in found.items():
+                by_loop[self._number_of(demand.role)].append(identity)
+        for number, known in by_loop.items():
             self.loops[number].consider(known)
 
     # --- a turn -----------------------------------------------------------------------------------------------
 
     def place(self, pace: TimeBudget) -> bool:
         """Decides and launches for as long as the turn lasts. True if anything was launched."""
-        for one in self.loops:
-            one.decide(pace)
+        for loop in self.loops:
+            loop.decide(pace)
         launched = False
         while self._launcher.ready and not (launched and (pace.spent() >= LAUNCHES or pace.is_congested())):
             launched = self._launcher.launch_next() or launched
-        for one in self.loops:
-            one.conclude(pace)
+        for loop in self.loops:
+            loop.conclude(pace)
         return launched
 
     # --- following --------------------------------------------------------------------------------------------
@@ -207,23 +207,23 @@ class Placing:
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key."""
         changed = list(changed)
-        for one in self.loops:
-            one.notice(changed)
+        for loop in self.loops:
+            loop.notice(changed)
 
     def recover(self) -> None:
         """A term begins: takes over the records of the policies."""
-        for one in self.loops:
-            one.recover()
+        for loop in self.loops:
+            loop.recover()
 
     def void(self) -> None:
         """All offers are gone, and with them everything that is planned."""
         self._launcher.void()
-        for one in self.loops:
-            one.void()
+        for loop in self.loops:
+            loop.void()
 
     def forget(self) -> None:
         """After an error: drops everything that is planned, promised or derived from the records. The engine is made
         anew, too."""
         self._launcher.forget()
-        for one in self.loops:
-            one.forget()
+        for loop in self.loops:
+            loop.forget()

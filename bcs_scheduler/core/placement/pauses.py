@@ -66,10 +66,10 @@ class Pauses:
 
     def evicted(self, beneficiary: str, victims: Iterable[Tenant]) -> None:
         """Units are being ended for an application, given by its key."""
-        one = _Awaited(beneficiary, self._turn.now)
-        one.victims.update((victim.unit, victim.application) for victim in victims)
-        if one.victims:
-            self._awaited.append(one)
+        awaited = _Awaited(beneficiary, self._turn.now)
+        awaited.victims.update((victim.unit, victim.application) for victim in victims)
+        if awaited.victims:
+            self._awaited.append(awaited)
             del self._awaited[:-MOST_AWAITED]
 
     def step(self) -> None:
@@ -80,14 +80,14 @@ class Pauses:
         self._looked_at = now
         kept: list[_Awaited] = []
         waiting: frozenset[str] | None = None
-        for one in self._awaited:
-            if one.free_at is None and all(self._has_ended(victim) for victim in one.victims):
-                one.free_at = now
-            if one.free_at is None or now < one.free_at + self._patience:
-                kept.append(one)
+        for awaited in self._awaited:
+            if awaited.free_at is None and all(self._has_ended(victim) for victim in awaited.victims):
+                awaited.free_at = now
+            if awaited.free_at is None or now < awaited.free_at + self._patience:
+                kept.append(awaited)
             else:
                 waiting = waiting or frozenset(application for _, application in self._turn.engine.wanted)
-                self._judge(one, waits=one.beneficiary in waiting)
+                self._judge(awaited, waits=awaited.beneficiary in waiting)
         self._awaited = kept
 
     def present(self) -> Mapping[str, Mapping[str, float]]:
@@ -95,21 +95,21 @@ class Pauses:
         pause in Unix seconds. A pair whose eviction has not helped so far also pauses from the moment when the promise
         of the room is over until the eviction is judged, `FIRST` at most: otherwise one more would be ended in
         between."""
-        now, found = self._turn.now, defaultdict[str, dict[str, float]](dict)
-        for one in self._awaited:
-            until = one.at + self._patience + FIRST
-            if one.at + self._patience <= now < until and not self._has_helped(one):
-                found[one.beneficiary].update(dict.fromkeys(one.victims.values(), until))
+        now, pauses = self._turn.now, defaultdict[str, dict[str, float]](dict)
+        for awaited in self._awaited:
+            until = awaited.at + self._patience + FIRST
+            if awaited.at + self._patience <= now < until and not self._has_helped(awaited):
+                pauses[awaited.beneficiary].update(dict.fromkeys(awaited.victims.values(), until))
         for (beneficiary, victim), pause in self._pairs.items():
             if pause.until > now:
-                found[beneficiary][victim] = pause.until
-        return found
+                pauses[beneficiary][victim] = pause.until
+        return pauses
 
-    def _judge(self, one: _Awaited, *, waits: bool) -> None:
+    def _judge(self, awaited: _Awaited, *, waits: bool) -> None:
         """The time of a beneficiary is over. `waits`: it wants places."""
         turn = self._turn
-        pairs = dict.fromkeys((one.beneficiary, victim) for victim in one.victims.values())
-        if self._has_helped(one):
+        pairs = dict.fromkeys((awaited.beneficiary, victim) for victim in awaited.victims.values())
+        if self._has_helped(awaited):
             for pair in pairs:
                 self._pairs.pop(pair, None)
             return
@@ -122,8 +122,8 @@ class Pauses:
         while len(self._pairs) > MOST_PAIRS:
             del self._pairs[next(iter(self._pairs))]
 
-    def _has_helped(self, one: _Awaited) -> bool:
-        return self._turn.source.has_started(one.beneficiary, one.at)
+    def _has_helped(self, awaited: _Awaited) -> bool:
+        return self._turn.source.has_started(awaited.beneficiary, awaited.at)
 
     def _has_ended(self, unit: str) -> bool:
         return self._turn.source.has_ended(unit) and not self._is_expected(unit)

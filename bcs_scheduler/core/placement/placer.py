@@ -207,8 +207,11 @@ class Placer:
         with self._beside(beside) as statement:
             before = statement.savepoint()
             while True:
-                found = _assigned(statement, [one for one in assignments if one.demand.application not in left_out])
-                placed = Counter(demand.application for demand, _ in found)
+                assigned = _assigned(
+                    statement,
+                    [assignment for assignment in assignments if assignment.demand.application not in left_out],
+                )
+                placed = Counter(demand.application for demand, _ in assigned)
                 failed = {key for key, number in missing.items() if key in placed and placed[key] < number}
                 failed |= _of_incomplete(groups, placed)
                 if not failed:
@@ -217,21 +220,21 @@ class Placer:
                 statement.undo(before)
             if beside is None:
                 statement.commit()
-            return [placement for _, placement in found]
+            return [placement for _, placement in assigned]
 
     def plan_group(self, demands: Sequence[Demand[Slot]], lacks: Shortage, mode: Mode) -> MatchResult[Slot]:
         """Finds places for the open demands of one group of applications, if the group reaches its minimum with them;
         otherwise nothing is placed, and every demand is diagnosed with the gap. First the members with a minimum of
         their own get their places, so that no other member takes the room."""
-        wanted = sum(len(demand.slots) for demand in demands)
-        if wanted < lacks.needed:
-            result = MatchResult[Slot]([], self._gaps(demands, {}, lacks.gap({}, wanted)))
+        slots = sum(len(demand.slots) for demand in demands)
+        if slots < lacks.needed:
+            result = MatchResult[Slot]([], self._gaps(demands, {}, lacks.gap({}, slots)))
         else:
             with self.trial() as statement:
                 result = _of_group(statement, demands, lacks)
                 application_of = {demand.id: demand.application for demand in demands}
-                found = Counter(application_of[placement.demand] for placement in result.placements)
-                gap = lacks.gap(found, wanted)
+                places = Counter(application_of[placement.demand] for placement in result.placements)
+                gap = lacks.gap(places, slots)
                 if gap is not None:
                     short = {diagnosis.demand: diagnosis for diagnosis in result.diagnoses}
                     result = MatchResult([], self._gaps(demands, short, gap))
@@ -266,8 +269,11 @@ class Placer:
         application. Other arguments as there; None = nothing."""
         known = attempts or {}
         application_of = {demand.id: demand.application for demand in demands}
-        found = self.reasons(demands, held_back, gaps, missing)
-        self._keep_diagnoses(demands, [one._replace(attempt=known.get(application_of[one.demand])) for one in found])
+        diagnoses = self.reasons(demands, held_back, gaps, missing)
+        self._keep_diagnoses(
+            demands,
+            [diagnosis._replace(attempt=known.get(application_of[diagnosis.demand])) for diagnosis in diagnoses],
+        )
 
     def reasons(
         self,
@@ -282,7 +288,7 @@ class Placer:
         queue is the reason. `gaps`: by group of applications, where a group is below its minimum; None = no group is.
         `missing`: taskgroups that the gang of an application lacks, by application; None = nothing lacks. `beside`: a
         trial whose plans have taken room; None = none has."""
-        found: list[Diagnosis] = []
+        diagnoses: list[Diagnosis] = []
         gangs: dict[str, int] = {}
         """Places for all demands of an application together."""
         known: dict[Hashable, tuple[Diagnosis, ...]] = {}
@@ -309,8 +315,11 @@ class Placer:
                     if reached < least:
                         kept = kept._replace(reasons={WITH_GANG: agents}, min_members=least, reached=reached)
                 gap = (gaps or {}).get(demand.group)
-                found += [one._replace(demand=demand.id, wanted=len(demand.slots), gap=gap) for one in short or (kept,)]
-        return found
+                diagnoses += [
+                    diagnosis._replace(demand=demand.id, wanted=len(demand.slots), gap=gap)
+                    for diagnosis in short or (kept,)
+                ]
+        return diagnoses
 
     def tests(self) -> Explainer:
         """The tests that the matcher puts to agents, as things stand."""
@@ -363,9 +372,9 @@ class Placer:
         """The trial, which its owner ends; or one that ends here."""
         return nullcontext(trial) if trial is not None else self.trial()
 
-    def _keep_diagnoses(self, demands: Sequence[Demand[Slot]], found: Sequence[Diagnosis]) -> None:
+    def _keep_diagnoses(self, demands: Sequence[Demand[Slot]], diagnoses: Sequence[Diagnosis]) -> None:
         known, groups = self._engine.diagnoses, dict[str, tuple[DecidedBy, ...]]()
-        short = {diagnosis.demand: diagnosis for diagnosis in found}
+        short = {diagnosis.demand: diagnosis for diagnosis in diagnoses}
         for demand in demands:
             if demand.id in short:
                 why = _fuller(known.get(demand.id), short[demand.id])
@@ -384,12 +393,12 @@ def in_slices(trial: Trial, demand: Demand[Slot]) -> Iterator[MatchResult[Slot]]
     placed, used = 0, demand.except_agents
     while placed < len(demand.slots):
         part = first_slots(without_first(demand, placed), SLICE)._replace(except_agents=used)
-        found = trial.plan([part])
+        result = trial.plan([part])
         if demand.per_agent:
-            used |= {placement.agent_id for placement in found.placements}
-        placed += len(found.placements)
-        yield found
-        if found.diagnoses:
+            used |= {placement.agent_id for placement in result.placements}
+        placed += len(result.placements)
+        yield result
+        if result.diagnoses:
             return
 
 
@@ -409,7 +418,7 @@ def without_first(demand: Demand[Slot], count: int) -> Demand[Slot]:
 
 
 def _names_reservations(attempt: Attempt | None) -> bool:
-    return attempt is not None and any(one.code is Obstacle.RESERVED for one in attempt.met)
+    return attempt is not None and any(obstacle.code is Obstacle.RESERVED for obstacle in attempt.met)
 
 
 def _with(attempt: Attempt | None, more: Attempt | None) -> Attempt | None:
@@ -423,16 +432,16 @@ def _short(statement: Statement, explainer: Explainer, demand: Demand[Slot]) -> 
     """The reasons why the next taskgroup, or the gang, has no place; empty if it has one."""
     if demand.min_members or demand.rules.live:  # where one is placed decides about the next one
         return tuple(statement.plan([first_slots(demand, 1)]).diagnoses)
-    found = explainer.diagnose(demand, 0)
-    return () if NOTHING in found.reasons else (found,)
+    diagnosis = explainer.diagnose(demand, 0)
+    return () if NOTHING in diagnosis.reasons else (diagnosis,)
 
 
 def _of_demand(queue: HeldBack | None, demand: Demand[Slot]) -> HeldBack | None:
     """The queue as it holds this demand back: one taskgroup may be larger than the whole maximum."""
     if queue is None or queue.code != WaitCode.QUEUE_MAXIMUM:
         return queue
-    most, wanted = dict(queue.deserved), requested(demand.request)
-    return queue._replace(never=any(name in most and amount > most[name] for name, amount in wanted.items()))
+    most, needed = dict(queue.deserved), requested(demand.request)
+    return queue._replace(never=any(name in most and amount > most[name] for name, amount in needed.items()))
 
 
 def _places(statement: Statement, demands: Sequence[Demand[Slot]], application: str) -> int:
@@ -445,9 +454,9 @@ def _of_incomplete(groups: Iterable[Shortage], placed: Mapping[str, int]) -> set
     """The applications with placements whose group stays below its minimum."""
     failed: set[str] = set()
     for lacks in groups:
-        found = {key: placed[key] for key in lacks.member_of if key in placed}
-        if found and lacks.gap(found, 0) is not None:
-            failed |= found.keys()
+        members = {key: placed[key] for key in lacks.member_of if key in placed}
+        if members and lacks.gap(members, 0) is not None:
+            failed |= members.keys()
     return failed
 
 
@@ -472,17 +481,17 @@ def _of_group(statement: Statement, demands: Sequence[Demand[Slot]], lacks: Shor
 
 def _assigned(statement: Statement, assignments: Sequence[Assignment]) -> list[tuple[Demand[Slot], Placement[Slot]]]:
     """First all slots on their rows, then the slots whose rows did not take them."""
-    found: list[tuple[Demand[Slot], Placement[Slot]]] = []
+    assigned: list[tuple[Demand[Slot], Placement[Slot]]] = []
     short: list[Demand[Slot]] = []
     for demand, rows in assignments:
         placed = statement.place_on(demand, rows)
-        found += [(demand, placement) for placement in placed]
+        assigned += [(demand, placement) for placement in placed]
         if len(placed) < len(rows):
             rest = demand.slots[len(placed) : len(rows)]
             short.append(demand._replace(slots=rest, min_members=0))
     for demand in short:
-        found += [(demand, placement) for placement in statement.place(demand)]
-    return found
+        assigned += [(demand, placement) for placement in statement.place(demand)]
+    return assigned
 
 
 def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:

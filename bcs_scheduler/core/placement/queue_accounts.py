@@ -145,7 +145,7 @@ class QueueAccounts:
         """Takes over the latest decisions about a role. `attempts`: the latest attempts to make room, by
         application."""
         deserved = {queue: by_resource(shares) for queue, shares in decisions.shares.items()}
-        held_back = {application: one.code for application, one in decisions.held_back.items()}
+        held_back = {application: held.code for application, held in decisions.held_back.items()}
         self._outcomes[role] = _Outcome(deserved, held_back, {job for job, _ in decisions.promises}, attempts)
 
     def figures(self) -> list[QueueFigures]:
@@ -157,7 +157,7 @@ class QueueAccounts:
                 continue
             used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(by_resource(amounts))
         waiting = self._waiting(self._shares)
-        found = []
+        figures = []
         for name in sorted({DEFAULT_QUEUE, *known}):
             by_role = used.get(name, {})
             groups = sum(amounts.pop(TASKGROUPS, 0) for amounts in by_role.values())
@@ -165,8 +165,8 @@ class QueueAccounts:
                 role: shares for role, outcome in list(self._outcomes.items()) if (shares := outcome.deserved.get(name))
             }
             queue = known.get(name) or Queue(name=name)
-            found.append(QueueFigures(queue, groups, by_role, deserved, waiting.get(name, {})))
-        return found
+            figures.append(QueueFigures(queue, groups, by_role, deserved, waiting.get(name, {})))
+        return figures
 
     def has_capability(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
         """True if the queue of a demand stays within its capability with one more taskgroup of the demand. `planned`:
@@ -180,22 +180,22 @@ class QueueAccounts:
     def standing(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]], priority: int) -> Standing:
         """The standing of one more taskgroup of a demand. A queue to which the latest session gave no deserved share is
         entitled. Arguments as for `has_capability`."""
-        name, wanted = queue_of(self._state, namespace_of(demand.application)), _requested(demand)
+        name, needed = queue_of(self._state, namespace_of(demand.application)), _requested(demand)
         queue, outcome = self._state.queues.get(name), self._outcomes.get(demand.role)
         least = queue.guaranteed if queue is not None else {}
         deserved = outcome.deserved.get(name, {}) if outcome is not None else {}
         used = self._used_with(demand, planned)
-        is_entitled = all(used[one] <= deserved.get(one, used[one]) for one, amount in wanted.items() if amount)
-        used.subtract(wanted)
-        return Standing(name, priority, is_owed(wanted, least, used), is_entitled)
+        is_entitled = all(used[line] <= deserved.get(line, used[line]) for line, amount in needed.items() if amount)
+        used.subtract(needed)
+        return Standing(name, priority, is_owed(needed, least, used), is_entitled)
 
     def _used_with(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> Counter[str]:
         """The amounts of the queue of a demand in its role, with one more taskgroup of the demand."""
         state, name = self._state, queue_of(self._state, namespace_of(demand.application))
         used = Counter(_requested(demand))
-        for one in planned:
-            if one.role == demand.role and queue_of(state, namespace_of(one.application)) == name:
-                used.update(_requested(one))
+        for other in planned:
+            if other.role == demand.role and queue_of(state, namespace_of(other.application)) == name:
+                used.update(_requested(other))
         for (namespace, role), amounts in state.held().items():
             if role == demand.role and queue_of(state, namespace) == name:
                 used.update(by_resource(amounts))
@@ -217,8 +217,8 @@ class QueueAccounts:
             return None
         parts = self._options.partitions if len(self._options.partitions) > 1 else ()
         named = tuple(part.decides for part in parts)
-        found = queue_figures(trees.roles, self._waiting(trees.covers))
-        return TreeFigures(partition, trees.document, trees.present(), found, named)
+        figures = queue_figures(trees.roles, self._waiting(trees.covers))
+        return TreeFigures(partition, trees.document, trees.present(), figures, named)
 
     def _shares(self, role: str) -> bool:
         """True if the taskgroups of a role count for the queues of sessions."""
@@ -231,8 +231,8 @@ class QueueAccounts:
         if trees is None:
             return queue_of(self._state, namespace_of(application))
         tree_of = trees.roles.get(role)
-        found = tree_of.tree.applications.get(application) if tree_of is not None else None
-        return found.queue if found is not None else ROOT
+        known = tree_of.tree.applications.get(application) if tree_of is not None else None
+        return known.queue if known is not None else ROOT
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
         """The full name of the first queue whose maximum is below the amounts that are needed at the same time; None if
@@ -242,20 +242,20 @@ class QueueAccounts:
         return trees.too_small(role, needed) if trees is not None else None
 
     def _trees_of(self, role: str) -> QueueTrees | None:
-        return next((one for one in self.trees.values() if one.covers(role)), None)
+        return next((tree for tree in self.trees.values() if tree.covers(role)), None)
 
     def _waiting(self, covers: Callable[[str], bool]) -> dict[str, Counter[Waiting]]:
         """Taskgroups of the covered roles that wait, by queue and reason."""
         engine = self._engine
         demands = (engine.demands.get(identity) for identity in list(engine.gangs))
         gangs = {(demand.role, demand.application) for demand in demands if demand is not None}
-        found: dict[str, Counter[Waiting]] = {}
+        waiting: dict[str, Counter[Waiting]] = {}
         for (role, application), number in list(engine.wanted.items()):
             if not covers(role):
                 continue
-            counts = found.setdefault(self.queue_of(role, application), Counter())
+            counts = waiting.setdefault(self.queue_of(role, application), Counter())
             counts[self._reason(role, application, (role, application) in gangs)] += number
-        return found
+        return waiting
 
     def _reason(self, role: str, application: str, gang: bool) -> Waiting:
         outcome = self._outcomes.get(role)
@@ -275,11 +275,11 @@ class QueueAccounts:
         """True if only room that is kept for others is missing for an operation on an application."""
         diagnoses = (self._engine.diagnoses.get(identity) for identity in list(self._state.active_of(application)))
         return any(
-            PROMISED in one.reasons
-            and one.attempt is not None
-            and any(met.code is Obstacle.RESERVED for met in one.attempt.met)
-            for one in diagnoses
-            if one is not None
+            PROMISED in diagnosis.reasons
+            and diagnosis.attempt is not None
+            and any(met.code is Obstacle.RESERVED for met in diagnosis.attempt.met)
+            for diagnosis in diagnoses
+            if diagnosis is not None
         )
 
 

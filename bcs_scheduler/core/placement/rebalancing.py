@@ -87,8 +87,8 @@ def demands_of(turn: TurnContext, identity: str, groups: Iterable[TaskGroup]) ->
         version = turn.state.version(key, name)
         if version is not None:
             step = Step(slots=tuple(Slot(group.index, group.id) for group in members))
-            found = resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
-            moved += [demand._replace(id=f"{identity}.{number}.{part}") for part, demand in enumerate(found)]
+            demands = resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
+            moved += [demand._replace(id=f"{identity}.{number}.{part}") for part, demand in enumerate(demands)]
     return moved
 
 
@@ -102,8 +102,8 @@ def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = Fa
         data["before"] = rebalancing.measure(loads.values())
         yield from turn.placer.read_changes()
         trial = yield from turn.placer.rehearsal()
-        found = rebalancing.moves(list(loads.values()), command.goal, command.gain, _admission(turn, trial))
-        for move in found:
+        moves = rebalancing.moves(list(loads.values()), command.goal, command.gain, _admission(turn, trial))
+        for move in moves:
             if move is not None:
                 chosen.append(move)
                 if len(chosen) >= command.moves:
@@ -194,7 +194,7 @@ def _may_move(turn: TurnContext, group: TaskGroup) -> bool:
     if application is None or version is None or bound_to_agents(application) or not is_ready(group):
         return False
     newest = turn.state.version(application.key, application.version) or version
-    together = bool(application.group) or any(one.min_available > 1 for one in (version, newest))
+    together = bool(application.group) or any(either.min_available > 1 for either in (version, newest))
     held = is_admitted(application.annotations) or is_admitted(version.annotations)
     return version.restart_policy.policy != "Never" and not together and not held
 
@@ -321,9 +321,9 @@ class _Begun:
         """True if the target can take the taskgroup now, beside those that move there already."""
         turn = self._turn
         with turn.placer.trial() as trial:
-            for one in (*self._toward(target), group):
-                demand = _demand(turn, one, target)
-                trial.set_aside((occupancy.counted_only(turn.state, one),))
+            for other in (*self._toward(target), group):
+                demand = _demand(turn, other, target)
+                trial.set_aside((occupancy.counted_only(turn.state, other),))
                 if demand is None or not trial.plan([demand]).placements:
                     return False
         return True

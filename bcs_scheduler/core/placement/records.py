@@ -110,9 +110,9 @@ class Records:
     def ending_within(self, role: str, seconds: float) -> Mapping[str, dict[str, int]]:
         """See `Source`. The median of the runs that have lasted longer than the present one is the expected end."""
         state, run_times, now = self._state, self._turn.run_times, self._turn.now
-        found: dict[str, dict[str, int]] = {}
+        ending: dict[str, dict[str, int]] = {}
         if not len(run_times):
-            return found
+            return ending
         own = run_times.applications()
         kinds: dict[str, tuple[float, ...]] = {}
         left = TASKGROUPS
@@ -131,10 +131,10 @@ class Records:
                     continue
                 rest = runs[bisect_right(runs, now - group.created_at) :]
                 if len(rest) >= OF_APPLICATION and rest[len(rest) // 2] - (now - group.created_at) <= seconds:
-                    sums = found.setdefault(group.agent_id, {})
+                    sums = ending.setdefault(group.agent_id, {})
                     for name in SCALARS:
                         sums[name] = sums.get(name, 0) + getattr(group.resources, name)
-        return found
+        return ending
 
     def shortage(self, group: str) -> Shortage | None:
         """See `Source`."""
@@ -230,33 +230,33 @@ class Records:
         group = after if after is not None else before
         if not isinstance(group, TaskGroup):
             return
-        for one in self._followers:
-            one.unit_changed(group.application_key, key, present=after is not None)
+        for follower in self._followers:
+            follower.unit_changed(group.application_key, key, present=after is not None)
         if not (isinstance(before, TaskGroup) and isinstance(after, TaskGroup)) or before.ended is after.ended:
             return
         if before.ended:
-            for one in self._followers:
-                one.unit_returned(key)
+            for follower in self._followers:
+                follower.unit_returned(key)
         elif after.status in LEAVES_ROOM:
             ending = bool(before.killing_since)
-            for one in self._followers:
-                one.unit_left(before.application_key, key, partial(self._task, before), ending=ending)
+            for follower in self._followers:
+                follower.unit_left(before.application_key, key, partial(self._task, before), ending=ending)
 
     def _application_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
-        for one in self._followers:
-            one.application_changed(key)
+        for follower in self._followers:
+            follower.application_changed(key)
 
     def _version_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
-        for one in self._followers:
-            one.application_changed(owner_of(key))
+        for follower in self._followers:
+            follower.application_changed(owner_of(key))
 
     def _namespace_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
-        for one in self._followers:
-            one.namespace_changed(key)
+        for follower in self._followers:
+            follower.namespace_changed(key)
 
     def _queue_changed(self, key: str, before: Record | None, after: Record | None) -> None:
-        for one in self._followers:
-            one.queues_changed()
+        for follower in self._followers:
+            follower.queues_changed()
         if (before is None) is not (after is None):
             for name, record in self._state.namespaces.items():
                 if isinstance(record, Namespace) and record.queue == key:

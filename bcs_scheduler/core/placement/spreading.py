@@ -95,12 +95,12 @@ class Spreading:
     def _would_share(self, demand: Demand[Slot]) -> bool:
         """True if an agent that is expected to offer room would have at least two taskgroups of the application less
         than one of the agents that have offers."""
-        pool, wanted = self._turn.pool, amounts_of(demand.request)
+        pool, needed = self._turn.pool, amounts_of(demand.request)
         pool.table.flush()
         suits = self._suits(demand)
-        lines = [line for line, amount in enumerate(wanted) if amount]
+        lines = [line for line, amount in enumerate(needed) if amount]
         free = pool.table.free[lines]
-        amounts = np.array([wanted[line] for line in lines], dtype=np.int64)[:, None]
+        amounts = np.array([needed[line] for line in lines], dtype=np.int64)[:, None]
         here = np.flatnonzero(pool.table.active & suits & (free >= amounts).all(axis=0))
         counts = self._turn.census.attribute_counts(demand.application, "hostname")
         if len(demand.slots) <= len(here) - len(counts) or not len(here):
@@ -127,8 +127,8 @@ class Spreading:
         """The rows of agents without offers that suit a demand, and are expected to offer enough room."""
         pool = self._turn.pool
         expected = pool.hand.expected.fits(amounts_of(demand.request), len(pool.table.rows))
-        found: Mask = expected & ~pool.table.active & self._suits(demand)
-        return found
+        away: Mask = expected & ~pool.table.active & self._suits(demand)
+        return away
 
     def _present(self, counts: Mapping[str | float, int]) -> Ints:
         """Taskgroups of an application on the host of each row. `counts`: by host name."""
@@ -138,19 +138,19 @@ class Spreading:
             code = column.code_of.get(host)
             if code is not None:
                 by_code[code] = number
-        found: Ints = by_code[column.codes]
-        return found
+        present: Ints = by_code[column.codes]
+        return present
 
     @staticmethod
-    def _level(present: Ints, most: Ints, wanted: int) -> float:
+    def _level(present: Ints, most: Ints, number: int) -> float:
         """The greatest number of taskgroups of the application on an agent, if so many more are spread evenly over
         agents that have `present` ones and take at most `most` more; infinite if they do not take all."""
-        low, high = 0, int(present.max()) + wanted
-        if np.minimum(most, wanted).sum() < wanted:
+        low, high = 0, int(present.max()) + number
+        if np.minimum(most, number).sum() < number:
             return inf
         while low < high:
             middle = (low + high) // 2
-            if np.clip(middle - present, 0, most).sum() >= wanted:
+            if np.clip(middle - present, 0, most).sum() >= number:
                 high = middle
             else:
                 low = middle + 1

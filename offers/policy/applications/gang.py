@@ -85,8 +85,8 @@ class Gang:
     ) -> None:
         """The gang of these records, for a caller that reports which placeholders exist."""
         self.record, self._engine, self._traits = record, engine, traits
-        self._holders = Index(sorted(placeholders, key=lambda one: one.number))
-        self._tasks = Index(sorted(members, key=lambda one: (one.created, one.key)))
+        self._holders = Index(sorted(placeholders, key=lambda holder: holder.number))
+        self._tasks = Index(sorted(members, key=lambda member: (member.created, member.key)))
         self._changes: dict[tuple[str, str], Record | None] = {}
         self._notices: list[Notice] = []
         self._paused = False
@@ -223,7 +223,7 @@ class Gang:
 
     def _reserve(self, now: float) -> None:
         """Begins the reservation, or the work if there is nothing to reserve."""
-        if not self._groups or any(one.life.state != TaskState.NEW for one in self.members.values()):
+        if not self._groups or any(member.life.state != TaskState.NEW for member in self.members.values()):
             self._manager("Run", now)
             return
         self._manager("TryReserve", now)
@@ -555,7 +555,7 @@ class Gang:
         if self.record.manager.state == AppState.ACCEPTED:
             self._settle(now)
         listed = sorted(existing)
-        there = {one.placeholder for one in listed}
+        there = {placeholder.placeholder for placeholder in listed}
         for holder in list(self._holders.of(PlaceholderState.ALLOCATED)):
             if holder.key in there:
                 self._turn(holder, "Bind", now)
@@ -568,27 +568,29 @@ class Gang:
             if holder.key not in there:
                 self._gone(holder, now)
         consumed = {member.placeholder for member in self._tasks.of(TaskState.ALLOCATED)}
-        for one in listed:
-            if one.placeholder not in self.placeholders and one.placeholder not in consumed:
-                self._adopt(one, now)
+        for placeholder in listed:
+            if placeholder.placeholder not in self.placeholders and placeholder.placeholder not in consumed:
+                self._adopt(placeholder, now)
         self._settle(now)
 
-    def _adopt(self, one: Existing, now: float) -> None:
+    def _adopt(self, existing: Existing, now: float) -> None:
         """Lets a placeholder of an unknown name serve its group in place of one that is asked for, or releases it.
         Names have a part that differs between schedulers, so groups are compared and not names."""
-        group = self._groups.get(one.group)
-        asked = list(self._holders.of_group(one.group, PlaceholderState.ASKED))
+        group = self._groups.get(existing.group)
+        asked = list(self._holders.of_group(existing.group, PlaceholderState.ASKED))
         number = self.record.issued
         self._put(self.record._replace(issued=number + 1))
         request = group.min_resource if group is not None else ()
-        born = PlaceholderRecord(one.placeholder, one.group, number, request, PLACEHOLDER.born(one.placeholder))
+        born = PlaceholderRecord(
+            existing.placeholder, existing.group, number, request, PLACEHOLDER.born(existing.placeholder)
+        )
         if not asked or not self._is_reserving():
-            placed = self._turn(born._replace(node=one.node), "Allocate", now)
+            placed = self._turn(born._replace(node=existing.node), "Allocate", now)
             self._turn(placed._replace(release=ReleaseType.TIMEOUT), "Release", now)
             return
         self._put(born)
         self._drop_placeholder(asked[-1].key)
-        self.allocated(born.key, one.node, now)
+        self.allocated(born.key, existing.node, now)
         self._turn(self.placeholders[born.key], "Bind", now)
 
     def _ran(self, now: float) -> None:
@@ -657,20 +659,20 @@ class Gang:
 
     def _counter(self, group: str) -> Counter:
         """The numbers of a task group; zeros for a group without placeholders."""
-        return next((one for one in self.record.counters if one.group == group), Counter(group))
+        return next((counter for counter in self.record.counters if counter.group == group), Counter(group))
 
     def _count(self, group: str, *, total: int = 0, replaced: int = 0, timed_out: int = 0) -> None:
         """Adds to the numbers of a task group."""
         old = self._counter(group)
         new = Counter(group, old.total + total, old.replaced + replaced, old.timed_out + timed_out)
-        others = tuple(one for one in self.record.counters if one.group != group)
+        others = tuple(counter for counter in self.record.counters if counter.group != group)
         self._put(self.record._replace(counters=tuple(sorted((*others, new)))))
 
 
-def _larger(wanted: Amounts, given: Amounts) -> str:
+def _larger(asked: Amounts, given: Amounts) -> str:
     """The name of the first amount that is larger than that of the placeholder; empty if there is none."""
     there = dict(given)
-    return next((name for name, amount in wanted if amount > there.get(name, 0)), "")
+    return next((name for name, amount in asked if amount > there.get(name, 0)), "")
 
 
 def settle_together(gangs: Sequence[Gang], now: float) -> None:

@@ -142,7 +142,7 @@ class Placeholders:
         gang, name = self._gang_of(spec.application), spec.placeholder
         if gang is None:
             return False
-        return name in gang.placeholders or any(one.placeholder == name for one in gang.members.values())
+        return name in gang.placeholders or any(member.placeholder == name for member in gang.members.values())
 
     def _request(self, spec: Create, presence: Presence, now: float) -> None:
         name, until = spec.placeholder, now + self._backend.seconds
@@ -214,14 +214,14 @@ class Nominations:
     def lost(self, now: float) -> list[str]:
         """Ends the promises that cannot be kept, and returns their placeholders: their time is over, their agent is
         gone, or others use the room; then the newest promises of the agent go first."""
-        usage, found = self._pool.usage, list[str]()
+        usage, lost = self._pool.usage, list[str]()
         for name, until in reversed(list(self._until.items())):
             promise = usage.holds.get(name)
             if promise is None or until <= now or not self._is_there(promise.site[0]):
                 del self._until[name]
                 usage.release(name)
-                found.append(name)
-        return found
+                lost.append(name)
+        return lost
 
     def _is_there(self, node: str) -> bool:
         """The agent has the room of all promises of placeholders, without room that is reserved for other reasons."""

@@ -49,7 +49,7 @@ class IllegalEvent(OfferError):
 
     def __init__(self, life: Life, event: str) -> None:
         self.life, self.event = life, event
-        past = [f"{one.at:.3f} {one.event}: {one.before} to {one.after}" for one in life.history]
+        past = [f"{change.at:.3f} {change.event}: {change.before} to {change.after}" for change in life.history]
         super().__init__("; ".join([f"{life.kind} {life.key}: no event {event} in the state {life.state}", *past]))
 
 

@@ -100,33 +100,36 @@ class Captured(NamedTuple):
 
 def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) -> Captured:
     """The present state. `admits`: judges the constraints of asks in copies; None: as the tree does."""
-    idle = [(owner, name) for owner, _, name in (one.rpartition("/") for one in tree.idle)]
+    idle = [(owner, name) for owner, _, name in (identity.rpartition("/") for identity in tree.idle)]
     return Captured(
         tree.partition,
         admits if admits is not None else tree.nodes.admits,
         tree.terms._replace(lacking=dict(tree.terms.lacking), idle=lambda: idle, kept=None),
-        [_Node(one.name, one.total, dict(one.free), [each.allocation for each in one.running]) for one in tree.nodes],
+        [
+            _Node(node.name, node.total, dict(node.free), [each.allocation for each in node.running])
+            for node in tree.nodes
+        ],
         [_captured_queue(queue) for queue in tree.queues.values()],
         [
             _Application(
-                one.name,
-                one.queue,
-                one.submitted,
-                one.user,
-                one.user_groups,
-                list(one.allocations.values()),
-                [ask for group in one.groups.values() for _, _, ask in group.asks],
-                one.oldest,
-                dict(one.preempted_at),
-                dict(one.reserved_at),
-                dict(one.paused_until),
-                one.least,
+                application.name,
+                application.queue,
+                application.submitted,
+                application.user,
+                application.user_groups,
+                list(application.allocations.values()),
+                [ask for group in application.groups.values() for _, _, ask in group.asks],
+                application.oldest,
+                dict(application.preempted_at),
+                dict(application.reserved_at),
+                dict(application.paused_until),
+                application.least,
             )
-            for one in tree.applications.values()
+            for application in tree.applications.values()
         ],
         list(tree.leaving.values()),
         [(ask, node.name) for node in tree.nodes for ask in node.promises.values()],
-        {(one.name, name) for one in tree.applications.values() for name in one.reserves},
+        {(application.name, name) for application in tree.applications.values() for name in application.reserves},
     )
 
 
@@ -147,21 +150,23 @@ def recounted(
         return ask._replace(request=requests.get((ask.application, ask.name), ask.request))
 
     def all_anew(allocations: list[Allocation]) -> list[Allocation]:
-        return [one._replace(ask=anew(one.ask)) for one in allocations]
+        return [allocation._replace(ask=anew(allocation.ask)) for allocation in allocations]
 
     def sized(node: _Node) -> _Node:
         running = all_anew(node.running)
         if node.name not in sizes:
             return node._replace(running=running)
         total, foreign = sizes[node.name]
-        used = [dict(one.ask.request) for one in running]
+        used = [dict(allocation.ask.request) for allocation in running]
         return node._replace(total=total, free=difference(total, added(dict(foreign), *used)), running=running)
 
     return state._replace(
         nodes=[sized(node) for node in state.nodes],
         applications=[
-            one._replace(allocations=all_anew(one.allocations), asks=[anew(ask) for ask in one.asks])
-            for one in state.applications
+            application._replace(
+                allocations=all_anew(application.allocations), asks=[anew(ask) for ask in application.asks]
+            )
+            for application in state.applications
         ],
         leaving=all_anew(state.leaving),
         promises=[(anew(ask), name) for ask, name in state.promises],
@@ -264,15 +269,15 @@ def applying(tree: Tree, partition: Partition) -> Steps[list[str]]:
 
 def conflicts(config: QueueConfig, queue: Queue) -> list[Problem]:
     """The reasons for which a configuration does not suit the applications of a queue and of those below."""
-    found: list[Problem] = []
+    problems: list[Problem] = []
     if queue.is_leaf and config.is_parent and queue.applications:
-        found.append(Problem(queue.name, f"becomes a parent, but has {len(queue.applications)} applications"))
+        problems.append(Problem(queue.name, f"becomes a parent, but has {len(queue.applications)} applications"))
     if not queue.is_leaf and not config.is_parent and any(leaf.applications for leaf in queue.leaves()):
-        found.append(Problem(queue.name, "becomes a leaf, but queues below have applications"))
+        problems.append(Problem(queue.name, "becomes a leaf, but queues below have applications"))
     for child in config.queues:
         if child.name in queue.children:
-            found += conflicts(child, queue.children[child.name])
-    return found
+            problems += conflicts(child, queue.children[child.name])
+    return problems
 
 
 def _forget_order(tree: Tree) -> Steps[None]:
@@ -282,8 +287,8 @@ def _forget_order(tree: Tree) -> Steps[None]:
             for group in application.groups.values():
                 group.place(None)
             yield
-        for one in list(leaf.classes.values()):
-            leaf.place_class(one)
+        for request_class in list(leaf.classes.values()):
+            leaf.place_class(request_class)
         leaf.place_path()
 
 
@@ -294,14 +299,14 @@ def _update(tree: Tree, config: QueueConfig, queue: Queue, draining: list[str]) 
         queue.max = config.max
     if was_retired:
         queue.state = QueueState.ACTIVE
-    wanted = {child.name: child for child in config.queues}
+    configured = {child.name: child for child in config.queues}
     for name, child in list(queue.children.items()):
-        if name not in wanted and not child.is_temporary:
-            for one in (child, *_below(child)):
-                if not one.is_temporary:
-                    retire(one)
-                    draining.append(one.name)
-    for name, entry in wanted.items():
+        if name not in configured and not child.is_temporary:
+            for below in (child, *_below(child)):
+                if not below.is_temporary:
+                    retire(below)
+                    draining.append(below.name)
+    for name, entry in configured.items():
         if name in queue.children:
             _update(tree, entry, queue.children[name], draining)
         else:
@@ -309,7 +314,7 @@ def _update(tree: Tree, config: QueueConfig, queue: Queue, draining: list[str]) 
 
 
 def _below(queue: Queue) -> list[Queue]:
-    return [one for child in queue.children.values() for one in (child, *_below(child))]
+    return [descendant for child in queue.children.values() for descendant in (child, *_below(child))]
 
 
 def _renew_limits(tree: Tree) -> Steps[None]:
@@ -387,7 +392,7 @@ def trying(
     yield from _settle(before, now, check)
     victims = yield from _settle(after, now, check)
     waits, moved_on = [], []
-    for name in sorted(one.name for one in present.applications):
+    for name in sorted(application.name for application in present.applications):
         asks, earlier = after.applications[name].asks, len(before.applications[name].asks)
         if len(asks) > earlier:
             cause = cause_of(after, name, next(iter(asks)))
@@ -409,17 +414,17 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
     allowance, budget_of = tree.terms.allowance, tree.terms.budget_of
     if allowance is not None:
         tree.begin(tree.terms._replace(allowance=lambda name: allowance(name) - spent[budget_of(name)]))
-    found: list[Victim] = []
+    all_victims: list[Victim] = []
     for moment in (now, inf):
-        for one in giving_back(tree, moment):
-            if one is None:
+        for preemption in giving_back(tree, moment):
+            if preemption is None:
                 yield
                 continue
-            spent[budget_of(one.ask.application)] += one.ask.id not in tree.idle
-            found.append(Victim(one, None))
-            if len(found) % STEP == 0:
+            spent[budget_of(preemption.ask.application)] += preemption.ask.id not in tree.idle
+            all_victims.append(Victim(preemption, None))
+            if len(all_victims) % STEP == 0:
                 yield
-    yield from _end(tree, found)
+    yield from _end(tree, all_victims)
     later = now + max((leaf.config.properties.preemption_delay for leaf in tree.root.leaves()), default=0.0)
     for number in range(1, ROUNDS + 1):
         for placed, _ in enumerate(tree.run(), 1):
@@ -428,19 +433,19 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
         victims: list[Victim] = []
         for made in preempting(tree, later + number * RETRY, check):
             if made is not None:
-                works = (one.ask for one in made.victims if one.ask.id not in tree.idle)
+                works = (victim.ask for victim in made.victims if victim.ask.id not in tree.idle)
                 spent.update(budget_of(ask.application) for ask in works)
-                victims += [Victim(one, made.ask) for one in made.victims]
+                victims += [Victim(victim, made.ask) for victim in made.victims]
             yield
         if not victims:
             break
-        found += victims
+        all_victims += victims
         yield from _end(tree, victims)
-    return found
+    return all_victims
 
 
 def _end(tree: Tree, victims: list[Victim]) -> Steps[None]:
-    for number, one in enumerate(victims, 1):
-        tree.release(one.allocation.ask.application, one.allocation.ask.name)
+    for number, victim in enumerate(victims, 1):
+        tree.release(victim.allocation.ask.application, victim.allocation.ask.name)
         if number % STEP == 0:
             yield

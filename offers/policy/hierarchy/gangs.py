@@ -97,7 +97,9 @@ class Attempts:
                     break
             short = list(_short(made, lacking))
             if not short:
-                self.left += [(one.ask.application, one.node) for one in _not_taken(present, order)]
+                self.left += [
+                    (preemption.ask.application, preemption.node) for preemption in _not_taken(present, order)
+                ]
                 return order
             for name in short:
                 self._set_aside(name, made.pop(name), promised[name])
@@ -121,7 +123,7 @@ class Attempts:
             return []
         if len(self._tried) > 2 * len(lacking):
             self._tried = {name: tried for name, tried in self._tried.items() if name in lacking}
-        found: list[Preemption] = []
+        preemptions: list[Preemption] = []
         refused: set[Hashable] = set()
         tries = searches = 0
         due = self._due({name: number for name, number in lacking.items() if name not in without}, now)
@@ -142,12 +144,12 @@ class Attempts:
                 self.is_behind = True
                 break
             self._tried[name] = now
-            found += made
+            preemptions += made
             if made:
                 refused.clear()
             elif name not in self.tree.terms.paused:
                 refused.add(alike)
-        return found
+        return preemptions
 
     def renew(self, now: float, is_shown: Callable[[str], bool] = always) -> None:
         """Promises the rooms of victims to other asks of the same applications: rooms of a former leader, and those
@@ -156,9 +158,9 @@ class Attempts:
         self.vacated += [Vacated(name, node, now) for name, node in self.left]
         self.left.clear()
         self.vacated = renew(self.tree, self.vacated, now, is_shown)
-        for one in self.vacated:
-            if now - one.since < RETRY:
-                self._tried.setdefault(one.application, now)
+        for vacated in self.vacated:
+            if now - vacated.since < RETRY:
+                self._tried.setdefault(vacated.application, now)
 
     def restore(self) -> None:
         """Returns the asks that are set aside to the tree, with their promises."""
@@ -236,7 +238,7 @@ class Attempts:
         """Preemptions for asks of a gang, up to the first one in vain, and the number of searches. The gang is in
         `_begun` if the time was over."""
         tree, tried = self.tree, self.tree.applications[name].preempted_at
-        begun, found = self._begun.pop(name, []), list[Preemption]()
+        begun, preemptions = self._begun.pop(name, []), list[Preemption]()
         for number, ask in enumerate(asks):
             result = None
             if number < len(begun):
@@ -249,17 +251,17 @@ class Attempts:
             if result is None:
                 result = attempt(tree, ask, now, check, is_over)
             if result is not None:
-                found.append(result)
+                preemptions.append(result)
             if ask.id in tree.halted or (
                 result is not None and number >= len(begun) and ask is not asks[-1] and is_over()
             ):
-                self._begun[name] = [one.node for one in found]
-                for one in found:
-                    tried.pop(one.ask.name, None)
-                return found, number + 1
+                self._begun[name] = [preemption.node for preemption in preemptions]
+                for preemption in preemptions:
+                    tried.pop(preemption.ask.name, None)
+                return preemptions, number + 1
             if result is None:
-                return found, number + 1
-        return found, len(asks)
+                return preemptions, number + 1
+        return preemptions, len(asks)
 
     def _placed(self, name: str, lacking: int) -> tuple[list[Allocation], list[Allocation]]:
         """Places the asks of a gang for which there is room, as many as it lacks at most. Returns all allocations, and
@@ -284,33 +286,33 @@ class Attempts:
         before = promises(tree)
         kept = [promise for promise in before if promise.ask.application == name]
         placed, mine = self._placed(name, lacking)
-        renew(tree, [Vacated(name, one.node, now) for one in _not_taken(kept, mine)], now)
+        renew(tree, [Vacated(name, promise.node, now) for promise in _not_taken(kept, mine)], now)
         needed = lacking - len(mine) - sum(not promise.reserves for promise in promises_to(tree, name))
         asks = _waiting(tree.applications[name])[: max(0, needed) if needed <= MOST_SEARCHES else 0]
-        found, searches = self._search(name, asks, now, check, is_over)
+        preemptions, searches = self._search(name, asks, now, check, is_over)
 
         def forget(some: Iterable[Promise]) -> None:
             for promise in some:
                 tree.forget_promise(name, promise.ask.name)
 
-        if len(found) < needed:
-            for result in reversed(found):
+        if len(preemptions) < needed:
+            for result in reversed(preemptions):
                 tree.forget_promise(name, result.ask.name)
                 for victim in result.victims:
                     keep(tree, victim)
-            found = []
+            preemptions = []
         for allocation in placed:
             tree.release(allocation.ask.application, allocation.ask.name)
             tree.ask(allocation.ask)
-        if found or (needed <= 0 and not all(promise.reserves for promise in kept)):
+        if preemptions or (needed <= 0 and not all(promise.reserves for promise in kept)):
             forget([promise for promise in promises_to(tree, name) if promise.reserves])
-            promise_again(tree, [Promise(one.ask, one.node) for one in mine])
+            promise_again(tree, [Promise(allocation.ask, allocation.node) for allocation in mine])
         else:
             forget(promises_to(tree, name))
             promise_again(tree, kept)
         promise_again(tree, [promise for promise in before if promise.ask.application != name])
         self._set_aside(name, [], promises_to(tree, name))
-        return found, searches
+        return preemptions, searches
 
 
 def _waiting(application: Application) -> list[Ask]:
@@ -323,12 +325,16 @@ def _waiting(application: Application) -> list[Ask]:
 def _not_taken(promised: Iterable[Promise], made: Iterable[Allocation]) -> list[Promise]:
     """The promises with victims of asks that have found room on another node."""
     nodes = {allocation.ask.id: allocation.node for allocation in made}
-    return [one for one in promised if not one.reserves and nodes.get(one.ask.id, one.node) != one.node]
+    return [
+        promise
+        for promise in promised
+        if not promise.reserves and nodes.get(promise.ask.id, promise.node) != promise.node
+    ]
 
 
 def _short(made: Mapping[str, list[Allocation]], lacking: Mapping[str, int]) -> Iterator[str]:
     """The applications whose gangs have fewer places than they lack."""
-    return (name for name, found in made.items() if len(found) < lacking.get(name, 0))
+    return (name for name, allocations in made.items() if len(allocations) < lacking.get(name, 0))
 
 
 def most_that_fit(tree: Tree, application: Application, needed: int) -> int:

@@ -94,8 +94,8 @@ class Tree:
         nothing of the allowances."""
         if self._idle is None:
             known = self.applications
-            found = ((owner, name) for owner, name in self.terms.idle() if owner in known)
-            self._idle = {f"{owner}/{name}": known[owner].queue for owner, name in found}
+            idle = ((owner, name) for owner, name in self.terms.idle() if owner in known)
+            self._idle = {f"{owner}/{name}": known[owner].queue for owner, name in idle}
             self._idle_queues = frozenset(self._idle.values())
         return self._idle
 
@@ -122,7 +122,7 @@ class Tree:
         queue = self.queues.get(application.queue)
         if queue is None or not queue.is_leaf:
             raise ValueError(f"application {application.name}: {application.queue} is no leaf")
-        if not forced and any(one.state is not QueueState.ACTIVE for one in queue.path):
+        if not forced and any(ancestor.state is not QueueState.ACTIVE for ancestor in queue.path):
             raise ValueError(f"application {application.name}: {application.queue} takes no applications")
         if application.name in self.applications:
             raise ValueError(f"application {application.name}: exists already")
@@ -213,8 +213,10 @@ class Tree:
         queue.state = state
         if state is QueueState.STOPPED:
             for leaf in queue.leaves():
-                for one in [one for one in leaf.classes.values() if one.alternative.promised]:
-                    for ask in [entry[2] for group in one.members for entry in group.asks]:
+                for request_class in [
+                    request_class for request_class in leaf.classes.values() if request_class.alternative.promised
+                ]:
+                    for ask in [entry[2] for group in request_class.members for entry in group.asks]:
                         self.forget_promise(ask.application, ask.name)
         queue.place_path()
 
@@ -312,15 +314,15 @@ class Tree:
     def cycle(self) -> Allocation | None:
         """Makes the next allocation; None if nothing can be placed."""
         while self.root.state is not QueueState.STOPPED:
-            found = self.root.ready_promised.first()
-            if found is None:
+            request_class = self.root.ready_promised.first()
+            if request_class is None:
                 queue: Queue | None = self.root
                 while queue is not None and not queue.is_leaf:
                     queue = queue.ready_children.first()
-                found = queue.first_class() if queue is not None else None
-            if found is None:
+                request_class = queue.first_class() if queue is not None else None
+            if request_class is None:
                 return None
-            allocation = self._try(found)
+            allocation = self._try(request_class)
             if allocation is not None:
                 return allocation
         return None
@@ -330,27 +332,27 @@ class Tree:
         while (allocation := self.cycle()) is not None:
             yield allocation
 
-    def _try(self, one: RequestClass) -> Allocation | None:
+    def _try(self, request_class: RequestClass) -> Allocation | None:
         self.tries += 1
-        group = one.members.first()
+        group = request_class.members.first()
         assert group is not None
-        application, alternative = group.application, one.alternative
-        refused = self._refusal(one, application)
+        application, alternative = group.application, request_class.alternative
+        refused = self._refusal(request_class, application)
         node = None
         if refused is None:
             node, refused = self._node(alternative, group)
         if node is None and refused is not None:
-            self._set_aside(one, refused)
+            self._set_aside(request_class, refused)
             return None
         assert node is not None
-        return allocate(self, one, group, node)
+        return allocate(self, request_class, group, node)
 
-    def _refusal(self, one: RequestClass, application: Application) -> Waiting[RequestClass] | None:
+    def _refusal(self, request_class: RequestClass, application: Application) -> Waiting[RequestClass] | None:
         """The requests among which a class must wait because of a maximum or a limit; None if none is in the way."""
-        for queue in one.leaf.path:
-            if queue.max and queue.exceeded(one.request):
+        for queue in request_class.leaf.path:
+            if queue.max and queue.exceeded(request_class.request):
                 return queue.waiting
-        return self.limit_of(application, one.request)
+        return self.limit_of(application, request_class.request)
 
     def limit_of(self, application: Application, request: Amounts) -> Waiting[RequestClass] | None:
         """The requests among which a request of an application must wait because of a limit of applications, or of a
@@ -397,7 +399,7 @@ class Tree:
         """True if an ask of a group may use the room that others have reserved on a node."""
         alike, owner = group.alike, group.application
         ask = Side(owner.name, self.queues[owner.queue], alike.priority, alike.request)
-        return outranks((ask,), [self.side(one.application, one.priority) for one in node.reserving.values()])
+        return outranks((ask,), [self.side(holder.application, holder.priority) for holder in node.reserving.values()])
 
     def side(self, application: str, priority: int) -> Side:
         """An application as the owner of room. Raises KeyError for an unknown one."""
@@ -468,8 +470,8 @@ class Tree:
             crossed = limit is not None and (queue.running >= limit) is not (queue.running + change >= limit)
             queue.running += change
             if crossed:
-                for one in queue.leaves():
-                    one.place_path()
+                for below in queue.leaves():
+                    below.place_path()
                 self.wake(list(queue.waiting_new))
 
     def _count(self, application: Application, request: Amounts, sign: int) -> None:
@@ -484,31 +486,31 @@ class Tree:
         `self.now`. `begin`: the steps of the work, each a result or None."""
         self.now = now
         steps = self.rests.pop(kind, None) or begin()
-        found: list[Result] = []
+        results: list[Result] = []
         for result in steps:
             if result is not None:
-                found.append(result)
+                results.append(result)
             if is_over():
                 self.rests[kind] = steps
                 break
-        return found
+        return results
 
     # --- order ------------------------------------------------------------------------------------------------
 
-    def _set_aside(self, one: RequestClass, waiting: Waiting[RequestClass]) -> None:
-        one.waits = waiting
-        waiting.add(one)
-        one.leaf.place_class(one)
-        one.leaf.place_path()
+    def _set_aside(self, request_class: RequestClass, waiting: Waiting[RequestClass]) -> None:
+        request_class.waits = waiting
+        waiting.add(request_class)
+        request_class.leaf.place_class(request_class)
+        request_class.leaf.place_path()
 
     def wake(self, classes: Iterable[RequestClass]) -> None:
         """Lets requests that wait be tried again."""
-        for one in classes:
-            assert one.waits is not None
-            one.waits.remove(one)
-            one.waits = None
-            one.leaf.place_class(one)
-            one.leaf.place_path()
+        for request_class in classes:
+            assert request_class.waits is not None
+            request_class.waits.remove(request_class)
+            request_class.waits = None
+            request_class.leaf.place_class(request_class)
+            request_class.leaf.place_path()
 
     def room_on(self, node: Node) -> None:
         """Lets the requests that wait for a node and fit it be tried again."""
@@ -522,7 +524,11 @@ class Tree:
             return
         groups = [self.applications[ask.application].asks.get(ask.name) for ask in node.promises.values()]
         classes = {group.request_class for group in groups if group is not None}
-        promised = [one for one in classes if one is not None and one.waits is self.nodes.waiting]
+        promised = [
+            request_class
+            for request_class in classes
+            if request_class is not None and request_class.waits is self.nodes.waiting
+        ]
         self.wake(dict.fromkeys([*promised, *self.nodes.waiting.fitting(node.open)]))
         if node.reserving:
             self.wake_better(node)
@@ -530,23 +536,23 @@ class Tree:
     def wake_better(self, node: Node) -> bool:
         """Lets requests be tried again that wait for a node and outrank the asks that reserve this one. True if there
         are some."""
-        better = [one for one in self.betters(node) if one is not None]
+        better = [request_class for request_class in self.betters(node) if request_class is not None]
         self.wake(better)
         return bool(better)
 
     def betters(self, node: Node) -> Iterator[RequestClass | None]:
         """Yields the requests that wait for a node, fit a reserved one and outrank the asks that reserve it; None
         between steps. The tree may change meanwhile."""
-        for number, one in enumerate(self.nodes.waiting.fitting(node.open_beside(node.promised)), 1):
+        for number, request_class in enumerate(self.nodes.waiting.fitting(node.open_beside(node.promised)), 1):
             if number % LOOKED_AT == 0:
                 yield None
             if (
-                one.waits is self.nodes.waiting
-                and (group := one.members.first()) is not None
-                and self.nodes.is_admitted(one.alternative.constraint, node.name)
+                request_class.waits is self.nodes.waiting
+                and (group := request_class.members.first()) is not None
+                and self.nodes.is_admitted(request_class.alternative.constraint, node.name)
                 and self.outranks(group, node)
             ):
-                yield one
+                yield request_class
 
     def renew(self, application: Application, before: int | None, changed: Group | None) -> None:
         """Renews the keys on a path. `before`: the priority of the application before the change; None if nothing was
@@ -570,17 +576,17 @@ class Tree:
         for group in groups:
             old = group.request_class
             group.place(leaf.class_of(alternative_of(group)) if group.asks else None)
-            for one in (old, group.request_class):
-                if one is not None:
-                    touched[one] = None
-        for one in touched:
-            leaf.place_class(one)
-            if self.nodes.reserving and one.waits is self.nodes.waiting:
-                self._wake_if_better(one)
+            for request_class in (old, group.request_class):
+                if request_class is not None:
+                    touched[request_class] = None
+        for request_class in touched:
+            leaf.place_class(request_class)
+            if self.nodes.reserving and request_class.waits is self.nodes.waiting:
+                self._wake_if_better(request_class)
         leaf.place_path()
 
-    def _wake_if_better(self, one: RequestClass) -> None:
+    def _wake_if_better(self, request_class: RequestClass) -> None:
         """The first group of a class that waits for a node may be another one, which outranks a reservation."""
-        group = one.members.first()
+        group = request_class.members.first()
         if group is not None and self._reserved_node(group) is not None:
-            self.wake([one])
+            self.wake([request_class])

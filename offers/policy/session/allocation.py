@@ -79,33 +79,33 @@ class Enqueue:
         queues = list(session.queues.values())
         while queues:
             queue = min(queues, key=rules.queue_key)
-            found = waiting[queue.name].take()
-            if found is None:
+            chosen = waiting[queue.name].take()
+            if chosen is None:
                 queues.remove(queue)
                 continue
-            wanted = minimum(session, found)
+            needed = minimum(session, chosen)
             capability = {session.snapshot.index[name]: most for name, most in queue.queue.capability}
             mine = taken[queue.name]
-            if all(amount <= left[d] for d, amount in enumerate(wanted) if amount) and all(
-                mine[d] + wanted[d] <= most for d, most in capability.items() if wanted[d]
+            if all(amount <= left[d] for d, amount in enumerate(needed) if amount) and all(
+                mine[d] + needed[d] <= most for d, most in capability.items() if needed[d]
             ):
-                session.let_in.add(found.name)
-                session.admitted.append(found.name)
-                _take(left, mine, wanted)
+                session.let_in.add(chosen.name)
+                session.admitted.append(chosen.name)
+                _take(left, mine, needed)
         session.gated = True
 
 
 def minimum(session: Session, job: JobState) -> list[int]:
     """Returns the request of the tasks that the job needs to reach its minimum, by dimension."""
-    wanted = [0] * len(session.snapshot.dimensions)
+    needed = [0] * len(session.snapshot.dimensions)
     for position in session.pending(job)[: max(0, job.min_available - job.ready)]:
         for d, amount in session.needs.of(job.job.tasks[position].template).row:
-            wanted[d] += amount
-    return wanted
+            needed[d] += amount
+    return needed
 
 
-def _take(left: list[Fraction], of_queue: list[int], wanted: list[int]) -> None:
-    for d, amount in enumerate(wanted):
+def _take(left: list[Fraction], of_queue: list[int], needed: list[int]) -> None:
+    for d, amount in enumerate(needed):
         left[d] -= amount
         of_queue[d] += amount
 
@@ -240,8 +240,8 @@ class Turn:
             job.over_limit = True
             return False
         missing = session.rules.missing
-        wanted = 1 if missing is None else max(1, missing(job))
-        number = 1 if wanted == 1 else self._alike(need, min(wanted, room))
+        needed = 1 if missing is None else max(1, missing(job))
+        number = 1 if needed == 1 else self._alike(need, min(needed, room))
         candidates = session.candidates(need)
         ranks = candidates.place(number)
         if ranks:

@@ -36,20 +36,20 @@ def attempts(session: Session, evictions: list[Eviction]) -> dict[str, Attempt |
     """The attempts by job: those that have led to evictions, and those in vain; None for jobs for which none was due.
     Jobs that the session did not look at are missing."""
     now = session.snapshot.now
-    found: dict[str, Attempt | None] = {}
+    results: dict[str, Attempt | None] = {}
     agents: dict[str, str] = {}
     for eviction in evictions:
         agents[eviction.beneficiary] = eviction.agent
     for name, number in Counter(eviction.beneficiary for eviction in evictions).items():
-        found[name] = Attempt(now, evicted=number, agent=agents[name])
+        results[name] = Attempt(now, evicted=number, agent=agents[name])
     if session.portion.over:
-        return found
+        return results
     due: dict[Hashable, list[JobState]] = {}
     keep = {number for number, _ in session.changes.promised} if session.partial else set[int]()
     for job in session.jobs.values():
         if job.number in keep or job.name in session.closed:
             continue  # an earlier portion has made room, or none is made now
-        if job.name not in found and len(job.job.pending) > len(job.placed) and not job.waiting:
+        if job.name not in results and len(job.job.pending) > len(job.placed) and not job.waiting:
             need = _need(session, job)
             missing = job.min_available - job.ready
             own = job.name if job.name in session.paused else ""
@@ -58,10 +58,10 @@ def attempts(session: Session, evictions: list[Eviction]) -> dict[str, Attempt |
     keys = list(due)
     first = int(now) % len(keys) if keys else 0
     for key in (*keys[first:], *keys[:first]):
-        found.update(dict.fromkeys((job.name for job in due[key]), search.of(due[key][0])))
+        results.update(dict.fromkeys((job.name for job in due[key]), search.of(due[key][0])))
         if search.left <= 0:
             break
-    return found
+    return results
 
 
 def _need(session: Session, job: JobState) -> Need:

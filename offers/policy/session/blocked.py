@@ -37,7 +37,7 @@ class Groups(NamedTuple):
 
 def grouped(jobs: Iterable[Job], requested: Callable[[str], list[int]]) -> Groups:
     """Groups jobs. `requested` gives the amounts that the job of a name asks for."""
-    found: dict[tuple[str, int, int], Group] = {}
+    groups: dict[tuple[str, int, int], Group] = {}
     numbers: dict[int, int] = {}
     equal: dict[Template, int] = {}
     others = []
@@ -50,14 +50,14 @@ def grouped(jobs: Iterable[Job], requested: Callable[[str], list[int]]) -> Group
         if same is None:
             same = numbers[id(template)] = equal.setdefault(template, len(equal))
         key = (job.queue, same, job.min_available)
-        group = found.get(key)
+        group = groups.get(key)
         if group is None:
-            found[key] = Group(job.queue, template, job.min_available, [job.name], requested(job.name).copy())
+            groups[key] = Group(job.queue, template, job.min_available, [job.name], requested(job.name).copy())
         else:
             group.jobs.append(job.name)
             for d, amount in enumerate(requested(job.name)):
                 group.requested[d] += amount
-    return Groups(list(found.values()), others)
+    return Groups(list(groups.values()), others)
 
 
 class Conditions(Mapping[str, Condition]):

@@ -57,7 +57,7 @@ def close(session: Session) -> Decisions:
         binds += made
         sequence += made
     if following is not None:
-        sequence += [following[1], *(one for _, one in passed_over)]
+        sequence += [following[1], *(step for _, step in passed_over)]
     held = {
         (job.name, job.job.tasks[position].name): agents[rank].name
         for job in session.jobs.values()
@@ -72,7 +72,7 @@ def close(session: Session) -> Decisions:
     if binds and session.evicts:
         session.may_change(Passing.LAUNCHES, session.snapshot.now)
     if nominations:
-        session.may_change(Passing.PROMISE, min(one.until for one in nominations.values()))
+        session.may_change(Passing.PROMISE, min(nomination.until for nomination in nominations.values()))
     session.memory.later = session.later if session.portion.over else None
     return Decisions(
         binds=tuple(binds),
@@ -108,16 +108,16 @@ def _kept(session: Session) -> dict[tuple[str, str], Nomination]:
 
 def _held_back(session: Session) -> dict[str, str]:
     """The reasons that lie with the queues of jobs, also of those that had their turn in earlier portions."""
-    memory, found, passed_over = session.memory, dict[str, str](), _passed_over(session)
+    memory, reasons, passed_over = session.memory, dict[str, str](), _passed_over(session)
     for name, job in session.jobs.items():
         before = memory.held_back.get(name)
         held = job.over_limit or (job.misfit is None and job.queue.name in passed_over)
         if (held or before is not None) and len(job.job.pending) > len(job.placed):
             reason = next(iter(held_back(session, job, passed_over)), before)
             if reason is not None:
-                found[name] = reason
-    memory.held_back = found.copy() if session.portion.over else {}
-    return found
+                reasons[name] = reason
+    memory.held_back = reasons.copy() if session.portion.over else {}
+    return reasons
 
 
 def no_queue(job: Job) -> Condition:
@@ -134,13 +134,13 @@ def held_back(session: Session, job: JobState, passed_over: Container[str]) -> d
 
 
 def _passed_over(session: Session) -> set[str]:
-    return {one.queue for _, one in session.sequence}
+    return {step.queue for _, step in session.sequence}
 
 
 def _limit(session: Session, job: JobState) -> str:
     """The limit of the queue that holds the first task without a place back; empty if none does."""
     tasks, rules = job.job.tasks, session.rules
-    position = next((one for one in job.job.pending if one not in job.placed), None)
+    position = next((task_position for task_position in job.job.pending if task_position not in job.placed), None)
     return "" if position is None else rules.limit(job, session.needs.of(tasks[position].template))
 
 
@@ -182,24 +182,24 @@ class Closing:
             need = session.needs.of(group.template)
             for name in group.jobs:
                 late[name] = partial(self._aside_condition, need, session.snapshot.jobs[name])
-        for one in session.standing():
-            if one.queue not in session.queues:
-                late[one.name] = partial(no_queue, one)
+        for task in session.standing():
+            if task.queue not in session.queues:
+                late[task.name] = partial(no_queue, task)
                 continue
-            state = JobState(one, -1, session.snapshot.figures[one.name], session.queues[one.queue])
+            state = JobState(task, -1, session.snapshot.figures[task.name], session.queues[task.queue])
             condition = self._condition(state)
             if condition is not None:
-                late[one.name] = partial(_known, condition)
+                late[task.name] = partial(_known, condition)
         return late
 
     def _aside_condition(self, need: Need, job: Job) -> Condition:
         return self._unschedulable(job.min_available, len(job.tasks), 0, need, {})
 
     def _refusals_of(self, need: Need) -> dict[str, int]:
-        found = self._refusals.get(need.number)
-        if found is None:
-            found = self._refusals[need.number] = self._session.candidates(need).refusals()
-        return found
+        refusals = self._refusals.get(need.number)
+        if refusals is None:
+            refusals = self._refusals[need.number] = self._session.candidates(need).refusals()
+        return refusals
 
     def _unschedulable(
         self, missing: int, tasks: int, waiting: int, misfit: Need | None, held_back: dict[str, int]

@@ -89,9 +89,9 @@ class Later(NamedTuple):
     at: float
 
 
-def earliest(found: Iterable[Later | None]) -> Later | None:
+def earliest(moments: Iterable[Later | None]) -> Later | None:
     """The first of some moments; None if there is none."""
-    return min((one for one in found if one is not None), key=lambda one: one.at, default=None)
+    return min((moment for moment in moments if moment is not None), key=lambda moment: moment.at, default=None)
 
 
 class Decisions(NamedTuple):

@@ -67,8 +67,8 @@ class Kept(NamedTuple):
         for agent, amounts in self.lacks.items():
             rank = snapshot.rank.get(agent)
             if rank is not None:
-                wanted = [amounts.get(name, 0) for name in snapshot.dimensions]
-                for d, amount in enumerate(agents.withhold(rank, wanted)):
+                needed = [amounts.get(name, 0) for name in snapshot.dimensions]
+                for d, amount in enumerate(agents.withhold(rank, needed)):
                     rows[rank][d] += amount
 
     def is_for(self, job: JobState, need: Need, rules: Composition, dimensions: Sequence[str]) -> bool:
@@ -83,11 +83,11 @@ class Kept(NamedTuple):
         return standing.outranks(self.standing)
 
 
-def is_owed(wanted: Mapping[str, int], guarantee: Mapping[str, int], used: Mapping[str, int]) -> bool:
+def is_owed(needed: Mapping[str, int], guarantee: Mapping[str, int], used: Mapping[str, int]) -> bool:
     """True if the queue of a task has a guarantee for an amount that the task wants, and stays within all of these with
     the task: then it may use room that is kept for others. `used`: amounts of the queue."""
-    least = {name: amount for name, amount in guarantee.items() if amount and wanted.get(name)}
-    return bool(least) and all(used.get(name, 0) + wanted[name] <= amount for name, amount in least.items())
+    least = {name: amount for name, amount in guarantee.items() if amount and needed.get(name)}
+    return bool(least) and all(used.get(name, 0) + needed[name] <= amount for name, amount in least.items())
 
 
 NOTHING_KEPT = Kept({}, {}, Standing("", 0, is_owed=False, is_entitled=False))

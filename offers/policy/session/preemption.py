@@ -381,11 +381,11 @@ def make_room(
     promised = session.changes.promised.get((job.number, position))
     if promised is not None:
         statement.apply(RELEASE_PROMISE, job, need, position, promised)
-    found = _Choice(session, claim, scope, search).best(promised, only)
-    if found is None:
+    choice = _Choice(session, claim, scope, search).best(promised, only)
+    if choice is None:
         statement.undo(before)
         return False
-    rank, victims = found
+    rank, victims = choice
     for victim in victims:
         row = session.needs.of(victim.task.template)
         statement.apply(EVICT, victim.job, row, victim.position, victim.rank)
@@ -423,11 +423,11 @@ class _Choice:
                 break
             if rank == promised:
                 continue
-            found = self._on(rank, bound.key)
-            if found is None:
+            choice = self._on(rank, bound.key)
+            if choice is None:
                 self._search.set_aside(rank)
-            elif best is None or not bound.number or found[0] < best[0]:
-                best = found
+            elif best is None or not bound.number or choice[0] < best[0]:
+                best = choice
         return best[1:] if best is not None else None
 
     def _ever(self) -> bool:
@@ -439,16 +439,16 @@ class _Choice:
     def _raised(self) -> list[tuple[Cost, int]]:
         """The bounds where a limit stops the task: the best agent with idle room alone, if there is one; else all
         agents, with bounds that count the amounts that must leave for the limit."""
-        found: list[tuple[Cost, int]] = []
+        raised: list[tuple[Cost, int]] = []
         number = amounts = 0
         for bound, rank in self._search:
             if not bound.number:
                 return [(bound, rank)]
-            if not found:
+            if not raised:
                 number, amounts = self._least_for_limit()
             cost = Cost(bound.priority, max(bound.number, number), max(bound.amounts, amounts), bound.key)
-            found.append((cost, rank))
-        return sorted(found)
+            raised.append((cost, rank))
+        return sorted(raised)
 
     def _least_for_limit(self) -> tuple[int, int]:
         """A lower bound of the number and of the measure of the victims that the limits of the queue ask for."""
@@ -492,9 +492,9 @@ class _Choice:
             return None
         if len(candidates) > 1:
             candidates.sort(key=self._order.key, reverse=True)
-        found = self._first(short, scope.choose(self._claim, candidates))
-        if found is not None or len(candidates) == 1:
-            return found
+        victims = self._first(short, scope.choose(self._claim, candidates))
+        if victims is not None or len(candidates) == 1:
+            return victims
 
         def is_enough(victim: Victim) -> bool:
             row = dict(self._row(victim))
@@ -522,7 +522,7 @@ class _Choice:
     def _first(self, short: dict[int, int], victims: list[Victim]) -> list[Victim] | None:
         """The first of some victims that together free the missing amounts, each of which frees some of them; None if
         all are not enough."""
-        left, found = dict(short), []
+        left, chosen = dict(short), []
         for victim in victims:
             helps = False
             for d, amount in self._row(victim):
@@ -532,9 +532,9 @@ class _Choice:
                     if left[d] <= 0:
                         del left[d]
             if helps:
-                found.append(victim)
+                chosen.append(victim)
             if not left:
-                return found
+                return chosen
         return None
 
     def _within_limit(self, victims: list[Victim]) -> list[Victim] | None:
@@ -543,30 +543,30 @@ class _Choice:
         gone = self._gone(victims)
         if rules.room(queue, need, gone) > 0:
             return victims
-        wanted = {d for d, _ in need.row}
-        found, looked_at = list(victims), list(victims)
+        dimensions = {d for d, _ in need.row}
+        kept, looked_at = list(victims), list(victims)
         for victim in self._anywhere(looked_at):
             row = self._row(victim)
-            if victim.job.queue is queue and any(d in wanted for d, _ in row):
-                found.append(victim)
+            if victim.job.queue is queue and any(d in dimensions for d, _ in row):
+                kept.append(victim)
                 for d, amount in row:
                     gone[d] += amount
                 if rules.room(queue, need, gone) > 0:
-                    return found
+                    return kept
 
         def is_enough(victim: Victim) -> bool:
             return victim.job.queue is queue and rules.room(queue, need, self._gone([*victims, victim])) > 0
 
         return self._one_more(victims, looked_at[len(victims) :], is_enough)
 
-    def _anywhere(self, look: list[Victim]) -> Iterator[Victim]:
-        """The victims on all agents beside those in `look`, which are taken; the least important first. Candidates are
-        added to `look`."""
+    def _anywhere(self, some: list[Victim]) -> Iterator[Victim]:
+        """The victims on all agents beside those in `some`, which are taken; the least important first. Candidates are
+        added to `some`."""
         session, scope = self._session, self._scope
         running = session.snapshot.running
         jobs = [job for number in self._search.movable.jobs() if (job := session.job(running.name(number))) is not None]
         jobs.sort(key=self._order.of_job, reverse=True)
-        known = {(victim.job.number, victim.position) for victim in look}
+        known = {(victim.job.number, victim.position) for victim in some}
         looked = FIRST_LOOK
         unready = self._search.movable.unready_jobs()
         turns = [(job, False) for job in jobs if job.name in unready]
@@ -578,10 +578,10 @@ class _Choice:
                 if victim.task.ready is ready and (job.number, victim.position) not in known and scope.may_leave(victim)
             ]
             more.sort(key=self._order.key, reverse=True)
-            look += more
-            if len(look) >= looked or number == len(turns):
-                looked = 2 * len(look)
-                for victim in scope.choose(self._claim, look):
+            some += more
+            if len(some) >= looked or number == len(turns):
+                looked = 2 * len(some)
+                for victim in scope.choose(self._claim, some):
                     if (victim.job.number, victim.position) not in known:
                         known.add((victim.job.number, victim.position))
                         yield victim
@@ -617,7 +617,7 @@ class _Choice:
 
     def _cost(self, victims: list[Victim], key: int) -> Cost:
         highest = max(map(self._priority, victims), default=NOBODY)
-        return Cost(highest, len(victims), sum(self._session.measure.of(self._row(one)) for one in victims), key)
+        return Cost(highest, len(victims), sum(self._session.measure.of(self._row(victim)) for victim in victims), key)
 
     def _priority(self, victim: Victim) -> int:
         if not victim.task.ready:
@@ -647,10 +647,10 @@ class Importance:
 
     def of_job(self, job: JobState) -> tuple[Any, ...]:
         """The key of a job, as things stood when it was first asked for."""
-        found = self._jobs.get(job.number)
-        if found is None:
-            found = self._jobs[job.number] = self._session.rules.job_key(job)
-        return found
+        key = self._jobs.get(job.number)
+        if key is None:
+            key = self._jobs[job.number] = self._session.rules.job_key(job)
+        return key
 
     def key(self, victim: Victim) -> tuple[Any, ...]:
         """The key of a task."""
@@ -672,14 +672,15 @@ def give_back(session: Session, begin: int) -> None:
         return
     order, future, stay = Importance(session), session.agents.future, set[int]()
     keyed = [
-        (order.key(Victim(one.job, one.positions[0], one.ranks[0])), number) for number, one in enumerate(evictions)
+        (order.key(Victim(eviction.job, eviction.positions[0], eviction.ranks[0])), number)
+        for number, eviction in enumerate(evictions)
     ]
     for _, number in sorted(keyed):
-        one = evictions[number]
-        rank = one.ranks[0]
-        if all(amount <= future[d][rank] for d, amount in one.need.row) and _admitted(session, one):
-            session.changes.take_back(one)
-            stay.add(id(one))
+        eviction = evictions[number]
+        rank = eviction.ranks[0]
+        if all(amount <= future[d][rank] for d, amount in eviction.need.row) and _admitted(session, eviction):
+            session.changes.take_back(eviction)
+            stay.add(id(eviction))
     session.changes.committed[begin:] = [made for made in session.changes.committed[begin:] if id(made[0]) not in stay]
 
 
@@ -835,13 +836,13 @@ class Movable:
 
     def sums(self, d: int) -> Array:
         """The amounts of a dimension by priority and rank, each with those of lower priorities."""
-        found = self._sums.get(d)
-        if found is None:
+        sums = self._sums.get(d)
+        if sums is None:
             place = self._class * self._count + self._rank
             width = len(self.priorities)
             plain = np.bincount(place, weights=self._amounts[d][self._tasks], minlength=width * self._count)
-            found = self._sums[d] = np.cumsum(plain.astype(np.int64).reshape(width, self._count), axis=0)
-        return found
+            sums = self._sums[d] = np.cumsum(plain.astype(np.int64).reshape(width, self._count), axis=0)
+        return sums
 
     def total(self, d: int) -> int:
         """The amount of a dimension on all agents."""
@@ -849,11 +850,11 @@ class Movable:
 
     def largest(self, d: int) -> Array:
         """The largest amount of a dimension of one task, by rank."""
-        found = self._largest.get(d)
-        if found is None:
-            found = self._largest[d] = np.zeros(self._count, dtype=np.int64)
-            np.maximum.at(found, self._rank, self._amounts[d][self._tasks])
-        return found
+        largest = self._largest.get(d)
+        if largest is None:
+            largest = self._largest[d] = np.zeros(self._count, dtype=np.int64)
+            np.maximum.at(largest, self._rank, self._amounts[d][self._tasks])
+        return largest
 
     def lightest(self) -> Array:
         """The least measure of one task, by rank."""
@@ -867,11 +868,11 @@ class Movable:
 
     def by_rank(self, d: int) -> tuple[list[list[int]], list[int], list[int]]:
         """The results of `sums`, `largest` and `lightest` as lists by rank."""
-        found = self._of_rank.get(d)
-        if found is None:
+        columns = self._of_rank.get(d)
+        if columns is None:
             sums: list[list[int]] = self.sums(d).T.tolist()
-            found = self._of_rank[d] = (sums, self.largest(d).tolist(), self.lightest().tolist())
-        return found
+            columns = self._of_rank[d] = (sums, self.largest(d).tolist(), self.lightest().tolist())
+        return columns
 
     def unready_jobs(self) -> set[str]:
         """The names of the jobs of which a task is not ready."""
@@ -880,8 +881,8 @@ class Movable:
 
     def jobs(self) -> list[int]:
         """The numbers of the jobs of these tasks."""
-        found: list[int] = np.unique(self._job).tolist()
-        return found
+        jobs: list[int] = np.unique(self._job).tolist()
+        return jobs
 
 
 class Search:
@@ -1055,34 +1056,34 @@ class Places(NamedTuple):
     evictions: tuple[Eviction, ...]
 
 
-def places(session: Session, wanted: Sequence[Wanted]) -> Places | None:
+def places(session: Session, needed: Sequence[Wanted]) -> Places | None:
     """The places of some tasks, of jobs of one queue, with the evictions that make their room: all of them by the rules
     of one action; None if these do not give room to all. The session is open, and no action has run. The session
     decides nothing else, and nothing of it is carried out."""
     names = {choice.action.name for choice in session.policy.actions}
     tasks: list[tuple[JobState, int]] = []
-    for one in wanted:
-        job = session.jobs.get(one.job)
+    for place in needed:
+        job = session.jobs.get(place.job)
         if job is None or not session.may_evict(job) or not job.pending:
             return None
-        tasks.append((job, job.job.position(one.task)))
+        tasks.append((job, job.job.position(place.task)))
     queue = tasks[0][0].queue
     if any(job.queue is not queue for job, _ in tasks):
         return None
-    found: Places | None = None
+    made: Places | None = None
     with session.changes.promises_count(queue):
         if RECLAIM in names and not session.rules.overused(queue):
             searches, scope = _reclaiming(session, queue), _of_others(session, queue)
-            found = _all(session, wanted, tasks, searches, lambda _: scope, partial(_may_take, session, queue))
-        if found is None and PREEMPT in names and all(job.starving for job, _ in tasks):
+            made = _all(session, needed, tasks, searches, lambda _: scope, partial(_may_take, session, queue))
+        if made is None and PREEMPT in names and all(job.starving for job, _ in tasks):
             searches = _preempting(session, queue)
-            found = _all(session, wanted, tasks, searches, partial(_of_own_queue, session), lambda _: True)
-    return found
+            made = _all(session, needed, tasks, searches, partial(_of_own_queue, session), lambda _: True)
+    return made
 
 
 def _all(
     session: Session,
-    wanted: Sequence[Wanted],
+    needed: Sequence[Wanted],
     tasks: Sequence[tuple[JobState, int]],
     searches: Searches,
     scope: Callable[[JobState], Scope],
@@ -1090,24 +1091,29 @@ def _all(
 ) -> Places | None:
     statement = session.statement(tasks[0][0])
     agents: list[str] = []
-    for one, (job, position) in zip(wanted, tasks, strict=True):
+    for place, (job, position) in zip(needed, tasks, strict=True):
         need = session.needs.of(job.job.tasks[position].template)
-        rank = session.snapshot.rank.get(one.agent) if one.agent else None
+        rank = session.snapshot.rank.get(place.agent) if place.agent else None
         claim = Claim(job, position, need)
-        may_have = (rank is not None or not one.agent) and admits(claim)
+        may_have = (rank is not None or not place.agent) and admits(claim)
         if not may_have or not make_room(session, statement, claim, scope(job), searches.of(job, need), rank):
             statement.undo()
             return None
         agents.append(session.agents.agents[job.placed[position]].name)
-    found = Places(tuple(agents), tuple(_evictions(session, statement)))
+    made = Places(tuple(agents), tuple(_evictions(session, statement)))
     statement.undo()
-    return found
+    return made
 
 
 def _evictions(session: Session, statement: Statement) -> list[Eviction]:
     return [
-        Eviction(one.job.name, one.job.job.tasks[position].name, session.agents.agents[rank].name, statement.job.name)
-        for one in statement.operations
-        if one.kind == EVICT
-        for position, rank in zip(one.positions, one.ranks, strict=True)
+        Eviction(
+            operation.job.name,
+            operation.job.job.tasks[position].name,
+            session.agents.agents[rank].name,
+            statement.job.name,
+        )
+        for operation in statement.operations
+        if operation.kind == EVICT
+        for position, rank in zip(operation.positions, operation.ranks, strict=True)
     ]

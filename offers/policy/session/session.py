@@ -187,23 +187,23 @@ class Session:
         amounts of their queue, and request nothing more."""
         snapshot, width = self.snapshot, len(self.snapshot.dimensions)
         known = {queue.name: queue for queue in snapshot.queues}
-        found: dict[str, QueueState] = {}
+        queues: dict[str, QueueState] = {}
         with_jobs: set[str] = set()
         names: Iterable[str] = snapshot.waking if self._ours else snapshot.jobs
         if self._ours:
             with_jobs.update(name for name in known if name in snapshot.standing)
             for name in with_jobs:
-                self._enter_standing(known[name], found)
+                self._enter_standing(known[name], queues)
             if self._least_group and self.rules.missing is not None:
-                names = self._set_aside(known, found)
+                names = self._set_aside(known, queues)
         for name in names:
             job = snapshot.jobs[name]
             if job.queue not in known:
                 self.conditions[name] = no_queue(job)
                 continue
-            queue = found.get(job.queue)
+            queue = queues.get(job.queue)
             if queue is None:
-                queue = found[job.queue] = QueueState(known[job.queue], width)
+                queue = queues[job.queue] = QueueState(known[job.queue], width)
             figures = snapshot.figures[name]
             state = JobState(job, self._numbers, figures, queue)
             self._numbers += 1
@@ -222,17 +222,19 @@ class Session:
             for d, amount in enumerate(figures.requested):
                 queue.requested[d] += amount
         with_jobs.update(group.queue for group in self.aside)
-        self.queues = {name: found[name] for name in known if name in found and (found[name].jobs or name in with_jobs)}
+        self.queues = {
+            name: queues[name] for name in known if name in queues and (queues[name].jobs or name in with_jobs)
+        }
 
-    def _enter_standing(self, queue: Queue, found: dict[str, QueueState]) -> None:
+    def _enter_standing(self, queue: Queue, queues: dict[str, QueueState]) -> None:
         """The jobs of a queue that wait for nothing enter as one sum. They are valid under all of our plug-ins."""
         standing = self.snapshot.standing[queue.name]
-        state = found[queue.name] = QueueState(queue, len(self.snapshot.dimensions))
+        state = queues[queue.name] = QueueState(queue, len(self.snapshot.dimensions))
         state.running = standing.running
         state.allocated = standing.allocated.copy()
         state.requested = standing.allocated.copy()
 
-    def _set_aside(self, known: dict[str, Queue], found: dict[str, QueueState]) -> list[str]:
+    def _set_aside(self, known: dict[str, Queue], queues: dict[str, QueueState]) -> list[str]:
         """Sets groups of jobs aside that this session cannot place. The names of the others that wait."""
         names = {choice.action.name for choice in self.policy.actions}
         groups = self.snapshot.groups
@@ -248,9 +250,9 @@ class Session:
                 others += group.jobs
                 continue
             self.aside.append(group)
-            queue = found.get(group.queue)
+            queue = queues.get(group.queue)
             if queue is None:
-                queue = found[group.queue] = QueueState(known[group.queue], len(self.snapshot.dimensions))
+                queue = queues[group.queue] = QueueState(known[group.queue], len(self.snapshot.dimensions))
             for d, amount in enumerate(group.requested):
                 queue.requested[d] += amount
         return others
@@ -303,11 +305,11 @@ class Session:
 
     def candidates(self, need: Need) -> Candidates:
         """The agents for a template, with caches that all actions share."""
-        found = self._candidates.get(need.number)
-        if found is None:
-            found = Candidates(self.agents, need, self.rules.tests(need), self.rules.scorers(need))
-            self._candidates[need.number] = found
-        return found
+        candidates = self._candidates.get(need.number)
+        if candidates is None:
+            candidates = Candidates(self.agents, need, self.rules.tests(need), self.rules.scorers(need))
+            self._candidates[need.number] = candidates
+        return candidates
 
     def knows(self, need: Need) -> bool:
         """True if the candidates of a need were asked for in this session."""
@@ -318,7 +320,7 @@ class Session:
         jobs that may use it."""
         if not self._kept_rows:
             return NO_ROWS
-        position = next((one for one in job.job.pending if one not in job.placed), None)
+        position = next((task_position for task_position in job.job.pending if task_position not in job.placed), None)
         if position is None:
             return NO_ROWS
         need = self.needs.of(job.job.tasks[position].template)
@@ -359,20 +361,20 @@ class Session:
             alike = self.needs.of(job.job.template).best_effort
             if best_effort is not None and alike is not best_effort:
                 return []
-            found = [i for i in job.job.pending if i not in placed] if placed else list(job.job.pending)
+            pending = [i for i in job.job.pending if i not in placed] if placed else list(job.job.pending)
         else:
             of = self.needs.of
-            found = [
+            pending = [
                 i
                 for i in job.job.pending
                 if i not in placed and (best_effort is None or of(tasks[i].template).best_effort is best_effort)
             ]
-        if len(found) > 1:
+        if len(pending) > 1:
             if self._orders_by_priority:
-                found.sort(key=lambda i: (-tasks[i].priority, tasks[i].created, i))
+                pending.sort(key=lambda i: (-tasks[i].priority, tasks[i].created, i))
             else:
-                found.sort(key=lambda i: self.rules.task_key(job.job, i))
-        return found
+                pending.sort(key=lambda i: self.rules.task_key(job.job, i))
+        return pending
 
     def wants_room(self, job: JobState) -> bool:
         """True if a task that is not best effort is pending, for a job with pending tasks."""
@@ -384,7 +386,7 @@ class Session:
     @cached_property
     def _orders_by_priority(self) -> bool:
         plain = [choice for tier in self.policy.tiers for choice in tier if choice.plugin is priority]
-        return len(self.rules.task_orders) == 1 and any("enableTaskOrder" not in one.off for one in plain)
+        return len(self.rules.task_orders) == 1 and any("enableTaskOrder" not in plugin.off for plugin in plain)
 
     def running_on(self, rank: int) -> Iterable[Victim]:
         """The running tasks on an agent whose jobs are in the session, without those that are evicted already."""

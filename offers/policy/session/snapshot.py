@@ -321,12 +321,12 @@ class Snapshot:
     @cached_property
     def tenants(self) -> dict[str, dict[TaskName, Task]]:
         """The tasks that take room, by the name of their agent."""
-        found: dict[str, dict[TaskName, Task]] = {}
+        tenants: dict[str, dict[TaskName, Task]] = {}
         for job in self.jobs.values():
             for task in job.tasks:
                 if task.status in ON_AGENT:
-                    found.setdefault(task.agent, {})[job.name, task.name] = task
-        return found
+                    tenants.setdefault(task.agent, {})[job.name, task.name] = task
+        return tenants
 
     def row(self, amounts: Amounts) -> list[int]:
         """Amounts as a list with one number per dimension."""
@@ -360,18 +360,18 @@ def _check(agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job]
 
 def _named(agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job]) -> set[str]:
     """The dimensions of totals, of queues and of templates."""
-    found: set[str] = set()
+    names: set[str] = set()
     for agent in agents:
-        found.update(name for name, _ in agent.total)
+        names.update(name for name, _ in agent.total)
     for queue in queues:
-        found.update(name for name, _ in (*queue.guarantee, *queue.capability))
+        names.update(name for name, _ in (*queue.guarantee, *queue.capability))
     seen: set[int] = set()
     for job in jobs:
         for template in {id(task.template): task.template for task in job.tasks}.values():
             if id(template) not in seen:
                 seen.add(id(template))
-                found.update(name for name, _ in template.request)
-    return found
+                names.update(name for name, _ in template.request)
+    return names
 
 
 class JobFigures:

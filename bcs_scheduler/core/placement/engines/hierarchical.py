@@ -153,21 +153,21 @@ class Hierarchical:
         role = portion.role
         rest = self._rest.pop(role, None)
         if rest is None or portion.caps or not rest.holds(role, portion.demands, self._inputs.snapshots):
-            found = self._take(role, portion.demands, portion.caps)
-            tree_of = self._follow(role, found)
-            rest, terms = Continuation(found, (), ()), tree_of.tree.terms
+            inputs = self._take(role, portion.demands, portion.caps)
+            tree_of = self._follow(role, inputs)
+            rest, terms = Continuation(inputs, (), ()), tree_of.tree.terms
         else:
-            found, tree_of = rest.found, self.trees.roles[role]
-            terms = self._terms(tree_of, found, rest.taken)
+            inputs, tree_of = rest.found, self.trees.roles[role]
+            terms = self._terms(tree_of, inputs, rest.taken)
         terms = terms._replace(kept=None if portion.held is None else self._as_kept(tree_of, portion.held))
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         made = tree_of.run(terms, None if portion.is_grouped else PORTION)
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         if tree_of.attempts.unfinished:
             self._portions[role] = rest
-            return self._decisions(role, found, made, [], Rest.PORTION)
-        evicted, is_behind = self._maintain(portion, tree_of, found)
-        return self._decisions(role, found, made, evicted, Rest.VICTIMS if is_behind else Rest.NOTHING)
+            return self._decisions(role, inputs, made, [], Rest.PORTION)
+        evicted, is_behind = self._maintain(portion, tree_of, inputs)
+        return self._decisions(role, inputs, made, evicted, Rest.VICTIMS if is_behind else Rest.NOTHING)
 
     def _is_shown(self, role: str, agent: str) -> bool:
         """True if an offer shows the free room of an agent."""
@@ -177,39 +177,39 @@ class Hierarchical:
     def _take(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> SessionInput:
         """See `Inputs.take`. A gang of which members run gets the others back one by one, as they find room: it would
         hold the room of the first for as long as there is none for the last."""
-        found = self._inputs.take(role, demands, caps)
-        if not found.missing:
-            return found
-        starting = {one.application for one in demands if any(not slot.replaces for slot in one.slots)}
-        jobs = found.snapshot.jobs
+        inputs = self._inputs.take(role, demands, caps)
+        if not inputs.missing:
+            return inputs
+        starting = {demand.application for demand in demands if any(not slot.replaces for slot in demand.slots)}
+        jobs = inputs.snapshot.jobs
         missing = {
             name: number
-            for name, number in found.missing.items()
+            for name, number in inputs.missing.items()
             # Without a job, nothing of the application runs, and nothing of it can be placed now.
             if name in starting or (job := jobs.get(name)) is None or not any(t.status in HOLDING for t in job.tasks)
         }
-        return found._replace(missing=missing)
+        return inputs._replace(missing=missing)
 
-    def _follow(self, role: str, found: SessionInput) -> RoleTree:
+    def _follow(self, role: str, inputs: SessionInput) -> RoleTree:
         """The tree of a role, as the state is now."""
         self._rest.pop(role, None)
         is_new = role not in self.trees.roles
-        tree_of, snapshot = self.trees.of(role), found.snapshot
-        agents: Collection[str] = found.agents
-        jobs: Collection[str] = found.jobs
+        tree_of, snapshot = self.trees.of(role), inputs.snapshot
+        agents: Collection[str] = inputs.agents
+        jobs: Collection[str] = inputs.jobs
         if tree_of.wants_all() or is_new:
-            agents, jobs = snapshot.rank, {*snapshot.jobs, *found.jobs}
-        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._terms(tree_of, found))
-        found.agents.clear()
-        found.jobs.clear()
+            agents, jobs = snapshot.rank, {*snapshot.jobs, *inputs.jobs}
+        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._terms(tree_of, inputs))
+        inputs.agents.clear()
+        inputs.jobs.clear()
         return tree_of
 
-    def _terms(self, tree_of: RoleTree, found: SessionInput, taken: Sequence[Array] = ()) -> Terms:
+    def _terms(self, tree_of: RoleTree, inputs: SessionInput, taken: Sequence[Array] = ()) -> Terms:
         """The facts of a decision, with the room that was held for old work in the one before. `taken`: see
         `Continuation`."""
         return Terms(
-            admission(found, self._turn.placer.tests(), lambda: tree_of.counted, taken),
-            found.missing,
+            admission(inputs, self._turn.placer.tests(), lambda: tree_of.counted, taken),
+            inputs.missing,
             self._remaining(tree_of),
             self._turn.source.budget_of,
             self._pauses.present(),
@@ -218,14 +218,14 @@ class Hierarchical:
         )
 
     def _decisions(
-        self, role: str, found: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
+        self, role: str, inputs: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
     ) -> Decisions:
         tree_of = self.trees.roles[role]
-        waiting = list(islice(filter(tree_of.waits, found.waiting), self._turn.options.explained))
+        waiting = list(islice(filter(tree_of.waits, inputs.waiting), self._turn.options.explained))
         return Decisions(
             [Bind(*names) for names in made],
             evicted,
-            missing=found.missing,
+            missing=inputs.missing,
             held_back={name: hold for name in waiting if (hold := self._hold(tree_of, name)) is not None},
             attempts={name: self._attempt_of(tree_of.tree, name) for name in waiting},
             rest=rest,
@@ -254,10 +254,10 @@ class Hierarchical:
         asked = copied(self)
         if queues is not None:
             asked.trees.suppose(queues)
-        found = asked._take(portion.role, portion.demands, portion.caps)
-        tree_of = asked._follow(portion.role, found)
+        inputs = asked._take(portion.role, portion.demands, portion.caps)
+        tree_of = asked._follow(portion.role, inputs)
         made = tree_of.run(tree_of.tree.terms)
-        return asked._decisions(portion.role, found, made, [], Rest.NOTHING)
+        return asked._decisions(portion.role, inputs, made, [], Rest.NOTHING)
 
     def read_changes(self) -> Iterator[None]:
         """See `Engine`; a decision that continues sees no changes."""
@@ -289,27 +289,37 @@ class Hierarchical:
 
     # --- evictions --------------------------------------------------------------------------------------------
 
-    def _maintain(self, portion: Portion, tree_of: RoleTree, found: SessionInput) -> tuple[list[Eviction], bool]:
+    def _maintain(self, portion: Portion, tree_of: RoleTree, inputs: SessionInput) -> tuple[list[Eviction], bool]:
         """The evictions for taskgroups that wait, and of queues above their maximum. True: the time was over before all
         had their turn."""
         tree, role, closed = tree_of.tree, portion.role, set(portion.closed)
         is_over = partial(_is_over, portion.pace)
         shown = self._turn.shown_until
-        gangs = tree_of.attempts.preempt(found.missing, shown, self._can_end, closed, is_over) if found.rows else ()
+        gangs = tree_of.attempts.preempt(inputs.missing, shown, self._can_end, closed, is_over) if inputs.rows else ()
         tree_of.attempts.restore()
         waits = any(application.asks for application in tree.applications.values())
         if waits:
             is_away = self._turn.now < self._turn.returning_until
             self._look_again(self._turn.returning_until if is_away else self._turn.now + MAINTENANCE)
-        if not (waits and found.rows):  # without an offer in this term a try is in vain, and the next one is due late
+        if not (waits and inputs.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree, is_over), False
         done = maintain(tree, shown, self._can_end, closed, self._ending_soon(role), is_over)
         kept = reservations(tree, self._turn.now)
         self._reserved = [
-            *(one for one in self._reserved if one.role != role),
-            *(KeptRoom(one.ask.application, role, one.node, one.ask.created, one.until, Why.RESERVED) for one in kept),
+            *(room for room in self._reserved if room.role != role),
+            *(
+                KeptRoom(
+                    reservation.ask.application,
+                    role,
+                    reservation.node,
+                    reservation.ask.created,
+                    reservation.until,
+                    Why.RESERVED,
+                )
+                for reservation in kept
+            ),
         ]
-        for at in [self._turn.now] if done.again else [one.until for one in kept]:
+        for at in [self._turn.now] if done.again else [reservation.until for reservation in kept]:
             self._look_again(at)
         evicted = [*evictions_of(tree, spare(tree, (*gangs, *done.preemptions))), *given_back_of(tree, done.given_back)]
         return evicted, done.is_unfinished or tree_of.attempts.is_behind
@@ -321,11 +331,11 @@ class Hierarchical:
             yield self._given_back(tree_of.tree, partial(_is_over, pace))
 
     def _given_back(self, tree: Tree, is_over: Callable[[], bool]) -> list[Eviction]:
-        found = given_back_of(tree, give_back(tree, self._turn.now, is_over))
+        evictions = given_back_of(tree, give_back(tree, self._turn.now, is_over))
         due = self._turn.now if "quota" in tree.rests else self._turn.now + MAINTENANCE
         if "quota" in tree.rests or any(queue.above_since is not None for queue in tree.queues.values()):
             self._look_again(due)
-        return found
+        return evictions
 
     def _look_again(self, at: float) -> None:
         """A tree wants maintenance at a moment (Unix seconds). Another one may want it sooner."""
@@ -333,11 +343,11 @@ class Hierarchical:
 
     def _ending_soon(self, role: str) -> Mapping[str, Mapping[str, int]]:
         """Room by agent that is expected within the time that reservations last; looked up from time to time."""
-        looked_at, found = self._soon.get(role, (-inf, {}))
+        looked_at, ending = self._soon.get(role, (-inf, {}))
         if self._turn.now >= looked_at + MAINTENANCE:
-            found = self._turn.source.ending_within(role, LONGEST)
-            self._soon[role] = (self._turn.now, found)
-        return found
+            ending = self._turn.source.ending_within(role, LONGEST)
+            self._soon[role] = (self._turn.now, ending)
+        return ending
 
     def _remaining(self, tree_of: RoleTree) -> Callable[[str], int]:
         """The disruption budget of an application, less the ready victims that were chosen and are not ended yet, those
@@ -413,18 +423,18 @@ class Hierarchical:
         """See `Engine`. The tree follows before it is asked about an application that it does not know."""
         if not self.trees.knows(demand):
             return True
-        numbers = Counter(one.id for one in wants)
-        wanted = (
+        numbers = Counter(want.id for want in wants)
+        needs = (
             Wanted(
-                one.application,
-                one.id,
-                (task_name(one, slot) for slot in one.slots),
-                numbers[one.id],
+                want.application,
+                want.id,
+                (task_name(want, slot) for slot in want.slots),
+                numbers[want.id],
                 is_gang(demand),
             )
-            for one in {one.id: one for one in wants}.values()
+            for want in {want.id: want for want in wants}.values()
         )
-        return self.trees.roles[demand.role].outrank(wanted, owners, self._priority(other))
+        return self.trees.roles[demand.role].outrank(needs, owners, self._priority(other))
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
@@ -437,11 +447,11 @@ class Hierarchical:
 
     def _awaited(self) -> dict[str, dict[int, str]]:
         """See `aging.Awaiting`."""
-        found: dict[str, dict[int, str]] = {}
+        awaited: dict[str, dict[int, str]] = {}
         for tree_of in self.trees.roles.values():
             for task, agent in tree_of.awaiting():
-                found.setdefault(demand_of(task), {})[index_of(task)] = agent
-        return found
+                awaited.setdefault(demand_of(task), {})[index_of(task)] = agent
+        return awaited
 
     def awaiting(self) -> Collection[str]:
         """See `Engine`."""
@@ -486,7 +496,7 @@ class Hierarchical:
             return None
         tree_of = copied(live)
         tree_of.attempts.restore()
-        asks = tree_of.pending(zip((one.application for one in wants), names, strict=True))
+        asks = tree_of.pending(zip((want.application for want in wants), names, strict=True))
         if asks is None:
             return None
         tree, kept, ever = tree_of.tree, None, partial(may_ever_end, self._turn.source)
@@ -497,14 +507,16 @@ class Hierarchical:
         made = places(tree, asks, agents, self._turn.now, self._can_end)
         if made is None:
             return None
-        return as_room(self._turn.source, tuple(one.node for one in made), tuple(evictions_of(tree, made)))
+        return as_room(
+            self._turn.source, tuple(preemption.node for preemption in made), tuple(evictions_of(tree, made))
+        )
 
     def _as_kept(self, tree_of: RoleTree, held: Held, *, is_own: bool = False) -> Kept:
         """The room that is held for old work, as trees see it."""
         counted = tree_of.counted
         rooms, lacks = (
-            {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in one.items()}
-            for one in (held.rooms, held.lacks)
+            {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in by_agent.items()}
+            for by_agent in (held.rooms, held.lacks)
         )
         return Kept(rooms, lacks, held.applications, self._priority(held.demand), is_own)
 
@@ -535,8 +547,8 @@ class Hierarchical:
         """The roles of all trees, and of everything that waits or holds room."""
         engine, held = self._turn.engine, (role for _, role in self._turn.state.held())
         demands = (demand.role for demand in engine.demands.values() if not demand.per_agent)
-        found = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
-        return [role for role in found if self._covers(role)]
+        roles = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
+        return [role for role in roles if self._covers(role)]
 
     def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
         """See `Engine`."""

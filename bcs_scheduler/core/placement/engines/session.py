@@ -109,9 +109,9 @@ class Session:
             if not portion.is_grouped:
                 is_used_up = lambda: portion.pace.spent() >= until  # noqa: E731
         while True:
-            found = self._inputs.take(role, portion.demands, portion.caps)
+            inputs = self._inputs.take(role, portion.demands, portion.caps)
             try:
-                outcome = self._decided(found, portion, memory, is_used_up)
+                outcome = self._decided(inputs, portion, memory, is_used_up)
             except NeverReturned as hangs:
                 self._put_aside(hangs)
                 self._memories.pop(role, None)
@@ -120,19 +120,19 @@ class Session:
                 break
         if until is not None:
             self._faults += ((fault, "failed") for fault in outcome.faults)
-        return self._decisions(found, outcome)
+        return self._decisions(inputs, outcome)
 
     def _decided(
-        self, found: SessionInput, portion: Portion, memory: Memory | None, is_used_up: Callable[[], bool] | None
+        self, inputs: SessionInput, portion: Portion, memory: Memory | None, is_used_up: Callable[[], bool] | None
     ) -> Outcome:
-        found.agents.clear()
-        found.jobs.clear()
+        inputs.agents.clear()
+        inputs.jobs.clear()
         clock, paused = self._turn.options.session_clock, self._pauses.present()
         kept, closed = self._kept(portion.held), portion.closed
 
         def work(policy: Policy, calls: Calls) -> Outcome:
             return decide(
-                found.snapshot,
+                inputs.snapshot,
                 policy,
                 clock,
                 calls,
@@ -143,9 +143,9 @@ class Session:
                 closed=closed,
             )
 
-        return self._watched(found, work, self._turn.source.allowance)
+        return self._watched(inputs, work, self._turn.source.allowance)
 
-    def _watched(self, found: SessionInput, work: Callable[[Policy, Calls], T], allowance: Callable[[str], int]) -> T:
+    def _watched(self, inputs: SessionInput, work: Callable[[Policy, Calls], T], allowance: Callable[[str], int]) -> T:
         """The result of `work`, which gets the policy with the tests of agents, and `allowance`. Plug-ins of third
         parties are bounded in time. Raises NeverReturned."""
         options, explainer = self._turn.options, self._turn.placer.tests()
@@ -154,7 +154,7 @@ class Session:
 
         def with_tests(calls: Calls) -> T:
             budgets = (allowance, calls, source.obstacle, source.grows_at, source.budget_of)
-            tests = AgentTests(explainer, found.numbers, found.tests, *budgets)
+            tests = AgentTests(explainer, inputs.numbers, inputs.tests, *budgets)
             tier = (PluginChoice(tests, {}, trusted=True), PluginChoice(PausedPairs(), {}, trusted=True))
             return work(chosen._replace(tiers=(*chosen.tiers, tier)), calls)
 
@@ -166,33 +166,35 @@ class Session:
         self._set_aside.add(hangs.fault, self._turn.now)
         self._inputs.snapshots.forget()  # the abandoned session may still use the snapshot
 
-    def _decisions(self, found: SessionInput, outcome: Outcome) -> Decisions:
+    def _decisions(self, inputs: SessionInput, outcome: Outcome) -> Decisions:
         return Decisions(
             outcome.binds,
             outcome.evictions,
             outcome.nominations,
-            found.missing,
+            inputs.missing,
             self._held_back(outcome),
             outcome.attempts,
             {queue: {name: int(part) for name, part in parts.items()} for queue, parts in outcome.deserved.items()},
-            earliest((outcome.later, found.later, self._set_aside.later(self._turn.now))),
+            earliest((outcome.later, inputs.later, self._set_aside.later(self._turn.now))),
             Rest.TURNS if outcome.unfinished else Rest.NOTHING,
         )
 
     def _held_back(self, outcome: Outcome) -> dict[str, HeldBack]:
         """The queues that hold applications back, by application."""
-        found = {}
+        held_back = {}
         for application, reason in outcome.held_back.items():
             queue = self.queue_of(application)
             used, parts = outcome.allocated[queue], outcome.deserved.get(queue, {})
             allocated = tuple((resource_of(name), amount) for name, amount in used.items() if amount)
             deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
             if reason == QUEUE_LIMIT:
-                found[application] = HeldBack(queue, True, allocated, self._capability(queue), WaitCode.QUEUE_MAXIMUM)
+                held_back[application] = HeldBack(
+                    queue, True, allocated, self._capability(queue), WaitCode.QUEUE_MAXIMUM
+                )
             else:
                 hold = WaitCode.GUARANTEES if reason == QUEUE_GUARANTEES else ""
-                found[application] = HeldBack(queue, False, allocated, deserved, hold)
-        return found
+                held_back[application] = HeldBack(queue, False, allocated, deserved, hold)
+        return held_back
 
     def _capability(self, queue: str) -> Amounts:
         return self._turn.source.capability(queue)
@@ -213,11 +215,11 @@ class Session:
 
     def faults(self) -> list[tuple[PluginFault, str]]:
         """See `Engine`."""
-        found, self._faults = self._faults, []
+        faults, self._faults = self._faults, []
         for fault in self._set_aside.untold():
             words = f"{fault.cause}; not used for {duration(self._set_aside.pause(fault.plugin))}"
-            found.append((fault._replace(cause=words), "hung"))
-        return found
+            faults.append((fault._replace(cause=words), "hung"))
+        return faults
 
     # --- questions --------------------------------------------------------------------------------------------
 
@@ -242,7 +244,7 @@ class Session:
         taken = self._taken(wants)
         return all(
             self._turn.queues.has_capability(wants[number], (*taken, *wants[:number], *wants[number + 1 :]))
-            for number in {namespace_of(one.application): at for at, one in enumerate(wants)}.values()
+            for number in {namespace_of(want.application): at for at, want in enumerate(wants)}.values()
         )
 
     def outranks(
@@ -264,7 +266,7 @@ class Session:
 
     def _taken(self, wants: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """The demand of each placement that is not launched yet, and of each promise, but for promises to these."""
-        own, demands = {one.id for one in wants}, self._turn.engine.demands
+        own, demands = {want.id for want in wants}, self._turn.engine.demands
         promised = (demand_of(task) for _, task in self._inputs.promises.nominations)
         return [*self._inputs.planned(), *(demands[name] for name in promised if name in demands and name not in own)]
 
@@ -306,7 +308,7 @@ class Session:
         if held is None:
             return NOTHING_KEPT
         nominations = self._inputs.promises.nominations
-        nominated = frozenset(job for (job, _), one in nominations.items() if one.agent in held.rooms)
+        nominated = frozenset(job for (job, _), nomination in nominations.items() if nomination.agent in held.rooms)
         standing = self._standing(held.demand, self._groups.wants(held.demand))
         return Kept(held.rooms, held.lacks, standing, held.applications, outranking=nominated)
 
@@ -319,26 +321,26 @@ class Session:
         demands = deciding(role)
         known = {demand.id for demand in demands}
         evicts = not EVICTING.isdisjoint(choice.action.name for choice in self._policy.actions)
-        if not evicts or names is None or any(one.id not in known for one in wants):
+        if not evicts or names is None or any(want.id not in known for want in wants):
             return None
         agents = held.agents if held is not None else ("",) * len(wants)
-        wanted = [Wanted(one.application, name, agent) for one, name, agent in zip(wants, names, agents, strict=True)]
+        needed = [Wanted(want.application, name, agent) for want, name, agent in zip(wants, names, agents, strict=True)]
         kept = NOTHING_KEPT
         if held is not None:
             standing = self._standing(held.demand, self._groups.wants(held.demand))
             kept = Kept(held.rooms, held.lacks, standing, held.applications, is_own=True)
-        found, paused = self._inputs.take(role, demands, {}), self._pauses.present()
+        inputs, paused = self._inputs.take(role, demands, {}), self._pauses.present()
         clock, source = self._turn.options.session_clock, self._turn.source
 
         def work(policy: Policy, calls: Calls) -> Places | None:
             try:
-                return places(Opened(found.snapshot, policy, clock, calls=calls, paused=paused, kept=kept), wanted)
+                return places(Opened(inputs.snapshot, policy, clock, calls=calls, paused=paused, kept=kept), needed)
             except PluginFailed:
                 return None  # the next session reports it
 
         try:
-            made = self._watched(found, work, source.allowance)
-            made = made or self._watched(found, work, partial(may_ever_end, source))
+            made = self._watched(inputs, work, source.allowance)
+            made = made or self._watched(inputs, work, partial(may_ever_end, source))
         except NeverReturned as hangs:
             self._put_aside(hangs)
             return None

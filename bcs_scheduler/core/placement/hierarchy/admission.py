@@ -65,12 +65,12 @@ def frozen(present: Callable[[], Admits | None], resources: Collection[str]) -> 
 
 
 def admission(
-    found: SessionInput, explainer: Explainer, counted: Callable[[], Counted], taken: Sequence[Array] = ()
+    inputs: SessionInput, explainer: Explainer, counted: Callable[[], Counted], taken: Sequence[Array] = ()
 ) -> Admission:
     """The tests of the matcher, and the resources that queues do not count. `counted`: returns those that they count.
     `taken`: amounts by dimension and rank that the snapshot has as idle and that are not; empty = there are none."""
-    snapshot = found.snapshot
-    tests = AgentTests(explainer, found.numbers, found.tests, lambda _: 0)
+    snapshot = inputs.snapshot
+    tests = AgentTests(explainer, inputs.numbers, inputs.tests, lambda _: 0)
 
     def mask(template: Template, elsewhere: Collection[str]) -> Array:
         accepted = tests.accepted(template).copy()

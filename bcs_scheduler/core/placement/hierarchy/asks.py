@@ -46,10 +46,10 @@ class Counted:
     def of(self, amounts: Amounts) -> Amounts:
         """The amounts that count, of amounts by dimension."""
         known = self.by_dimension
-        found = [(known[name], amount) for name, amount in amounts if name in known]
+        counted = [(known[name], amount) for name, amount in amounts if name in known]
         if self._is_renamed:
-            found.sort()
-        return tuple(found)
+            counted.sort()
+        return tuple(counted)
 
 
 def counted_with(tree: Tree, partition: Partition) -> frozenset[str]:
@@ -93,7 +93,7 @@ def sized_anew(
     known: Mapping[str, Agent], snapshot: Snapshot, agents: Iterable[str], counted: Counted
 ) -> dict[str, Vector]:
     """The counted sizes of those of the agents in a snapshot that are not known, or are known with other sizes."""
-    found: dict[str, Vector] = {}
+    vectors: dict[str, Vector] = {}
     for name in agents:
         if name in snapshot.rank:
             agent, before = snapshot.agents[snapshot.rank[name]], known.get(name)
@@ -101,8 +101,8 @@ def sized_anew(
                 continue
             size = counted.of(agent.total)
             if before is None or size != counted.of(before.total):
-                found[name] = dict(size)
-    return found
+                vectors[name] = dict(size)
+    return vectors
 
 
 def safe(task: str) -> str:
@@ -117,7 +117,11 @@ def task_name(ask: str) -> str:
 
 def evictions_of(tree: Tree, preemptions: Iterable[Preemption]) -> list[Eviction]:
     """The evictions of the victims of preemptions, which the tree has noted."""
-    return [_eviction(tree, victim, one.ask.application) for one in preemptions for victim in one.victims]
+    return [
+        _eviction(tree, victim, preemption.ask.application)
+        for preemption in preemptions
+        for victim in preemption.victims
+    ]
 
 
 def given_back_of(tree: Tree, victims: Iterable[Allocation]) -> list[Eviction]:

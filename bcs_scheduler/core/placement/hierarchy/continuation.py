@@ -49,16 +49,18 @@ class Continuation(NamedTuple):
         count them. `demands`: those that took part, by id; `left`: those that are left."""
         if any(demand.rules.live for demand in demands.values()):
             return None
-        wanted = Counter((demand_of(bind.task), bind.agent) for bind in binds)
-        if wanted != Counter((placement.demand, placement.agent_id) for placement in placements):
+        planned = Counter((demand_of(bind.task), bind.agent) for bind in binds)
+        if planned != Counter((placement.demand, placement.agent_id) for placement in placements):
             return None
-        found, placed, ranks = self.found, {bind.job for bind in binds}, defaultdict[str, list[int]](list)
-        taken = list(self.taken) or [np.zeros(len(found.snapshot.agents), np.int64) for _ in found.snapshot.dimensions]
+        inputs, placed, ranks = self.found, {bind.job for bind in binds}, defaultdict[str, list[int]](list)
+        taken = list(self.taken) or [
+            np.zeros(len(inputs.snapshot.agents), np.int64) for _ in inputs.snapshot.dimensions
+        ]
         for placement in placements:
-            ranks[placement.demand].append(found.snapshot.rank[placement.agent_id])
+            ranks[placement.demand].append(inputs.snapshot.rank[placement.agent_id])
         for identity, of_demand in ranks.items():
             request = demands[identity].request
             for name, amount in request_of(request, request.extended):
-                np.add.at(taken[found.snapshot.index[name]], of_demand, amount)
-        missing = {name: number for name, number in found.missing.items() if name not in placed}
-        return Continuation(found._replace(missing=missing), left, taken)
+                np.add.at(taken[inputs.snapshot.index[name]], of_demand, amount)
+        missing = {name: number for name, number in inputs.missing.items() if name not in placed}
+        return Continuation(inputs._replace(missing=missing), left, taken)

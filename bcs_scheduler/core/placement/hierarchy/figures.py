@@ -97,9 +97,9 @@ def queue_figures(
     roles: Mapping[str, RoleQueues], pending: Mapping[str, Mapping[Any, int]]
 ) -> tuple[TreeQueueFigures, ...]:
     """The figures of all queues, parents first. `pending`: taskgroups that wait by leaf and reason."""
-    found: dict[str, dict[str, Queue]] = {}
+    queues: dict[str, dict[str, Queue]] = {}
     for role, tree_of in list(roles.items()):
-        _walk(tree_of.tree.root, role, found)
+        _walk(tree_of.tree.root, role, queues)
     waiting: dict[str, Counter[str]] = {}
     for leaf, reasons in pending.items():
         parts = leaf.split(".")
@@ -109,20 +109,20 @@ def queue_figures(
     for role, tree_of in list(roles.items()):
         for (queue, whose), tracker in list(tree_of.tree.trackers.known.items()):
             limit: Limit = tracker.limit
-            one = LimitFigures(
+            figures = LimitFigures(
                 role, whose, _given(tracker.allocated), limit.max_resources, tracker.running, limit.max_applications
             )
-            limits.setdefault(queue, []).append(one)
+            limits.setdefault(queue, []).append(figures)
     return tuple(
         _figures(name, by_role, dict(waiting.get(name, {})), tuple(limits.get(name, ())))
-        for name, by_role in found.items()
+        for name, by_role in queues.items()
     )
 
 
-def _walk(queue: Queue, role: str, found: dict[str, dict[str, Queue]]) -> None:
-    found.setdefault(queue.name, {})[role] = queue
+def _walk(queue: Queue, role: str, queues: dict[str, dict[str, Queue]]) -> None:
+    queues.setdefault(queue.name, {})[role] = queue
     for child in list(queue.children.values()):
-        _walk(child, role, found)
+        _walk(child, role, queues)
 
 
 def _figures(

@@ -125,7 +125,9 @@ class RoleTree:
         if not names:
             return captured(self.tree, frozen(self._present, self.counted.names))
         counted = Counted(names | self.counted.names)
-        sizes = {name: (dict(counted.of(one.total)), counted.of(one.foreign)) for name, one in self._agents.items()}
+        sizes = {
+            name: (dict(counted.of(agent.total)), counted.of(agent.foreign)) for name, agent in self._agents.items()
+        }
         requests = {
             (application, safe(name)): counted.of(task.template.request)
             for application, tasks in self._tasks.items()
@@ -176,9 +178,9 @@ class RoleTree:
     def _set_states(self) -> None:
         halted = {halt.queue: QueueState(halt.state) for halt in self._halts}
         for name, queue in list(self.tree.queues.items()):
-            wanted = halted.get(name, QueueState.ACTIVE)
-            if not queue.is_temporary and queue.state is not wanted:
-                self.tree.set_state(name, wanted)
+            state = halted.get(name, QueueState.ACTIVE)
+            if not queue.is_temporary and queue.state is not state:
+                self.tree.set_state(name, state)
 
     def follow(
         self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], terms: Terms, *, partly: bool = False
@@ -303,7 +305,7 @@ class RoleTree:
         self.tree.set_least(name, least_of(job))
         self._set_tasks(job, tasks)
 
-    def _set_tasks(self, job: Job, wanted: dict[str, Task]) -> None:
+    def _set_tasks(self, job: Job, tasks: dict[str, Task]) -> None:
         """Brings the asks and allocations of an application up to date. An allocation whose task is gone, or is on
         another agent, continues with a task that is new on its agent: a placement was planned, or was launched."""
         name, tree = job.name, self.tree
@@ -314,7 +316,7 @@ class RoleTree:
         free: dict[tuple[str, Amounts], list[str]] = {}
         """Names of allocations without a task, by agent and amounts."""
         for identity, task in list(present.items()):
-            after, known = wanted.get(identity), safe(identity)
+            after, known = tasks.get(identity), safe(identity)
             held = allocations.get(known)
             is_stale = self._is_recounting and self._is_stale(name, task)
             if (held is None) is (task.agent == "") and not is_stale and (after is task or same(task, after)):
@@ -328,7 +330,7 @@ class RoleTree:
         goes_on: list[tuple[str, Allocation]] = []
         runs: list[Allocation] = []
         lasting = self._lasts(name)
-        for identity, task in wanted.items():
+        for identity, task in tasks.items():
             if identity in present:
                 continue
             ask = ask_of(job, task, self.counted, lasting=lasting)
@@ -345,8 +347,8 @@ class RoleTree:
         if goes_on:
             rename(tree, name, goes_on)
         recover_all(tree, name, runs)
-        self._tasks[name] = wanted
-        for identity, task in wanted.items():
+        self._tasks[name] = tasks
+        for identity, task in tasks.items():
             if (task.status is Status.RELEASING) is (f"{name}/{safe(identity)}" in tree.leaving):
                 continue
             leaving = allocations[safe(identity)]
@@ -430,8 +432,8 @@ class RoleTree:
         """Like `Attempts.run`. Returns names of application, task and agent."""
         self.tree.begin(terms)
         made = self.attempts.run(terms.lacking, most)
-        self._doubtful.update(one.ask.application for one in made)
-        return [(one.ask.application, task_name(one.ask.name), one.node) for one in made]
+        self._doubtful.update(allocation.ask.application for allocation in made)
+        return [(allocation.ask.application, task_name(allocation.ask.name), allocation.node) for allocation in made]
 
     def knows(self, name: str) -> bool:
         """True if an application has a queue, or no queue takes it."""
@@ -451,10 +453,10 @@ class RoleTree:
             return all(amount >= 0 for room in rooms for amount in room.values())
         if self._took_back:
             return False
-        wanted = self.counted.of(request)
+        needed = self.counted.of(request)
         self._took_back = True
         return (
-            not any(queue.exceeded(wanted) for queue in leaf.path) and self.tree.limit_of(application, wanted) is None
+            not any(queue.exceeded(needed) for queue in leaf.path) and self.tree.limit_of(application, needed) is None
         )
 
     def takes_together(self, asks: Sequence[tuple[str, Amounts]], *, root: bool) -> bool:
@@ -469,16 +471,16 @@ class RoleTree:
             application = self.tree.applications.get(name)
             if application is None or self.tree.queues[application.queue].is_stopped:
                 return False
-            wanted = self.counted.of(request)
-            if self.tree.limit_of(application, wanted) is not None:
+            needed = self.counted.of(request)
+            if self.tree.limit_of(application, needed) is not None:
                 return False
             for queue in self.tree.queues[application.queue].path:
-                in_queues.setdefault(queue.name, Counter()).update(dict(wanted))
+                in_queues.setdefault(queue.name, Counter()).update(dict(needed))
             for tracker in application.trackers:
-                of_trackers.setdefault(tracker, Counter()).update(dict(wanted))
+                of_trackers.setdefault(tracker, Counter()).update(dict(needed))
         queues = [(self.tree.queues[name], tuple(sums.items())) for name, sums in in_queues.items()]
         admitted = not any(queue.exceeded(sums) for queue, sums in queues if root or queue.parent is not None)
-        admitted &= all(one.refuses(tuple(sums.items()), started=True) is None for one, sums in of_trackers.items())
+        admitted &= all(limit.refuses(tuple(sums.items()), started=True) is None for limit, sums in of_trackers.items())
         self._took_back |= root and admitted
         return admitted
 
@@ -486,13 +488,13 @@ class RoleTree:
         """True if places may use, together, room that is kept for asks of some applications with this priority. Those
         for which room is made count as if they had it."""
         asks: list[Side] = []
-        for one in wants:
-            application = self.tree.applications.get(one.application)
+        for want in wants:
+            application = self.tree.applications.get(want.application)
             if application is None:
                 return False
-            left = one.number - (len(self.promised_to(one.application, one.demand)) if one.is_gang else 0)
+            left = want.number - (len(self.promised_to(want.application, want.demand)) if want.is_gang else 0)
             leaf = self.tree.queues[application.queue]
-            for task in one.tasks:
+            for task in want.tasks:
                 if left <= 0:
                     break
                 group = application.asks.get(safe(task))
@@ -518,7 +520,7 @@ class RoleTree:
     def promised_rooms(self, without: Collection[str]) -> dict[str, dict[str, int]]:
         """Amounts by agent and dimension that must stay free for promises to other applications than `without`: the
         taskgroups that are ending there do not leave them."""
-        found: dict[str, dict[str, int]] = {}
+        amounts: dict[str, dict[str, int]] = {}
         for node in self.tree.nodes.promising.values():
             sums = Counter[str]()
             for identity, ask in node.promises.items():
@@ -527,8 +529,8 @@ class RoleTree:
             names = self.counted.by_dimension.items()
             left = {line: sums[name] - node.leaving.get(name, 0) for line, name in names if name in sums}
             if left := {line: amount for line, amount in left.items() if amount > 0}:
-                found[node.name] = left
-        return found
+                amounts[node.name] = left
+        return amounts
 
     def has_victims(self, name: str, task: str) -> bool:
         """True if room is being made for a task that waits, by other work that ends."""
@@ -538,14 +540,14 @@ class RoleTree:
 
     def pending(self, tasks: Iterable[tuple[str, str]]) -> list[Ask] | None:
         """The asks of tasks, given by application and name; None if one does not wait."""
-        found: list[Ask] = []
+        asks: list[Ask] = []
         for name, task in tasks:
             application = self.tree.applications.get(name)
             group = application.asks.get(safe(task)) if application is not None else None
             if group is None:
                 return None
-            found.append(next(ask for _, one, ask in group.asks if one == safe(task)))
-        return found
+            asks.append(next(ask for _, ask_name, ask in group.asks if ask_name == safe(task)))
+        return asks
 
     def awaiting(self) -> Iterator[tuple[str, str]]:
         """Yields the tasks for which others are ended, each with its agent."""

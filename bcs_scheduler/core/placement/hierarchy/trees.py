@@ -50,10 +50,10 @@ def read_tree(document: str) -> Partition:
     A change is read when it is tried, stored and taken over; the latest documents are read once (1,000 queues take some
     30 ms)."""
     try:
-        found = json.loads(document)
+        parsed = json.loads(document)
     except ValueError as error:
         raise BadQueues([Problem("$", f"not JSON: {error}")]) from None
-    return partition_of(found, SCALARS, tags=TAGS)
+    return partition_of(parsed, SCALARS, tags=TAGS)
 
 
 def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, QueueConfig]]:
@@ -100,7 +100,7 @@ class Trees:
     def takes_together(self, wants: Sequence[Demand[Slot]], *, root: bool) -> bool:
         """Like `RoleTree.takes_together` for places of demands of one role; False for a role without a tree."""
         tree_of = self.roles.get(wants[0].role)
-        asks = [(one.application, request_of(one.request, one.request.extended)) for one in wants]
+        asks = [(want.application, request_of(want.request, want.request.extended)) for want in wants]
         return tree_of is not None and tree_of.takes_together(asks, root=root)
 
     @property
@@ -202,11 +202,11 @@ class Trees:
 
     def of(self, role: str) -> RoleTree:
         """The tree of a role, which is made if there is none."""
-        found = self.roles.get(role)
-        if found is None:
+        tree_of = self.roles.get(role)
+        if tree_of is None:
             facts = (self._submission, self._has_ended, self._vacated(), self._lasts)
-            found = self.roles[role] = RoleTree(self.partition, self.halts, *facts)
-        return found
+            tree_of = self.roles[role] = RoleTree(self.partition, self.halts, *facts)
+        return tree_of
 
     def forget(self) -> None:
         """Makes all trees anew from the records, when they follow the next time."""
@@ -216,15 +216,15 @@ class Trees:
     def _vacated(self) -> list[Vacated]:
         """The rooms of taskgroups that are being ended for other applications, or were ended lately."""
         state, now = self._turn.state, self._turn.now
-        found: list[Vacated] = []
+        vacated: list[Vacated] = []
         for transaction in sorted(state.active_transactions(), key=attrgetter("id")):  # replays have another order
             payload = transaction.payload
             if isinstance(payload, ReschedulePayload) and payload.beneficiary:
                 group = state.taskgroups.get(payload.taskgroup)
                 if group is not None and (not group.ended or now < group.ended_at + UNOFFERED_SECONDS):
                     until = group.ended_at + UNOFFERED_SECONDS if group.ended else 0.0
-                    found.append(Vacated(payload.beneficiary, group.agent_id, now, until))
-        return found
+                    vacated.append(Vacated(payload.beneficiary, group.agent_id, now, until))
+        return vacated
 
     def _lasts(self, application: str) -> bool:
         record = self._turn.state.applications.get(application)
@@ -249,9 +249,9 @@ class Trees:
     def queue_of(self, application: str) -> str:
         """The full name of the queue of an application; that of root for an application without a queue."""
         for tree_of in self.roles.values():
-            found = tree_of.tree.applications.get(application)
-            if found is not None:
-                return found.queue
+            known = tree_of.tree.applications.get(application)
+            if known is not None:
+                return known.queue
         return ROOT
 
     def named_queue(self, application: str) -> str:
@@ -270,7 +270,7 @@ class Trees:
                 continue
             for queue in nearest(tree.queues, name).path:
                 sums[queue.name] = added(sums.get(queue.name, {}), amounts)
-        return next((name for name, wanted in sums.items() if not fits_limit(wanted, tree.queues[name].max)), None)
+        return next((name for name, amount in sums.items() if not fits_limit(amount, tree.queues[name].max)), None)
 
     def _submission(self, application: str) -> Submission:
         """The properties of an application that placement rules and limits look at."""
@@ -284,11 +284,11 @@ class Trees:
 
     def refuse(self, partition: Partition) -> None:
         """Raises CannotChange if the applications of a role do not suit a configuration."""
-        found: dict[Problem, None] = {}
+        problems: dict[Problem, None] = {}
         for tree_of in self.roles.values():
-            found.update(dict.fromkeys(conflicts(partition.root, tree_of.tree.root)))
-        if found:
-            raise CannotChange(list(found))
+            problems.update(dict.fromkeys(conflicts(partition.root, tree_of.tree.root)))
+        if problems:
+            raise CannotChange(list(problems))
 
     def trying(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> Steps[Mapping[str, Trial]]:
         """Returns the effect of a configuration by role, in steps. Together they cost with all applications, taskgroups
@@ -297,12 +297,12 @@ class Trees:
         states = {name: QueueState.ACTIVE for name, _ in full_names(partition.root)}
         states |= {halt.queue: QueueState(halt.state) for halt in halts if halt.queue in states}
         now = self._turn.now
-        present = [(role, one.captured(partition)) for role, one in sorted(self.roles.items())]
-        found: dict[str, Trial] = {}
+        present = [(role, tree_of.captured(partition)) for role, tree_of in sorted(self.roles.items())]
+        trials: dict[str, Trial] = {}
         for role, state in present:
             yield
-            found[role] = yield from trying(state, partition, now, states=states)
-        return found
+            trials[role] = yield from trying(state, partition, now, states=states)
+        return trials
 
 
 def halts_in(partition: Partition, halts: tuple[QueueHalt, ...]) -> tuple[QueueHalt, ...]:

@@ -65,14 +65,14 @@ class AgentTests:
         """The candidates within the budgets of their applications, less the victims of this session. Tasks that are not
         ready spend nothing. Critical ones stay with any plug-ins of the policy."""
         taken: dict[tuple[str, ...], int] = {}
-        found: list[Victim] = []
+        evictable: list[Victim] = []
         self._calls.enter_own()
         for victim in candidates:
             job = victim.job
             if victim.task.critical:
                 continue
             if not victim.task.ready:
-                found.append(victim)
+                evictable.append(victim)
                 continue
             names = self._budget_of(job.name)
             spent = taken.get(names)
@@ -81,18 +81,18 @@ class AgentTests:
                 spent = sum(side.job.tasks[position].ready for side in sides for position in side.evicted)
             if spent < self._allowance(job.name):
                 spent += 1
-                found.append(victim)
+                evictable.append(victim)
             elif (at := self._grows_at(job.name)) < inf:
                 session.may_change(Passing.BUDGET, at)
             taken[names] = spent
         self._calls.leave_own()
-        return found
+        return evictable
 
     def _keeps(self, victim: Victim) -> Obstacle:
         self._calls.enter_own()
-        found = self._kept(victim.task.name)
+        obstacle = self._kept(victim.task.name)
         self._calls.leave_own()
-        return found
+        return obstacle
 
     def accepted(self, template: Template) -> Array:
         """The agents by rank that pass the tests of a template."""
@@ -132,6 +132,6 @@ class PausedPairs:
         paused = session.paused.get(claim.job.name)
         if paused is None:
             return candidates
-        for ends in {paused[one.job.name] for one in candidates if one.job.name in paused}:
+        for ends in {paused[victim.job.name] for victim in candidates if victim.job.name in paused}:
             session.may_change(Passing.PAUSE, ends)
-        return [one for one in candidates if one.job.name not in paused]
+        return [victim for victim in candidates if victim.job.name not in paused]

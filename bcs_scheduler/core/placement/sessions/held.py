@@ -82,9 +82,9 @@ class HeldTasks:
     def ended(self) -> list[tuple[str, Task, float]]:
         """The taskgroups that were noted since the latest call: application, task as it was before, and Unix seconds of
         the end. If there are very many, the newest ones."""
-        found = list(self._ended.values())[-MOST_ENDED:]
+        ended = list(self._ended.values())[-MOST_ENDED:]
         self._ended.clear()
-        return found
+        return ended
 
     @property
     def behind(self) -> int:
@@ -94,7 +94,7 @@ class HeldTasks:
     def refresh(self, most: int = sys.maxsize) -> set[str]:
         """Reads the taskgroups that have changed, `most` at most. Returns the applications whose tasks are
         different."""
-        found: set[str] = set()
+        changed: set[str] = set()
         for key in list(self._changed):
             part = list(islice(self._changed[key], most))
             if len(part) < len(self._changed[key]):
@@ -103,11 +103,11 @@ class HeldTasks:
             else:
                 del self._changed[key]
             if self._read(key, part):
-                found.add(key)
+                changed.add(key)
             most -= len(part)
             if most <= 0:
                 break
-        return found
+        return changed
 
     def of(self, application: str) -> Held:
         """The tasks of an application, as of the latest `refresh`; the same object until they change."""
@@ -171,10 +171,10 @@ def _follows(known: Mapping[str, Task], task: Task) -> bool:
 
 def request_of(scalars: Resources | ResourceRequest, extended: Iterable[tuple[str, int]]) -> Amounts:
     """The amounts that sessions count. Ports are numerous, and are tested apart."""
-    found = [(name, getattr(scalars, name)) for name in SCALARS]
+    by_name = [(name, getattr(scalars, name)) for name in SCALARS]
     if isinstance(scalars, ResourceRequest) and scalars.amounts:
-        found += scalars.amounts
-    return amounts([*found, *((extended_dimension(name), amount) for name, amount in extended)])
+        by_name += scalars.amounts
+    return amounts([*by_name, *((extended_dimension(name), amount) for name, amount in extended)])
 
 
 def extended_dimension(name: str) -> str:

@@ -251,16 +251,16 @@ class RoleSnapshot:
             nominations[job][task] = promise
         gone = moving.gone(self.held.used)
         restless = {*demands, *planned, *gone}
-        found: dict[str, Job | None] = {}
+        jobs: dict[str, Job | None] = {}
         for key in sorted({*changed, *restless}):
-            wanted = tuple(demands.get(key, ()))
+            of_key = tuple(demands.get(key, ()))
             parts = Parts(
                 self.held.of(key),
                 tuple(planned.get(key, ())),
                 tuple(gone.get(key, ())),
-                wanted,
-                tuple(moving.most.get(demand.id) for demand in wanted),
-                tuple(nominations.get(key, {}).items()) if wanted else (),
+                of_key,
+                tuple(moving.most.get(demand.id) for demand in of_key),
+                tuple(nominations.get(key, {}).items()) if of_key else (),
                 self._source.queue_of(key),
                 self._source.facts(key),
             )
@@ -271,9 +271,9 @@ class RoleSnapshot:
             if key in restless:
                 self._parts[key] = parts
             if made is not None or key in self._snapshot.jobs:
-                found[key] = made
+                jobs[key] = made
                 self._name(key, present=made is not None)
-        return found
+        return jobs
 
     def _name(self, key: str, *, present: bool) -> None:
         namespace = namespace_of(key)
@@ -301,8 +301,8 @@ class RoleSnapshot:
         tasks = [*parts.planned, *held.tasks]
         kinds = []
         for demand, most in zip(parts.demands, parts.most, strict=True):
-            found, kind = self._pending.tasks_of(demand, most, nominations)
-            tasks += found
+            pending, kind = self._pending.tasks_of(demand, most, nominations)
+            tasks += pending
             kinds.append((kind, demand))
         tasks += parts.gone
         if parts.demands:
@@ -324,13 +324,13 @@ class RoleSnapshot:
 
     def _extra(self) -> dict[str, dict[str, int]]:
         """Amounts of planned and leaving tasks by agent and dimension."""
-        found: dict[str, dict[str, int]] = {}
+        by_agent: dict[str, dict[str, int]] = {}
         for parts in self._parts.values():
             for task in (*parts.planned, *parts.gone):
-                sums = found.setdefault(task.agent, {})
+                sums = by_agent.setdefault(task.agent, {})
                 for name, amount in task.template.request:
                     sums[name] = sums.get(name, 0) + amount
-        return found
+        return by_agent
 
     def _agents(self, extra: dict[str, dict[str, int]], now: float) -> dict[str, Agent | None]:
         """The agents that have changed, and that the snapshot does not have yet."""
@@ -343,16 +343,16 @@ class RoleSnapshot:
         self.held.touched.clear()
         self._looked_at |= names
         self._read_agents(names, extra, now)
-        found, self._read = self._read, {}
-        return found
+        agents, self._read = self._read, {}
+        return agents
 
     def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]], now: float) -> None:
         """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension. `now`:
         Unix seconds."""
-        found, snapshot, sizes = self._read, self._snapshot, self._pool.sizes
+        read, snapshot, sizes = self._read, self._snapshot, self._pool.sizes
         rows, everything, rank_of, agents = self._rows, self.held.used, snapshot.rank, snapshot.agents
         for name in names:
-            found.pop(name, None)
+            read.pop(name, None)
             row = self._pool.row(name, self._role)
             if row is None:
                 for known in (rows, self._expected, self._coming):
@@ -365,12 +365,12 @@ class RoleSnapshot:
                 used = {line: used.get(line, 0) + more.get(line, 0) for line in (*used, *more)}
             if row is None and not used and name not in sizes:
                 if rank is not None:
-                    found[name] = None
+                    read[name] = None
                 continue
             comes = row is not None and row.node is None and not self.plain
             expected = self._expected_on(name, row, more or NONE, now) if row is not None and comes else NONE
             agent = agent_of(name, row, used, sizes.get(name), expected, self._pool.table.lines)
-            found[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
+            read[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
 
     def _expected_on(self, agent: str, row: Row, extra: Mapping[str, int], now: float) -> Mapping[str, int]:
         """The amounts that the next offers of an agent are expected to have, for `RETURN_SECONDS` from the moment from
@@ -388,11 +388,11 @@ class RoleSnapshot:
         if self._coming.get(agent, now) <= now:
             self._coming.pop(agent, None)
             return NONE
-        found = Counter(dict(zip(SCALARS, amounts, strict=True)))
-        found.subtract(extra)
+        expected = Counter(dict(zip(SCALARS, amounts, strict=True)))
+        expected.subtract(extra)
         for request in self._pool.holds.on((agent, self._role)).values():
-            found.subtract(dict(zip(SCALARS, amounts_of(request), strict=True)))
-        return found
+            expected.subtract(dict(zip(SCALARS, amounts_of(request), strict=True)))
+        return expected
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:
         rows, rank = self._rows, self._snapshot.rank
@@ -410,10 +410,10 @@ class RoleSnapshot:
 def some_of(names: Iterable[str], size: Callable[[str], int], left: int) -> list[str]:
     """Some of these applications, with `STEP` tasks or a little more, or all if they have fewer; none if they have not
     more than `left`. `size`: number of tasks of an application."""
-    found, tasks = [], 0
+    part, tasks = [], 0
     for name in names:
-        found.append(name)
+        part.append(name)
         tasks += 1 + size(name)
         if tasks > STEP:
-            return found
-    return found if tasks > left else []
+            return part
+    return part if tasks > left else []

@@ -173,19 +173,19 @@ class LeavingRooms:
         held = self._pool.holds.on(row.site) if row is not None else {}
         if row is None or not held:
             return {}
-        found = Counter(row.promised())
+        promised = Counter(row.promised())
         for name, request in held.items():
             if isinstance(name, str) and self._source.tenant(name) is not None:
-                found.subtract(dict(request_of(request, ())))
-        return {name: amount for name, amount in found.items() if amount > 0}
+                promised.subtract(dict(request_of(request, ())))
+        return {name: amount for name, amount in promised.items() if amount > 0}
 
     def offered(self, sites: Iterable[Site], now: float) -> None:
         """There are new offers of these agents in these roles. `now`: Unix seconds."""
         until = now + RETURN_SECONDS
         for identity in [name for site in self._on.keys() & set(sites) for name in self._on[site]]:
-            one = self._leaving[identity]
-            if one.until > until and self._ended(identity):
-                self._leaving[identity] = one._replace(until=until, is_sure=True)
+            entry = self._leaving[identity]
+            if entry.until > until and self._ended(identity):
+                self._leaving[identity] = entry._replace(until=until, is_sure=True)
                 self._first = min(self._first, until)
 
     def expire(self, now: float) -> bool:
@@ -193,19 +193,19 @@ class LeavingRooms:
         forgotten = False
         if now < self._first:
             return forgotten
-        over = [identity for identity, one in self._leaving.items() if one.until <= now]
+        over = [identity for identity, entry in self._leaving.items() if entry.until <= now]
         for identity in over:
             if (until := self._until(identity, now)) > now and not self._leaving[identity].is_sure:
                 self._leaving[identity] = self._leaving[identity]._replace(until=until)
                 continue
             forgotten = True
-            one = self._leaving.pop(identity)
-            site = (one.task.agent, one.role)
+            entry = self._leaving.pop(identity)
+            site = (entry.task.agent, entry.role)
             self._on[site].discard(identity)
             if not self._on[site]:
                 del self._on[site], self._whole[site]
                 self._kept_before.pop(site, None)
-        self._first = min((one.until for one in self._leaving.values()), default=inf)
+        self._first = min((entry.until for entry in self._leaving.values()), default=inf)
         return forgotten
 
     def later(self) -> Later | None:
@@ -224,9 +224,9 @@ class LeavingRooms:
         """The room of ended taskgroups that the offers of a role still lack, as tasks by application. `planned`: the
         placements of the role that are not launched yet."""
         ended: dict[str, list[_Leaving]] = defaultdict(list)
-        for identity, one in self._leaving.items():
-            if one.role == role and self._ended(identity):
-                ended[one.task.agent].append(one)
+        for identity, entry in self._leaving.items():
+            if entry.role == role and self._ended(identity):
+                ended[entry.task.agent].append(entry)
         if not ended:
             return {}
         self._pool.table.flush()
@@ -234,7 +234,7 @@ class LeavingRooms:
         for demand, placement in planned:
             if placement.agent_id in ended:
                 taken[placement.agent_id].update(dict(request_of(demand.request, ())))
-        found: dict[str, list[Task]] = defaultdict(list)
+        tasks: dict[str, list[Task]] = defaultdict(list)
         for agent, leaving in ended.items():
             row = self._pool.row(agent, role)
             if row is None:
@@ -242,13 +242,13 @@ class LeavingRooms:
             lacking = Counter(self._whole[agent, role])
             for known in (_offered(row), self._kept_since((agent, role), row), used.get(agent, {}), taken[agent]):
                 lacking.subtract(known)
-            for one in leaving:
-                part = {name: min(amount, lacking[name]) for name, amount in one.task.template.request}
+            for entry in leaving:
+                part = {name: min(amount, lacking[name]) for name, amount in entry.task.template.request}
                 rest = amounts((name, part[name]) for name in SCALARS if part.get(name, 0) > 0)
                 lacking.subtract(dict(rest))
                 if rest:
-                    found[one.job].append(one.task._replace(template=Template(rest)))
-        return found
+                    tasks[entry.job].append(entry.task._replace(template=Template(rest)))
+        return tasks
 
     def _until(self, identity: str, now: float) -> float:
         """Unix seconds until which the room of a taskgroup is expected if no offer comes; that of one that has not

@@ -32,8 +32,8 @@ class SetAside:
     def untold(self) -> list[PluginFault]:
         """The calls that have not returned since the latest look: no event names them yet, since a question records
         none."""
-        found, self._untold = self._untold, []
-        return found
+        untold, self._untold = self._untold, []
+        return untold
 
     def later(self, now: float) -> Later | None:
         """The moment at which the next plug-in is used again; None: all are used."""

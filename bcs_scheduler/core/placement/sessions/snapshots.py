@@ -57,9 +57,9 @@ class Snapshots:
 
     def expect(self, role: str, rooms: LeavingRooms, now: float) -> None:
         """Has `rooms` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
-        found = self._roles.get(role)
-        if found is not None:
-            rooms.end(role, found.changes(is_new=False).snapshot, found.held.ended(), now)
+        snapshot = self._roles.get(role)
+        if snapshot is not None:
+            rooms.end(role, snapshot.changes(is_new=False).snapshot, snapshot.held.ended(), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the
@@ -73,10 +73,10 @@ class Snapshots:
         return self._roles[role].changes(is_new)
 
     def _of(self, role: str, *, plain: bool) -> RoleSnapshot:
-        found = self._roles.get(role)
-        if found is None:
-            found = self._roles[role] = RoleSnapshot(self._turn.source, self._pool, role, plain=plain)
-        return found
+        snapshot = self._roles.get(role)
+        if snapshot is None:
+            snapshot = self._roles[role] = RoleSnapshot(self._turn.source, self._pool, role, plain=plain)
+        return snapshot
 
     def mark(self, role: str) -> None:
         """Has `unchanged` look at changes from now on."""

@@ -75,8 +75,8 @@ def until_below_limit(turn: TurnContext, demand: Demand[Slot]) -> Data:
     request = of_request(demand.request)
     for limit in limits:
         for name, most in limit.most.items():
-            wanted = limit.used.get(name, 0) + len(demand.slots) * request.get(name, 0)
-            over[name] = max(over.get(name, 0), wanted - most)
+            needed = limit.used.get(name, 0) + len(demand.slots) * request.get(name, 0)
+            over[name] = max(over.get(name, 0), needed - most)
     over = {name: amount for name, amount in over.items() if amount > 0}
     if not over:
         return {"reason": POLICY}

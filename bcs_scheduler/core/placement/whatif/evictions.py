@@ -104,7 +104,7 @@ def freed(
     moved = [
         demand._replace(except_agents=demand.except_agents | away) for facts in drained for demand in facts.demands
     ]
-    return [*gone, *(one for facts in drained for one in facts.occupants)], moved
+    return [*gone, *(occupant for facts in drained for occupant in facts.occupants)], moved
 
 
 def _is(lever: Lever) -> bool:
@@ -113,8 +113,8 @@ def _is(lever: Lever) -> bool:
 
 def levers_of(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, list[Lever]]:
     """The levers that end or move taskgroups. `pool`: the copy of the offers."""
-    found = yield from _preempting(turn, pool, demand)
-    return [*found, *_draining(turn, pool, demand)]
+    levers = yield from _preempting(turn, pool, demand)
+    return [*levers, *_draining(turn, pool, demand)]
 
 
 # --- preemption ---------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _preempting(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Gen
                 held = [pair for group in step for pair in _amounts(group.resources).items()]
                 parts = sum(weights.get(name, 0.0) * amount for name, amount in held)
                 steps.append((highest, len(step), parts, agent_id, step))
-    steps.sort(key=lambda one: one[:4])
+    steps.sort(key=lambda entry: entry[:4])
     chosen = list(_within(budgets, [step for *_, step in steps]))[: len(demand.slots)]
     if not chosen:
         return []
@@ -224,23 +224,23 @@ def _chosen(
         free = _free(pool, agent_id, demand.role)
         return min((min(free.get(name, 0), amount) / amount for name, amount in need.items()), default=0.0)
 
-    found: dict[str, list[tuple[int, int, TaskGroup]]] = {}
-    for agent_id in sorted(seen, key=lambda one: (-room(one), one))[:AGENTS]:
+    chosen: dict[str, list[tuple[int, int, TaskGroup]]] = {}
+    for agent_id in sorted(seen, key=lambda agent: (-room(agent), agent))[:AGENTS]:
         members = [
             (budgets.price(group), priority[group.application_key], group)
             for group in turn.state.groups_on(agent_id).values()
             if group.application_key in priority and (group.role or "*") == demand.role and budgets.admits(group)
         ]
         if members:
-            found[agent_id] = members
-    return found
+            chosen[agent_id] = members
+    return chosen
 
 
 def _steps(
     free: Amounts, demand: Demand[Slot], members: list[tuple[int, int, TaskGroup]]
 ) -> Iterator[tuple[TaskGroup, ...]]:
     """Sets of taskgroups of one agent, each of which makes room for one more slot beside those before."""
-    members = sorted(members, key=lambda one: (one[0], one[1], -one[2].created_at, one[2].id))
+    members = sorted(members, key=lambda member: (member[0], member[1], -member[2].created_at, member[2].id))
     need = _amounts(demand.request)
     for _ in demand.slots:
         lacks = {name: amount - free.get(name, 0) for name, amount in need.items() if amount > free.get(name, 0)}
@@ -248,7 +248,7 @@ def _steps(
         if step is None:
             return
         taken = {group.id for group in step}
-        members = [one for one in members if one[2].id not in taken]
+        members = [member for member in members if member[2].id not in taken]
         for group in step:
             for name, amount in _amounts(group.resources).items():
                 free[name] = free.get(name, 0) + amount
@@ -270,7 +270,7 @@ def _fewest(groups: Sequence[TaskGroup], lacks: Amounts) -> tuple[TaskGroup, ...
     if left:
         return None
     for group in reversed(chosen):
-        others = [one for one in chosen if one is not group]
+        others = [other for other in chosen if other is not group]
         if not _rest(lacks, others):
             chosen = others
     return tuple(chosen)
@@ -279,7 +279,7 @@ def _fewest(groups: Sequence[TaskGroup], lacks: Amounts) -> tuple[TaskGroup, ...
 def _rest(lacks: Amounts, groups: Sequence[TaskGroup]) -> Amounts:
     """The amounts that lack beside those of the taskgroups."""
     held = [_amounts(group.resources) for group in groups]
-    rest = {name: amount - sum(one.get(name, 0) for one in held) for name, amount in lacks.items()}
+    rest = {name: amount - sum(amounts.get(name, 0) for amounts in held) for name, amount in lacks.items()}
     return {name: amount for name, amount in rest.items() if amount > 0}
 
 
@@ -334,16 +334,20 @@ def _draining(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> list[
         if _is_large(turn.pool.totals.get(agent.id), need)
     ]
     levers: list[Lever] = []
-    for number, agent_id, agent in sorted(sized, key=lambda one: one[:2]):
+    for number, agent_id, agent in sorted(sized, key=lambda candidate: candidate[:2]):
         if number > MOVED or len(levers) == DRAINS:
             break
         groups = tuple(group for group in turn.state.groups_on(agent_id).values() if not group.ended)
-        if groups and _admits(turn, demand, agent_id, agent.hostname) and all(_moves(turn, one) for one in groups):
+        if (
+            groups
+            and _admits(turn, demand, agent_id, agent.hostname)
+            and all(_moves(turn, member) for member in groups)
+        ):
             moved = demands_of(turn, f"drain.{agent_id}", groups)
             held = [_amounts(group.resources) for group in groups]
             free = _free(pool, agent_id, demand.role)
-            room = {name: free.get(name, 0) + sum(one.get(name, 0) for one in held) for name in need}
-            whole = sum(len(one.slots) for one in moved) == len(groups)
+            room = {name: free.get(name, 0) + sum(amounts.get(name, 0) for amounts in held) for name in need}
+            whole = sum(len(part.slots) for part in moved) == len(groups)
             if whole and all(room[name] >= amount for name, amount in need.items()):
                 occupants = tuple(occupancy.occupant(turn.state, turn.agents, group) for group in groups)
                 facts = Drained(agent_id, agent.key, groups, occupants, tuple(moved))

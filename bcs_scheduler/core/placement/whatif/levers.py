@@ -61,7 +61,7 @@ def prepare(
     were copied; they know the sizes of agents without offers, too."""
     levers = [*_cordoned(pool, demand), *_resources(demand, overhead), *_constraints(demand.rules)]
     levers += _new_agents(pool, demand, _sizes(known, demand))
-    hidden = {one for lever in levers if isinstance(lever.facts, Agents) for one in lever.facts.ids}
+    hidden = {identity for lever in levers if isinstance(lever.facts, Agents) for identity in lever.facts.ids}
     return demand._replace(except_agents=demand.except_agents | hidden, min_members=0), levers
 
 
@@ -112,13 +112,13 @@ def applied(demand: Demand[Slot], levers: Sequence[Lever], strengths: Strengths)
 
 
 def _resources(demand: Demand[Slot], overhead: Mapping[str, int]) -> list[Lever]:
-    found = []
+    resources = []
     for name, granule in GRANULES.items():
         own = getattr(demand.request, name) - overhead[name]
         most = (own - own // LEAST_PART) // granule
         if most > 0:
-            found.append(Lever(REDUCE, most, 2, name))
-    return found
+            resources.append(Lever(REDUCE, most, 2, name))
+    return resources
 
 
 def _constraints(rules: Rules) -> list[Lever]:

@@ -56,16 +56,16 @@ def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suf
         return None
     own = len(demand.slots)
     works = own
-    found = _tried(turn, demand, own)
+    sufficient = _tried(turn, demand, own)
     yield
-    if found is None:
+    if sufficient is None:
         # Other work of the queue is decided about first.
         most = own + _others(turn, demand)
-        found = _tried(turn, demand, most) if most > own else None
+        sufficient = _tried(turn, demand, most) if most > own else None
         fails, works = own, most
         yield
         for _ in range(HALVINGS):
-            if found is None or works - fails <= 1:
+            if sufficient is None or works - fails <= 1:
                 break
             middle = (fails + works) // 2
             lower = _tried(turn, demand, middle)
@@ -73,19 +73,19 @@ def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suf
             if lower is None:
                 fails = middle
             else:
-                works, found = middle, lower
-    return found
+                works, sufficient = middle, lower
+    return sufficient
 
 
-def are_exceeded(found: Iterable[Limit], demand: Demand[Slot]) -> bool:
+def are_exceeded(limits: Iterable[Limit], demand: Demand[Slot]) -> bool:
     """True if all slots of the demand together exceed one of the limits of its queue, or of one above it and below
     root."""
-    wanted = {name: len(demand.slots) * amount for name, amount in of_request(demand.request).items()}
+    needed = {name: len(demand.slots) * amount for name, amount in of_request(demand.request).items()}
     return any(
-        limit.used.get(name, 0) + wanted[name] > most
-        for limit in found
+        limit.used.get(name, 0) + needed[name] > most
+        for limit in limits
         for name, most in limit.most.items()
-        if wanted.get(name)
+        if needed.get(name)
     )
 
 
@@ -107,7 +107,7 @@ def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
         path = [queue for queue in above if queue.parent is not None and queue.max]
         return [Limit(queue.name, dict(queue.allocated), dict(queue.max)) for queue in path]
     name = turn.queues.queue_of(demand.role, demand.application)
-    figures = next((one for one in turn.queues.figures() if one.queue.name == name), None)
+    figures = next((entry for entry in turn.queues.figures() if entry.queue.name == name), None)
     return [Limit(name, figures.used.get(demand.role, {}), figures.queue.limits)] if figures is not None else []
 
 
@@ -124,8 +124,8 @@ def _tried(turn: TurnContext, demand: Demand[Slot], taskgroups: int) -> Suffices
     request = of_request(demand.request)
     raised: dict[str, dict[str, int]] = {}
     for limit in before:
-        wanted = {name: limit.used.get(name, 0) + taskgroups * request.get(name, 0) for name in limit.most}
-        more = {name: amount for name, amount in wanted.items() if amount > limit.most[name]}
+        needed = {name: limit.used.get(name, 0) + taskgroups * request.get(name, 0) for name in limit.most}
+        more = {name: amount for name, amount in needed.items() if amount > limit.most[name]}
         if more:
             raised[limit.queue] = more
     if not raised:

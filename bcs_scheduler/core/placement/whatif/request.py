@@ -54,11 +54,13 @@ def what_if(turn: TurnContext, command: requests.AskWhatIf) -> Data:
     if key not in turn.state.applications:
         raise Refused("not_found", f"application {command.name} does not exist in namespace {command.namespace}")
     active = sorted(turn.state.active_of(key))
-    open_demands = [one for identity in active if (one := turn.engine.demands.get(identity)) is not None]
+    open_demands = [
+        open_demand for identity in active if (open_demand := turn.engine.demands.get(identity)) is not None
+    ]
     # Taskgroups of one demand are alike. The largest demand is examined.
-    demand = max(open_demands, key=lambda one: len(one.slots), default=None)
+    demand = max(open_demands, key=lambda open_demand: len(open_demand.slots), default=None)
     data: Data = {
-        "open": sum(len(one.slots) for one in open_demands),
+        "open": sum(len(open_demand.slots) for open_demand in open_demands),
         "examined": len(demand.slots) if demand is not None else 0,
         "transaction": demand.id if demand is not None else "",
         "agents": turn.pool.agents,
@@ -108,10 +110,10 @@ def _search(
     turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], attempt: Try[Places], budget: Budget, data: Data
 ) -> Generator[None, None, None]:
     """Adds the sets of changes that suffice, and counts those that the policy or the dry run of a drain refuses."""
-    found, data["complete"] = yield from search(levers, attempt, budget)
-    for one in found[:SOLUTIONS]:
-        if (yield from _is_admitted(turn, demand, levers, one.strengths)):
-            data["solutions"].append(_shown(turn, demand, levers, one))
+    solutions, data["complete"] = yield from search(levers, attempt, budget)
+    for solution in solutions[:SOLUTIONS]:
+        if (yield from _is_admitted(turn, demand, levers, solution.strengths)):
+            data["solutions"].append(_shown(turn, demand, levers, solution))
         else:
             data["refused"] += 1
 
@@ -124,7 +126,7 @@ def _is_limited(turn: TurnContext, demand: Demand[Slot]) -> bool:
         return True
     turn.cut()
     short = turn.placer.foresee([demand]).result.diagnoses
-    return any(one.held_back is not None and one.held_back.at_limit for one in short)
+    return any(diagnosis.held_back is not None and diagnosis.held_back.at_limit for diagnosis in short)
 
 
 def _is_admitted(
@@ -188,13 +190,13 @@ def _attempt(
     return try_on(turn, pool, changed, gone, moved)
 
 
-def _shown(turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], found: Solution[Places]) -> Data:
-    places = found.result
+def _shown(turn: TurnContext, demand: Demand[Slot], levers: Sequence[Lever], solution: Solution[Places]) -> Data:
+    places = solution.result
     return {
-        "changes": [_change(turn, demand, levers[number], strength) for number, strength in found.strengths.items()],
+        "changes": [_change(turn, demand, levers[number], strength) for number, strength in solution.strengths.items()],
         "placed": len(places.own),
         "agents": _agents(places.own),
-        "moves": [{"taskgroup": one.slot.replaces, "hostname": one.hostname} for one in places.moved],
+        "moves": [{"taskgroup": placement.slot.replaces, "hostname": placement.hostname} for placement in places.moved],
         "evict": [],
     }
 
@@ -206,10 +208,10 @@ def _partition(turn: TurnContext, demand: Demand[Slot]) -> Data:
     return {"partition": decided.name} if decided is not None and named else {}
 
 
-def _shown_limits(found: limits.Suffices, partition: Data) -> Data:
+def _shown_limits(sufficient: limits.Suffices, partition: Data) -> Data:
     """The answer of raised limits."""
-    result = found.foreseen.result
-    before = {limit.queue: limit.most for limit in found.before}
+    result = sufficient.foreseen.result
+    before = {limit.queue: limit.most for limit in sufficient.before}
     return {
         "changes": [
             {
@@ -218,12 +220,12 @@ def _shown_limits(found: limits.Suffices, partition: Data) -> Data:
                 **partition,
                 "limits": [_raised(name, before[queue][name], amount) for name, amount in amounts.items()],
             }
-            for queue, amounts in found.raised.items()
+            for queue, amounts in sufficient.raised.items()
         ],
         "placed": len(result.placements),
         "agents": _agents(result.placements),
         "moves": [],
-        "evict": list(found.foreseen.evicted),
+        "evict": list(sufficient.foreseen.evicted),
     }
 
 

@@ -78,7 +78,7 @@ def search(
 ) -> Generator[None, None, tuple[list[Solution[T]], bool]]:
     """Returns the solutions, the cheapest first, and True if all sets were tried. A set whose strengths were not
     lowered to the end when the budget was used up is left out. Each step makes a part of one trial."""
-    found: list[Solution[T]] = []
+    solutions: list[Solution[T]] = []
 
     def try_once(strengths: Strengths) -> Generator[None, None, T | None]:
         if not budget.take():
@@ -89,16 +89,18 @@ def search(
     try:
         for size in range(1, LARGEST + 1):
             for numbers in combinations(range(len(levers)), size):
-                if _excluded(levers, numbers) or any(one.strengths.keys() <= set(numbers) for one in found):
+                if _excluded(levers, numbers) or any(
+                    solution.strengths.keys() <= set(numbers) for solution in solutions
+                ):
                     continue
                 strengths = {number: levers[number].most for number in numbers}
                 result = yield from try_once(strengths)
                 if result is not None:
-                    found.append((yield from _lowered(strengths, result, try_once)))
+                    solutions.append((yield from _lowered(strengths, result, try_once)))
     except _Ended:
         complete = False
-    found.sort(key=lambda one: _cost(levers, one))
-    return found, complete
+    solutions.sort(key=lambda solution: _cost(levers, solution))
+    return solutions, complete
 
 
 def _lowered(strengths: dict[int, int], result: T, attempt: Try[T]) -> Generator[None, None, Solution[T]]:
@@ -121,8 +123,8 @@ def _excluded(levers: Sequence[Lever], numbers: Sequence[int]) -> bool:
     return len(set(alone)) < len(alone)
 
 
-def _cost(levers: Sequence[Lever], found: Solution[T]) -> tuple[int, int, float]:
-    chosen = [(levers[number], strength) for number, strength in found.strengths.items()]
+def _cost(levers: Sequence[Lever], solution: Solution[T]) -> tuple[int, int, float]:
+    chosen = [(levers[number], strength) for number, strength in solution.strengths.items()]
     relative = sum(strength / lever.most for lever, strength in chosen)
     return len(chosen), sum(lever.rank for lever, _ in chosen), relative
 
@@ -165,9 +167,9 @@ def _place_all(trial: Trial, demand: Demand[Slot], places: list[Placement[Slot]]
     """Adds the places of all slots to `places`. False: a slot finds no place."""
     for start in range(0, len(demand.slots), SLICE):
         part = demand._replace(slots=demand.slots[start : start + SLICE], min_members=0)
-        found = trial.place(part)
-        places += found
+        placements = trial.place(part)
+        places += placements
         yield
-        if len(found) < len(part.slots):
+        if len(placements) < len(part.slots):
             return False
     return True

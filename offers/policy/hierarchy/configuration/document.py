@@ -176,7 +176,7 @@ class _Reader:
         return QueueConfig(ROOT, is_parent=True, submit=everybody, queues=self._queues("queues", entries, ROOT))
 
     def _queues(self, path: str, entries: list[Any], above: str) -> tuple[QueueConfig, ...]:
-        found: dict[str, QueueConfig] = {}
+        queues: dict[str, QueueConfig] = {}
         if entries and above.count(".") >= MOST_LEVELS:
             self._fields.report(path, f"more than {MOST_LEVELS} levels of queues")
             return ()
@@ -194,14 +194,14 @@ class _Reader:
                 self._fields.report(place, "not an object")
                 continue
             name = self._name(f"{place}.name", entry.get("name"))
-            if name in found:
+            if name in queues:
                 self._fields.report(f"{place}.name", f"two queues have the name {name}")
                 continue
             self._above.append(id(entry))
             queue = self._queue(place, entry, f"{above}.{name}")
             self._above.pop()
-            found[name] = queue
-        return tuple(found.values())
+            queues[name] = queue
+        return tuple(queues.values())
 
     def _name(self, path: str, value: object) -> str:
         if not isinstance(value, str) or not NAME.fullmatch(value):
@@ -259,37 +259,39 @@ class _Reader:
     def _properties(self, path: str, value: object) -> Properties:
         fields = self._fields
         given = fields.mapping(path, value, PROPERTIES)
-        found: dict[str, Any] = {}
-        for name, one in given.items():
+        properties: dict[str, Any] = {}
+        for name, text in given.items():
             place = f"{path}.{name}"
             match name:
                 case "application.sort.policy":
-                    found["sort_policy"] = fields.choice(place, one, SortPolicy, SortPolicy.FIFO)
+                    properties["sort_policy"] = fields.choice(place, text, SortPolicy, SortPolicy.FIFO)
                 case "application.sort.priority":
-                    if one not in ("enabled", "disabled"):
-                        fields.report(place, f"{shown(one)} is none of enabled, disabled")
-                    found["sort_priority"] = one != "disabled"
+                    if text not in ("enabled", "disabled"):
+                        fields.report(place, f"{shown(text)} is none of enabled, disabled")
+                    properties["sort_priority"] = text != "disabled"
                 case "priority.policy":
-                    found["priority_policy"] = fields.choice(place, one, Fencing, Fencing.DEFAULT)
+                    properties["priority_policy"] = fields.choice(place, text, Fencing, Fencing.DEFAULT)
                 case "priority.offset":
-                    found["priority_offset"] = fields.integer(place, one)
+                    properties["priority_offset"] = fields.integer(place, text)
                 case "preemption.policy":
-                    found["preemption_policy"] = fields.choice(place, one, PreemptionPolicy, PreemptionPolicy.DEFAULT)
+                    properties["preemption_policy"] = fields.choice(
+                        place, text, PreemptionPolicy, PreemptionPolicy.DEFAULT
+                    )
                 case "preemption.delay":
-                    found["preemption_delay"] = fields.seconds(place, one, 30.0)
+                    properties["preemption_delay"] = fields.seconds(place, text, 30.0)
                 case "preemption.gangs":
-                    found["gang_preemption"] = fields.choice(place, one, GangPreemption, GangPreemption.KEEP)
+                    properties["gang_preemption"] = fields.choice(place, text, GangPreemption, GangPreemption.KEEP)
                 case "quota.preemption.delay":
-                    found["quota_preemption_delay"] = fields.seconds(place, one, 0.0)
-                case "application.unschedasks.backoff" if not fields.count(place, one):
+                    properties["quota_preemption_delay"] = fields.seconds(place, text, 0.0)
+                case "application.unschedasks.backoff" if not fields.count(place, text):
                     pass  # switched off, as always here
                 case _ if name in PROPERTIES:
                     fields.report(place, NO_BACKOFF)
-        return Properties(**found)
+        return Properties(**properties)
 
     def _limits(self, path: str, value: object) -> tuple[Limit, ...]:
         fields = self._fields
-        found: list[Limit] = []
+        limits: list[Limit] = []
         seen: set[tuple[str, str]] = set()
         for position, entry in enumerate(fields.items(path, value)):
             place = f"{path}[{position}]"
@@ -305,7 +307,7 @@ class _Reader:
                 fields.report(place, "names neither users nor groups")
             if "maxapplications" not in given and "maxresources" not in given:
                 fields.report(place, "limits neither applications nor resources")
-            found.append(
+            limits.append(
                 Limit(
                     users,
                     groups,
@@ -313,7 +315,7 @@ class _Reader:
                     fields.amounts(f"{place}.maxresources", given.get("maxresources", {})),
                 )
             )
-        return tuple(found)
+        return tuple(limits)
 
     def _acl(self, path: str, value: object) -> Acl:
         listed = self._fields.text(path, value)
@@ -342,14 +344,14 @@ class _Reader:
         kind = fields.text(f"{path}.name", given.get("name", ""))
         if kind not in RULES:
             fields.report(f"{path}.name", f"unknown rule {shown(kind)}; known: {', '.join(sorted(RULES))}")
-        wanted = kind in ("fixed", "tag")
+        needs_value = kind in ("fixed", "tag")
         target = fields.text(f"{path}.value", given.get("value", ""))
-        if wanted and not target:
+        if needs_value and not target:
             fields.report(f"{path}.value", f"is missing: the rule {kind} needs a value")
         if kind == "tag" and target and self._tags is not None and target not in self._tags:
             known = ", ".join(sorted(self._tags))
             fields.report(f"{path}.value", f"no application has the tag {target}; known: {known}")
-        if "value" in given and not wanted:
+        if "value" in given and not needs_value:
             fields.report(f"{path}.value", f"the rule {kind} has no value")
         parent = None
         if "parent" in given:
@@ -364,11 +366,11 @@ class _Reader:
         kind = given.get("type", "allow")
         if kind not in ("allow", "deny"):
             self._fields.report(f"{path}.type", f"{shown(kind)} is none of allow, deny")
-        names = {each: self._fields.texts(f"{path}.{each}", given.get(each, [])) for each in ("users", "groups")}
-        for each, listed in names.items():
+        names = {field: self._fields.texts(f"{path}.{field}", given.get(field, [])) for field in ("users", "groups")}
+        for field, listed in names.items():
             for position, name in enumerate(listed):
                 if name != EVERYBODY and PATTERN.search(name):
-                    self._fields.report(f"{path}.{each}[{position}]", f"{name} is a pattern: give the names")
+                    self._fields.report(f"{path}.{field}[{position}]", f"{name} is a pattern: give the names")
         return Filter(kind != "deny", frozenset(names["users"]), frozenset(names["groups"]))
 
     def _node_order(self, value: object) -> tuple[NodeOrder, dict[str, int]]:
@@ -416,14 +418,18 @@ def _check_queue(
     _at_most(fields, f"{path}.resources.max", queue.max, above, "the maximum of a parent")
     limit = {**above, **queue.max}
     _at_most(fields, f"{path}.resources.guaranteed", queue.guaranteed, limit, "the maximum")
-    for position, one in enumerate(queue.limits):
+    for position, own_limit in enumerate(queue.limits):
         _at_most(
-            fields, f"{path}.limits[{position}].maxresources", one.max_resources, limit, "the maximum of the queue"
+            fields,
+            f"{path}.limits[{position}].maxresources",
+            own_limit.max_resources,
+            limit,
+            "the maximum of the queue",
         )
-        if _more(one.max_applications, queue.max_applications):
+        if _more(own_limit.max_applications, queue.max_applications):
             fields.report(
                 f"{path}.limits[{position}].maxapplications",
-                f"{one.max_applications} exceeds {queue.max_applications}, the applications of the queue",
+                f"{own_limit.max_applications} exceeds {queue.max_applications}, the applications of the queue",
             )
     if _more(queue.max_applications, applications):
         fields.report(
@@ -457,8 +463,8 @@ def _at_most(fields: Fields, path: str, amounts: Vector, limit: Vector, whose: s
             fields.report(f"{path}.{name}", f"{written(amount)} exceeds {written(limit[name])}, {whose}")
 
 
-def _more(one: int | None, limit: int | None) -> bool:
-    return one is not None and limit is not None and one > limit
+def _more(number: int | None, limit: int | None) -> bool:
+    return number is not None and limit is not None and number > limit
 
 
 def _check_rule(
@@ -490,7 +496,7 @@ def _check_limits(
     known = dict(above)
     for position, limit in enumerate(queue.limits):
         path = f"{paths[full]}.limits[{position}]"
-        for entry in [("user", one) for one in limit.users] + [("group", one) for one in limit.groups]:
+        for entry in [("user", user) for user in limit.users] + [("group", group) for group in limit.groups]:
             outer = above.get(entry)
             if outer is not None:
                 whose = f"the limit of the {entry[0]} {entry[1]} in a parent"

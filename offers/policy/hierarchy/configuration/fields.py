@@ -87,11 +87,11 @@ class Fields:
 
     def texts(self, path: str, value: object) -> tuple[str, ...]:
         """A list of texts that are not empty."""
-        found = self.items(path, value)
-        for position, one in enumerate(found):
-            if not isinstance(one, str) or not one:
+        entries = self.items(path, value)
+        for position, entry in enumerate(entries):
+            if not isinstance(entry, str) or not entry:
                 self.report(f"{path}[{position}]", "not a text with at least one character")
-        return tuple(one for one in found if isinstance(one, str) and one)
+        return tuple(entry for entry in entries if isinstance(entry, str) and entry)
 
     def flag(self, path: str, value: object, default: bool) -> bool:
         """True or False, also as the texts `true` and `false`."""
@@ -125,23 +125,23 @@ class Fields:
 
     def seconds(self, path: str, value: object, default: float) -> float:
         """A duration in seconds: a number, or a text such as 30s or 1h30m."""
-        found = duration(value) if isinstance(value, str) else None
+        seconds = duration(value) if isinstance(value, str) else None
         try:
-            found = decimal(value) if found is None else found
+            seconds = decimal(value) if seconds is None else seconds
         except ValueError:
             self.report(path, f"not a duration: {shown(value)}")
             return default
-        if found < 0:
+        if seconds < 0:
             self.report(path, f"not a duration of at least 0 s: {shown(value)}")
-        elif found > LARGEST_NUMBER:
+        elif seconds > LARGEST_NUMBER:
             self.report(path, f"too long: {shown(value)}")
         else:
-            return float(found)
+            return float(seconds)
         return default
 
     def choice(self, path: str, value: object, kind: type[Choice], default: Choice) -> Choice:
         """One of the values of an enumeration."""
-        if isinstance(value, str) and value in {one.value for one in kind}:
+        if isinstance(value, str) and value in {member.value for member in kind}:
             return kind(value)
         self.report(path, f"{shown(value)} is none of {', '.join(kind)}")
         return default
@@ -151,7 +151,7 @@ class Fields:
         if not isinstance(value, Mapping):
             self.report(path, "not an object")
             return {}
-        found: dict[str, int] = {}
+        amounts: dict[str, int] = {}
         for name, given in value.items():
             place, read = f"{path}.{name}", self._quantity
             if self._resources is not None and name in ALIASES and ALIASES[name][0] in self._resources:
@@ -178,5 +178,5 @@ class Fields:
             elif amount > LARGEST:
                 self.report(place, f"too large: {shown(given)}")
             else:
-                found[name] = amount
-        return found
+                amounts[name] = amount
+        return amounts

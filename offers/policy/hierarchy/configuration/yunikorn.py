@@ -83,8 +83,8 @@ def document_name(document: object) -> str:
     """The name of the partition that a file of YuniKorn describes; empty if the document names none. The document may
     have mistakes."""
     partitions = document.get("partitions") if isinstance(document, Mapping) else None
-    found = partitions[0] if isinstance(partitions, list | tuple) and len(partitions) == 1 else None
-    name = found.get("name") if isinstance(found, Mapping) else None
+    partition = partitions[0] if isinstance(partitions, list | tuple) and len(partitions) == 1 else None
+    name = partition.get("name") if isinstance(partition, Mapping) else None
     return name if isinstance(name, str) else ""
 
 
@@ -122,25 +122,25 @@ def _plain(value: Any) -> Any:
 
 
 def _amounts(given: Mapping[str, Any], *, weights: bool) -> dict[str, Any]:
-    found = {}
+    amounts = {}
     for name, value in given.items():
         plain_name, read = ALIASES.get(name, (name, None))
         if read is None and isinstance(value, str) and value[-1:].isalpha():
             read = count
-        found[plain_name] = value if weights or read is None else _number(Fraction(read(value), THOUSAND))
-    return found
+        amounts[plain_name] = value if weights or read is None else _number(Fraction(read(value), THOUSAND))
+    return amounts
 
 
 def _number(amount: Fraction) -> int | float:
     return amount.numerator if amount.denominator == 1 else float(amount)
 
 
-def _split(value: object, wanted: str) -> tuple[Fraction, str]:
+def _split(value: object, kind: str) -> tuple[Fraction, str]:
     try:
         text = str(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else ""
     except ValueError:  # an integer of more than 4300 digits
         text = ""
-    found = _AMOUNT.match(text)
-    if found is None:
-        raise ValueError(f"{shown(value)} is not {wanted}")
-    return Fraction(found["number"]), found["unit"]
+    match = _AMOUNT.match(text)
+    if match is None:
+        raise ValueError(f"{shown(value)} is not {kind}")
+    return Fraction(match["number"]), match["unit"]

@@ -483,10 +483,10 @@ class Losses:
         application."""
         if not working:
             return 0
-        found = self._budgets.get(application)
-        if found is None:
-            found = self._budgets[application] = self._tree.terms.budget_of(application)
-        return 0 if len(found) == 1 else sum(working.get(other, 0) for other in found if other != application)
+        budget = self._budgets.get(application)
+        if budget is None:
+            budget = self._budgets[application] = self._tree.terms.budget_of(application)
+        return 0 if len(budget) == 1 else sum(working.get(other, 0) for other in budget if other != application)
 
     def obstacle(self, allocation: Allocation) -> Obstacle | None:
         """The obstacle of an allocation before the search has chosen others of its application; None if it may end,

@@ -106,8 +106,8 @@ class Candidates:
         """The same for all agents, by rank."""
         mask = self.mask()
         keys = np.arange(len(self._table)) - len(self._table) * self._scores(mask)
-        found: list[int] = np.where(mask, keys, NOT).tolist()
-        return found
+        accepted: list[int] = np.where(mask, keys, NOT).tolist()
+        return accepted
 
     def capacity(self, *, ever: bool) -> int:
         """Counts the tasks of the template that agents which pass the predicates could take at most, now or later. With
@@ -123,7 +123,7 @@ class Candidates:
 
     def refusals(self) -> dict[str, int]:
         """The number of agents by the first reason that refuses each, in the order of the reasons' first appearance."""
-        found: dict[str, int] = {}
+        refusals: dict[str, int] = {}
         names = self._table.snapshot.dimensions
         short = [
             (f"Insufficient {names[d]}", np.minimum(self._table.arrays().idle[d], self._table.arrays().future[d]) < q)
@@ -132,13 +132,13 @@ class Candidates:
         left = self.mask()
         for rank in np.nonzero(~left)[0]:
             reason = next((why for test in self._tests if (why := test.why(int(rank))) is not None), "Refused")
-            found[reason] = found.get(reason, 0) + 1
+            refusals[reason] = refusals.get(reason, 0) + 1
         for reason, mask in short:
             number = int((left & mask).sum())
             if number:
-                found[reason] = number
+                refusals[reason] = number
                 left = left & ~mask
-        return found
+        return refusals
 
     # --- placing ----------------------------------------------------------------------------------------------
 
@@ -258,4 +258,4 @@ class Candidates:
         if len(self._scorers) == 1 and self._scorers[0][0] == 1:
             return self._scorers[0][1].of_agent
         scorers = [(weight, scorer.of_agent) for weight, scorer in self._scorers]
-        return lambda rank: sum(weight * one(rank) for weight, one in scorers)
+        return lambda rank: sum(weight * score(rank) for weight, score in scorers)
