@@ -56,7 +56,7 @@ def tree_series(tree: TreeFigures, *, named: bool = False) -> Iterator[GaugeMetr
             for resource in counted:
                 # A queue without taskgroups has nothing; without the series, rules could not compare.
                 made.add_amount(used, [each.name, role], resource, each.used[role].get(resource, 0))
-                made.add_amount(wanted, [each.name, role], resource, each.wanted[role].get(resource, 0))
+                made.add_amount(wanted, [each.name, role], resource, each.waiting[role].get(resource, 0))
         for family, amounts in ((guarantee, each.guaranteed), (most, each.max)):
             for resource, amount in amounts.items():
                 made.add_amount(family, [each.name], resource, amount)
@@ -73,7 +73,7 @@ def tree_series(tree: TreeFigures, *, named: bool = False) -> Iterator[GaugeMetr
 
 def _named(queue: TreeQueueFigures) -> Iterator[str]:
     """The resources of a queue that it names, or that its taskgroups hold or wait for."""
-    for amounts in (queue.guaranteed, queue.max, *queue.used.values(), *queue.wanted.values()):
+    for amounts in (queue.guaranteed, queue.max, *queue.used.values(), *queue.waiting.values()):
         yield from amounts
 
 

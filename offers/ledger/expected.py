@@ -65,7 +65,7 @@ class ExpectedRoom:
 
 
 def rest_of(offers: Iterable[Offer], allocations: Iterable[Allocation] = ()) -> list[int]:
-    """Scalars of offers without allocations and kept rooms, in the order of SCALARS."""
+    """Scalars of offers without allocations and external holds, in the order of SCALARS."""
     rest = [0] * len(SCALARS)
     for sign, owners in ((1, offers), (-1, allocations)):
         for owner in owners:

@@ -159,14 +159,14 @@ class Cause(Enum):
         "managed applications with their parts",
     )  # 7
     NOMINATED = Rule(
-        "placement/promises:PromisedRooms",
+        "placement/promises:PartitionHolds",
         "the task",
         "its place; a session that does not renew it",
         ("NOMINATION_SECONDS",),
         Origin.NOTHING,
     )  # 8
     LEFT = Rule(
-        "placement/sessions/rooms:LeavingRooms",
+        "placement/sessions/leaving:LeavingTasks",
         "tasks with nominations; trees",
         "the offers have the amounts",
         ("RETURN_SECONDS", "UNOFFERED_SECONDS"),

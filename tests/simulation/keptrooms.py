@@ -130,7 +130,7 @@ class KeptRooms:
     def turned(self, term: Term) -> None:
         """After a turn: I67."""
         holds, now = term.core.turn_context.pool.holds, term.now
-        old = {room.unit for room in term.core._offer_manager.placing.kept_rooms() if room.why is Why.OLD}
+        old = {room.unit for room in term.core._offer_manager.placing.agent_holds() if room.why is Why.OLD}
         for name, hold in holds:
             if name in old or not isinstance(name, str):
                 self._world.count("turns with room for old work")

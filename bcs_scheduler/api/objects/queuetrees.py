@@ -252,7 +252,7 @@ def show_tree_queue(partition: str, figures: TreeQueueFigures, total: AllocatedV
             leaf=figures.is_leaf,
             dynamic=figures.is_dynamic,
             used=_summed(figures.used.values()),
-            waiting=_summed(figures.wanted.values()),
+            waiting=_summed(figures.waiting.values()),
             taskgroups=figures.taskgroups,
             applications=figures.applications,
             running_applications=figures.running,

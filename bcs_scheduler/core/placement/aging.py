@@ -99,7 +99,7 @@ class Why(StrEnum):
     """A queue of a tree has reserved the agent for a short time, because the room there is known to become enough."""
 
 
-class KeptRoom(NamedTuple):
+class AgentHold(NamedTuple):
     """Room of an agent that is kept for work of an application, given by its key. `since`: Unix seconds at which the
     work began to wait; `until`: at which the reservation of the agent ends at the latest, if nothing more becomes free
     there. `unit`: that of the hold of the pool; empty: a queue of a tree keeps the room by itself."""
@@ -148,12 +148,12 @@ def waiting_tasks(wants: Sequence[Demand[Slot]], is_promised: Callable[[Demand[S
 
 
 class Held(NamedTuple):
-    """The reservation of a role. `agents`: that of each place; `rooms`: the amounts that are held, by agent and
+    """The reservation of a role. `agents`: that of each place; `amounts`: those that are held, by agent and
     dimension; `lacks`: those that are missing; `applications`: those of the places."""
 
     demand: Demand[Slot]
     agents: tuple[str, ...]
-    rooms: Mapping[str, Mapping[str, int]]
+    amounts: Mapping[str, Mapping[str, int]]
     lacks: Mapping[str, Mapping[str, int]]
     applications: frozenset[str]
 
@@ -184,7 +184,7 @@ class Rules(Protocol):
         that is promised there. `wants`: the demands of the places that it needs at the same time; `owners`: the
         applications for which room is kept beside the other demand."""
 
-    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+    def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """The amounts of agents, by dimension, that are promised to work of a role, without that of some
         applications."""
 
@@ -279,10 +279,10 @@ class Aging:
         self._first = True
         """No demand was looked at in this term: those that are found now were opened under another leader."""
 
-    def rooms(self) -> list[KeptRoom]:
+    def holds(self) -> list[AgentHold]:
         """The reservations (any thread)."""
         return [
-            KeptRoom(kept.application, role, place.site[0], kept.opening.since, kept.until(place), Why.OLD, place.unit)
+            AgentHold(kept.application, role, place.site[0], kept.opening.since, kept.until(place), Why.OLD, place.unit)
             for role, kept in list(self._kept.items())
             for place in list(kept.places)
         ]
@@ -293,13 +293,13 @@ class Aging:
         demand = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
         if kept is None or demand is None:
             return None
-        rooms, lacks = defaultdict[str, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
+        amounts, lacks = defaultdict[str, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
         for place in kept.places:
             for name, needed, there in zip(SCALARS, amounts_of(place.request), self._there(place), strict=True):
                 held = min(needed, max(there, 0))
-                rooms[place.site[0]][name] += held
+                amounts[place.site[0]][name] += held
                 lacks[place.site[0]][name] += needed - held
-        return Held(demand, tuple(place.site[0] for place in kept.places), rooms, lacks, kept.applications)
+        return Held(demand, tuple(place.site[0] for place in kept.places), amounts, lacks, kept.applications)
 
     def gathering(self) -> set[str]:
         """The applications for which other work is being ended on agents with held room: nothing else is ended for
@@ -379,7 +379,7 @@ class Aging:
         begin = self._place % len(demands)
         self._place = begin + SCANNED if len(demands) > SCANNED else 0
         betters: list[Better] = []
-        promised = {role: self._rules.promised_rooms(role, NOBODY) for role in self._kept}
+        promised = {role: self._rules.promised_amounts(role, NOBODY) for role in self._kept}
         seen: dict[object, bool] = {}
         """Sizes of demands with the answer whether they fit, and groups that were looked at."""
         gangs = 0
@@ -444,7 +444,7 @@ class Aging:
                 with self._promises_kept(demand.role, wants):
                     placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
                 continue
-            promised = {} if agent else self._rules.promised_rooms(demand.role, NOBODY)
+            promised = {} if agent else self._rules.promised_amounts(demand.role, NOBODY)
             if (place := self._fitting(kept, demand, promised, agent)) is not None:
                 assert slot is not None
                 part = demand._replace(slots=(slot, *(other for other in demand.slots if other != slot)))
@@ -456,7 +456,7 @@ class Aging:
     def _promises_kept(self, role: str, wants: Sequence[Demand[Slot]]) -> Iterator[None]:
         """Holds room that is promised to others than a gang, as far as it is there. `wants`: the places of the gang."""
         holds = self._turn.pool.holds
-        promised = self._rules.promised_rooms(role, frozenset(want.application for want in wants))
+        promised = self._rules.promised_amounts(role, frozenset(want.application for want in wants))
         units = [Provisional(wants[0].id, agent) for agent in promised]
         for unit, (agent, amounts) in zip(units, promised.items(), strict=True):
             there = zip(SCALARS, self._turn.pool.hand.amounts(agent, role), strict=True)
@@ -772,7 +772,7 @@ class Aging:
 
     def _is_rest(self, role: str, kept: _Kept) -> bool:
         """True if all the room of a reservation is there beside the room that is promised to others."""
-        promised = self._rules.promised_rooms(role, kept.applications)
+        promised = self._rules.promised_amounts(role, kept.applications)
         return all(self._has_room(place, amounts_of(place.request), promised) for place in kept.places)
 
     def _has_room(self, place: _Place, amounts: Iterable[int], promised: Mapping[str, Mapping[str, int]]) -> bool:

@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.aging import KeptRoom
+from bcs_scheduler.core.placement.aging import AgentHold
 from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.hierarchy.admission import Admission
@@ -23,12 +23,12 @@ from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.promises import PromisedRooms
+from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
+from bcs_scheduler.core.placement.sessions.leaving import LeavingTasks
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks
 from bcs_scheduler.core.placement.sessions.role import Parts, RoleSnapshot
-from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from offers.ledger.pool import Pool
@@ -45,13 +45,13 @@ from store.state import State
 
 T = TypeVar("T")
 _SHARED = (
-    Admission, Continuation, Counted, Demand, Groups, Held, KeptRoom, Kind, Launcher, Memory, Parts, Pauses,
+    Admission, Continuation, Counted, Demand, Groups, Held, AgentHold, Kind, Launcher, Memory, Parts, Pauses,
     Placement, PluginFault, Policy, Pool, QueueHalt, Records, RolePartition, Row, SetAside, State, TurnContext,
     Untried,
 )  # fmt: skip
 PASSES = SNAPSHOTS.joined(TREES).joined(
     Rules(
-        (HeldTasks, Inputs, LeavingRooms, PendingTasks, PromisedRooms, RoleSnapshot, RoleTree, Snapshots, Trees),
+        (HeldTasks, Inputs, LeavingTasks, PendingTasks, PartitionHolds, RoleSnapshot, RoleTree, Snapshots, Trees),
         _SHARED,
         # The tasks of an application, and the amounts of an agent, are replaced and not changed in place.
         shallow={HeldTasks: ("_tasks", "used"), RoleTree: ("_tasks",)},

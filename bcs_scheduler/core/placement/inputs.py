@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placer import SLICE, Mode
-from bcs_scheduler.core.placement.promises import PromisedRooms
+from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots
 from bcs_scheduler.core.placement.turn import Turn
@@ -23,7 +23,7 @@ class Inputs:
         turn: Turn,
         snapshots: Snapshots,
         launcher: Launcher,
-        promises: PromisedRooms,
+        promises: PartitionHolds,
         covers: Callable[[str], bool],
         *,
         plain: bool,

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from bcs_scheduler.core.placement.aging import Aging, Held, KeptRoom, Room
+from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Room
 from bcs_scheduler.core.placement.engines.engine import Decide, Decisions, Engine, Portion, Rest
 from bcs_scheduler.core.placement.engines.simple import Matching, Untried, prompt
 from bcs_scheduler.core.placement.evictor import Evictor
@@ -28,7 +28,7 @@ from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Assignment, Foreseen, Mode, avoiding, without_first
-from bcs_scheduler.core.placement.promises import PromisedRooms, TaskName
+from bcs_scheduler.core.placement.promises import PartitionHolds, TaskName
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.core.placement.spreading import Spreading
@@ -83,7 +83,7 @@ class Loop:
         groups: Groups,
         engine: Engine,
         untried: Untried,
-        promises: PromisedRooms,
+        promises: PartitionHolds,
         pauses: Pauses,
         labels: tuple[str, ...] = (),
     ) -> None:
@@ -145,9 +145,9 @@ class Loop:
         """The ids of agents with room that is promised to demands which wait for more room."""
         return {*self._promises.agents(), *self.engine.promised()}
 
-    def kept_rooms(self) -> list[KeptRoom]:
+    def agent_holds(self) -> list[AgentHold]:
         """The room of agents that is kept for work that waits (any thread)."""
-        return [*self.aging.rooms(), *self.engine.kept_rooms()]
+        return [*self.aging.holds(), *self.engine.agent_holds()]
 
     def paused(self, application: str) -> Mapping[str, float]:
         """See `placer.Policy`."""
@@ -305,7 +305,7 @@ class Loop:
             later.append(decisions.later)
             held_back.update(decisions.held_back)
         self._promises.keep(promised)
-        if self.aging.rooms():
+        if self.aging.holds():
             self.engine.use_rest(self.aging, self._deciding)
         if self._is_cut():
             return
@@ -402,7 +402,7 @@ class Loop:
             self._launcher.settle(demand)
 
     def _count_promises(self, decisions: Decisions) -> None:
-        """Counts rooms that this decision has promised, by the queue of the beneficiary."""
+        """Counts the promises that this decision has made, by the queue of the beneficiary."""
         before = self._promises.nominations
         new = Counter(self.engine.queue_of(job) for job, task in decisions.promises if (job, task) not in before)
         for queue, number in new.items():

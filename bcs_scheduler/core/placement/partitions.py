@@ -12,7 +12,7 @@ from itertools import islice
 from operator import le
 
 from bcs_scheduler.core.options import OTHERS, RolePartition
-from bcs_scheduler.core.placement.aging import KeptRoom
+from bcs_scheduler.core.placement.aging import AgentHold
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.registry import Around, Engines
 from bcs_scheduler.core.placement.engines.simple import Untried
@@ -21,7 +21,7 @@ from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Policy
-from bcs_scheduler.core.placement.promises import PromisedRooms
+from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
 from offers.model import DecidedBy, Demand, Site
@@ -55,7 +55,7 @@ class Placing:
         if sum(sibling.kind == "hierarchical" for sibling in self._parts) > 1:
             labels = (part.title if part.kind == "hierarchical" else "",)
         policy = part.policy or default_policy()
-        promises, untried = PromisedRooms(turn, policy.nomination_seconds), Untried(turn, covers)
+        promises, untried = PartitionHolds(turn, policy.nomination_seconds), Untried(turn, covers)
         pauses = Pauses(turn, policy.nomination_seconds, promises.leaving.__contains__)
         groups = Groups(turn, covers)
         engine = engines(part, Around(policy, covers, launcher, groups, untried, promises, pauses))
@@ -93,9 +93,9 @@ class Placing:
         """The ids of agents with room that is promised to demands which wait for more room."""
         return {agent for loop in self.loops for agent in loop.promised()}
 
-    def kept_rooms(self) -> list[KeptRoom]:
+    def agent_holds(self) -> list[AgentHold]:
         """The room of agents that is kept for work that waits (any thread)."""
-        return [room for loop in self.loops for room in loop.kept_rooms()]
+        return [hold for loop in self.loops for hold in loop.agent_holds()]
 
     def trees(self) -> dict[str, Hierarchical]:
         """The engines with a tree of queues, by the name of the partition."""
@@ -126,7 +126,7 @@ class Placing:
         """See `placer.Policies`; by reservations, and by holds of taskgroups."""
         turn, kept = self._turn, dict[tuple[str, str], float]()
         # The latest end in Unix seconds by application and agent; 0 if no moment is known.
-        for room in self.kept_rooms():
+        for room in self.agent_holds():
             if room.role == demand.role:
                 kept[room.application, room.agent] = room.until
         for unit, (_, site, _) in islice(turn.pool.holds, MOST_HOLDS):

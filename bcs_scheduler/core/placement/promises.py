@@ -1,4 +1,4 @@
-"""The rooms that decisions have promised to tasks that wait, and the rooms that ended taskgroups are leaving.
+"""The room that decisions hold for tasks that wait, and the room that ended taskgroups are leaving.
 
 The promises end with the term: the next leader's decisions make their own.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
+from bcs_scheduler.core.placement.sessions.leaving import LeavingTasks
 from bcs_scheduler.core.placement.sessions.pending import demand_of
-from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Site
 from offers.policy.session.model import Nomination
@@ -19,14 +19,14 @@ TaskName = tuple[str, str]
 """Names of application and task."""
 
 
-class PromisedRooms:
-    """The rooms of one partition of roles. Belongs to the thread that owns the state."""
+class PartitionHolds:
+    """The holds of one partition of roles. Belongs to the thread that owns the state."""
 
     def __init__(self, turn: Turn, seconds: float) -> None:
         """`seconds`: the time for which a promise lasts."""
         self._turn, self._seconds = turn, seconds
         self.nominations: dict[TaskName, Nomination] = {}
-        self.leaving = LeavingRooms(turn.source, turn.pool)
+        self.leaving = LeavingTasks(turn.source, turn.pool)
 
     def agents(self) -> set[str]:
         """The ids of agents with promised room."""
@@ -36,7 +36,7 @@ class PromisedRooms:
         """Ids of the demands with promised room."""
         return {demand_of(task) for _, task in self.nominations}
 
-    def rooms(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
+    def amounts(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
         """Amounts by agent and dimension that must stay free for promises of a role to other applications than
         `without`: the taskgroups that are ending there do not leave them. Room of ended taskgroups that is not offered
         yet counts as there: for a moment, too much stays free."""
@@ -93,6 +93,6 @@ class PromisedRooms:
                 self.nominations[job, task] = promise._replace(until=until)
 
     def clear(self) -> None:
-        """Forgets all promises and rooms."""
+        """Forgets all promises and taskgroups that leave."""
         self.nominations.clear()
         self.leaving.clear()

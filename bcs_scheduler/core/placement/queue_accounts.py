@@ -74,7 +74,7 @@ class Decided(Protocol):
 
     @property
     def promises(self) -> Mapping[tuple[str, str], Nomination]:
-        """Promised rooms by names of application and task."""
+        """Promises by names of application and task."""
 
 
 class _Outcome(NamedTuple):

@@ -52,7 +52,7 @@ class Attempts:
     application; others are placed one by one."""
 
     def __init__(self, tree: Tree, vacated: Iterable[Vacated] = ()) -> None:
-        """`vacated`: rooms of victims of another tree or leader, for applications of this tree."""
+        """`vacated`: room of victims of another tree or leader, for applications of this tree."""
         self.tree = tree
         self.vacated = list(vacated)
         """Rooms of victims that no ask has been promised again, and that are still expected."""
@@ -152,7 +152,7 @@ class Attempts:
         return preemptions
 
     def renew(self, now: float, is_shown: Callable[[str], bool] = always) -> None:
-        """Promises the rooms of victims to other asks of the same applications: rooms of a former leader, and those
+        """Promises the room of victims to other asks of the same applications: room of a former leader, and those
         that an ask did not need. `now`: seconds of the clock of the asks. `is_shown`: True if the free room of a node
         is known."""
         self.vacated += [Vacated(name, node, now) for name, node in self.left]
@@ -343,12 +343,12 @@ def most_that_fit(tree: Tree, application: Application, needed: int) -> int:
 
     A gang above this bound needs no attempt, which places all asks of a gang and sets them aside if there are too few
     places. The bound costs as much as the search for one node, and at most one look at each node."""
-    rooms = [queue.room() for queue in tree.queues[application.queue].path]
-    rooms += [tracker.room() for tracker in application.trackers]
+    headrooms = [queue.room() for queue in tree.queues[application.queue].path]
+    headrooms += [tracker.room() for tracker in application.trackers]
     number = 0
     for alike, group in application.groups.items():
         most = min(len(group.asks), needed - number)
-        for room in rooms:
+        for room in headrooms:
             most = _times(room, alike.request, most)
         number += most if alike.promised else _on_nodes(tree, alike, most)
         if number >= needed:

@@ -36,7 +36,7 @@ def keep(tree: Tree, victim: Allocation) -> None:
     tree.recover(victim)
     node = tree.nodes.by_name[victim.node]
     for ask in reversed([ask for ask in node.promises.values() if ask.id not in node.reserving]):
-        kept = tree.terms.kept.rooms.get(node.name, {}) if tree.terms.kept is not None else {}
+        kept = tree.terms.kept.amounts.get(node.name, {}) if tree.terms.kept is not None else {}
         if all(node.room(name) + kept.get(name, 0) >= 0 for name in node.promised):
             break
         tree.forget_promise(ask.application, ask.name)

@@ -421,7 +421,7 @@ class Tree:
             wants = Side(ask.application, leaf, ask.priority, ask.request)
             may_use = outranks((wants,), self.owners_of(kept.applications, kept.priority))
         if may_use:
-            return kept.rooms
+            return kept.amounts
         nodes = ((self.nodes.by_name.get(name), lacks) for name, lacks in kept.lacks.items())
         return {node.name: node.withheld(lacks) for node, lacks in nodes if node is not None}
 

@@ -58,7 +58,7 @@ class Composition:
         self._queue_orders = [f.queue_order for f in every if f.queue_order]
         self.task_orders = [f.task_order for f in every if f.task_order]
         self._overused = [f.overused for f in every if f.overused]
-        self._rooms = [f.room for f in every if f.room]
+        self._room_rules = [f.room for f in every if f.room]
         self._allocatable = [f.allocatable for f in every if f.allocatable]
         self._ready = [f.job_ready for f in every if f.job_ready]
         self._pipelined = [f.job_pipelined for f in every if f.job_pipelined]
@@ -113,7 +113,7 @@ class Composition:
         """Counts the further tasks that the limits of a queue admit. `gone`: amounts by dimension that the queue would
         not have any more; None: it keeps all."""
         if gone is None:
-            return min((function(queue, need) for function in self._rooms), default=UNLIMITED)
+            return min((function(queue, need) for function in self._room_rules), default=UNLIMITED)
         kept = queue.allocated
         queue.allocated = [amount - less for amount, less in zip(kept, gone, strict=True)]
         try:

@@ -40,7 +40,7 @@ class Standing(NamedTuple):
 class Kept(NamedTuple):
     """Room that is kept for work which has waited for long. The agents of the snapshot have it in use by others."""
 
-    rooms: Mapping[str, Mapping[str, int]]
+    amounts: Mapping[str, Mapping[str, int]]
     """Amounts that are kept, by agent and dimension."""
     lacks: Mapping[str, Mapping[str, int]]
     """Amounts that are still missing there, and are set apart of the room that is leaving and not promised."""
@@ -57,7 +57,7 @@ class Kept(NamedTuple):
         """The kept amounts as the columns of a snapshot have them."""
         return {
             snapshot.rank[agent]: [amounts.get(name, 0) for name in snapshot.dimensions]
-            for agent, amounts in self.rooms.items()
+            for agent, amounts in self.amounts.items()
             if agent in snapshot.rank
         }
 

@@ -418,7 +418,7 @@ class Rules:
     def _kept_now(self) -> dict[str, set[str]]:
         """The applications whose old work keeps an agent, by agent."""
         found: dict[str, set[str]] = {}
-        for room in self.world.core._offer_manager.placing.kept_rooms():
+        for room in self.world.core._offer_manager.placing.agent_holds():
             found.setdefault(room.agent, set()).add(room.application)
         return found
 

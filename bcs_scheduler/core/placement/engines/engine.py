@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from bcs_scheduler.core.placement.aging import Aging, Held, KeptRoom, Room
+from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Room
 from bcs_scheduler.core.placement.promises import TaskName
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.model import Demand, HeldBack, Placement
@@ -94,7 +94,7 @@ def none(*_: object, **__: object) -> tuple[()]:
     return ()
 
 
-def no_rooms(*_: object, **__: object) -> Mapping[str, Mapping[str, int]]:
+def no_amounts(*_: object, **__: object) -> Mapping[str, Mapping[str, int]]:
     """Always empty: an engine keeps no room."""
     return {}
 
@@ -184,7 +184,7 @@ class Engine(Protocol):
     ) -> bool:
         """See `aging.Rules`."""
 
-    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+    def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """See `aging.Rules`."""
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
@@ -199,7 +199,7 @@ class Engine(Protocol):
     def promised(self) -> Collection[str]:
         """The ids of agents with room that the engine keeps for demands."""
 
-    def kept_rooms(self) -> Sequence[KeptRoom]:
+    def agent_holds(self) -> Sequence[AgentHold]:
         """The room of agents that the engine keeps by itself, as of its latest decision (any thread)."""
 
     def next_timer(self) -> float | None:

@@ -16,9 +16,9 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import (
     MOST_USES,
+    AgentHold,
     Aging,
     Held,
-    KeptRoom,
     Room,
     Why,
     as_room,
@@ -115,7 +115,7 @@ class Hierarchical:
         """Decisions that continue in the next turn, by role."""
         self._soon: dict[str, tuple[float, Mapping[str, Mapping[str, int]]]] = {}
         """Room that is expected soon, by role: the moment of the latest look in Unix seconds, and amounts by agent."""
-        self._reserved: list[KeptRoom] = []
+        self._reserved: list[AgentHold] = []
         self._unknown: set[str] = set()
         """Demands with promised room of whose applications a tree knew nothing: it has followed once for each."""
 
@@ -308,7 +308,7 @@ class Hierarchical:
         self._reserved = [
             *(room for room in self._reserved if room.role != role),
             *(
-                KeptRoom(
+                AgentHold(
                     reservation.ask.application,
                     role,
                     reservation.node,
@@ -457,16 +457,16 @@ class Hierarchical:
         """See `Engine`."""
         return self._awaited().keys()
 
-    def promised_rooms(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
+    def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """See `Engine`."""
         tree_of = self.trees.roles.get(role)
-        return {} if tree_of is None else tree_of.promised_rooms(without)
+        return {} if tree_of is None else tree_of.promised_amounts(without)
 
     def promised(self) -> Collection[str]:
         """See `Engine`."""
         return self.trees.promised()
 
-    def kept_rooms(self) -> list[KeptRoom]:
+    def agent_holds(self) -> list[AgentHold]:
         """See `Engine`: the nodes that asks have reserved."""
         return self._reserved
 
@@ -514,11 +514,11 @@ class Hierarchical:
     def _as_kept(self, tree_of: RoleTree, held: Held, *, is_own: bool = False) -> Kept:
         """The room that is held for old work, as trees see it."""
         counted = tree_of.counted
-        rooms, lacks = (
+        held_amounts, lacks = (
             {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in by_agent.items()}
-            for by_agent in (held.rooms, held.lacks)
+            for by_agent in (held.amounts, held.lacks)
         )
-        return Kept(rooms, lacks, held.applications, self._priority(held.demand), is_own)
+        return Kept(held_amounts, lacks, held.applications, self._priority(held.demand), is_own)
 
     def _priority(self, demand: Demand[Slot]) -> int:
         return self._turn.source.priority(demand)

@@ -15,7 +15,7 @@ from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.promises import PromisedRooms
+from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from offers.policy.session.policy import Policy
 
@@ -28,7 +28,7 @@ class Around(NamedTuple):
     launcher: Launcher
     groups: Groups
     untried: Untried
-    promises: PromisedRooms
+    promises: PartitionHolds
     pauses: Pauses
 
 

@@ -73,7 +73,7 @@ class Session:
 
     decides, by_queues = True, False
     drop = accept = next_timer = conclude = recover = void = staticmethod(nothing)
-    idle = promised = kept_rooms = staticmethod(none)
+    idle = promised = agent_holds = staticmethod(none)
 
     def __init__(self, turn: Turn, policy: Policy, groups: Groups, inputs: Inputs, pauses: Pauses) -> None:
         self._turn, self._policy, self._groups, self._inputs, self._pauses = turn, policy, groups, inputs, pauses
@@ -272,7 +272,7 @@ class Session:
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
-        kept, demands = {(room.role, room.agent) for room in aging.rooms()}, self._turn.engine.demands
+        kept, demands = {(hold.role, hold.agent) for hold in aging.holds()}, self._turn.engine.demands
         self._awaiting = {}
         for (_, task), promise in self._inputs.promises.nominations.items():
             name = demand_of(task)
@@ -293,9 +293,9 @@ class Session:
         """See `Engine`."""
         return self._inputs.promises.demands()
 
-    def promised_rooms(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
+    def promised_amounts(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
         """See `Engine`."""
-        return self._inputs.promises.rooms(role, without)
+        return self._inputs.promises.amounts(role, without)
 
     def pause(self) -> float:
         """See `Engine`."""
@@ -308,9 +308,9 @@ class Session:
         if held is None:
             return NOTHING_KEPT
         nominations = self._inputs.promises.nominations
-        nominated = frozenset(job for (job, _), nomination in nominations.items() if nomination.agent in held.rooms)
+        nominated = frozenset(job for (job, _), nomination in nominations.items() if nomination.agent in held.amounts)
         standing = self._standing(held.demand, self._groups.wants(held.demand))
-        return Kept(held.rooms, held.lacks, standing, held.applications, outranking=nominated)
+        return Kept(held.amounts, held.lacks, standing, held.applications, outranking=nominated)
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
         """See `Engine`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end rather
@@ -328,7 +328,7 @@ class Session:
         kept = NOTHING_KEPT
         if held is not None:
             standing = self._standing(held.demand, self._groups.wants(held.demand))
-            kept = Kept(held.rooms, held.lacks, standing, held.applications, is_own=True)
+            kept = Kept(held.amounts, held.lacks, standing, held.applications, is_own=True)
         inputs, paused = self._inputs.take(role, demands, {}), self._pauses.present()
         clock, source = self._turn.options.session_clock, self._turn.source
 

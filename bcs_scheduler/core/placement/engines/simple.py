@@ -19,7 +19,7 @@ from bcs_scheduler.core.placement.engines.engine import (
     Engine,
     Portion,
     no,
-    no_rooms,
+    no_amounts,
     none,
     nothing,
     yes,
@@ -234,9 +234,9 @@ class Simple:
     decides = by_queues = False
     begin = notice = outranks = staticmethod(no)
     catch_up = takes_back = admits_more = takes = staticmethod(yes)
-    idle = faults = awaiting = promised = kept_rooms = read_changes = staticmethod(none)
+    idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
     next_timer = room_for = staticmethod(nothing)
-    promised_rooms = staticmethod(no_rooms)
+    promised_amounts = staticmethod(no_amounts)
     accept = drop = failed = use_held = use_rest = expect = conclude = recover = void = forget = staticmethod(nothing)
 
     def __init__(self, turn: Turn) -> None:

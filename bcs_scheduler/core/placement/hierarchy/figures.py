@@ -65,7 +65,7 @@ class TreeQueueFigures(NamedTuple):
     config: QueueConfig
     used: Mapping[str, Amounts]
     """Used amounts by role."""
-    wanted: Mapping[str, Amounts]
+    waiting: Mapping[str, Amounts]
     """Amounts that wait for a place, by role."""
     taskgroups: int
     """Taskgroups that hold room, in the queue or below."""

@@ -449,8 +449,8 @@ class RoleTree:
         if leaf.is_stopped or self._is_recounting:
             return False
         if safe(replaced) in application.allocations:
-            rooms = [queue.room() for queue in leaf.path] + [tracker.room() for tracker in application.trackers]
-            return all(amount >= 0 for room in rooms for amount in room.values())
+            headrooms = [queue.room() for queue in leaf.path] + [tracker.room() for tracker in application.trackers]
+            return all(amount >= 0 for room in headrooms for amount in room.values())
         if self._took_back:
             return False
         needed = self.counted.of(request)
@@ -517,7 +517,7 @@ class RoleTree:
             if has_victims(group, ask.name) and demand_of(task_name(ask.name)) == demand
         }
 
-    def promised_rooms(self, without: Collection[str]) -> dict[str, dict[str, int]]:
+    def promised_amounts(self, without: Collection[str]) -> dict[str, dict[str, int]]:
         """Amounts by agent and dimension that must stay free for promises to other applications than `without`: the
         taskgroups that are ending there do not leave them."""
         amounts: dict[str, dict[str, int]] = {}

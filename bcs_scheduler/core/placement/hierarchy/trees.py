@@ -214,7 +214,7 @@ class Trees:
             tree_of.renew(self._vacated())
 
     def _vacated(self) -> list[Vacated]:
-        """The rooms of taskgroups that are being ended for other applications, or were ended lately."""
+        """The room of taskgroups that are being ended for other applications, or were ended lately."""
         state, now = self._turn.state, self._turn.now
         vacated: list[Vacated] = []
         for transaction in sorted(state.active_transactions(), key=attrgetter("id")):  # replays have another order

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
+from bcs_scheduler.core.placement.sessions.leaving import Used, agent_of
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
-from bcs_scheduler.core.placement.sessions.rooms import Used, agent_of
 from bcs_scheduler.core.placement.source import Facts, Source
 from offers.ledger.holds import RETURN_SECONDS
 from offers.ledger.pool import AnyPool
@@ -48,7 +48,7 @@ class Moving(NamedTuple):
     planned: Iterable[Planned]
     """The placements of the role that are not launched yet."""
     nominations: Mapping[tuple[str, str], Nomination]
-    """Promised rooms by names of job and task."""
+    """Promises by names of job and task."""
     gone: Callable[[Used], Mapping[str, list[Task]]]
     """The room that ended taskgroups leave to promises and that was not offered yet, as tasks by application."""
 

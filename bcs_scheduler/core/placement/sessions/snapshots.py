@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
+from bcs_scheduler.core.placement.sessions.leaving import LeavingTasks
 from bcs_scheduler.core.placement.sessions.pending import Planned
 from bcs_scheduler.core.placement.sessions.role import Changes, Moving, RoleSnapshot, SessionInput
-from bcs_scheduler.core.placement.sessions.rooms import LeavingRooms
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
 from offers.policy.session.model import Nomination, Task
@@ -22,7 +22,7 @@ class Promises(NamedTuple):
     """The promises of earlier sessions."""
 
     nominations: Mapping[TaskName, Nomination]
-    leaving: LeavingRooms
+    leaving: LeavingTasks
 
 
 class Snapshots:
@@ -55,11 +55,11 @@ class Snapshots:
         self.drain()
         return self._of(role, plain=plain).take(self.moving(role, demands, most, planned, promises), now)
 
-    def expect(self, role: str, rooms: LeavingRooms, now: float) -> None:
-        """Has `rooms` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
+    def expect(self, role: str, leaving: LeavingTasks, now: float) -> None:
+        """Has `leaving` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
         snapshot = self._roles.get(role)
         if snapshot is not None:
-            rooms.end(role, snapshot.changes(is_new=False).snapshot, snapshot.held.ended(), now)
+            leaving.end(role, snapshot.changes(is_new=False).snapshot, snapshot.held.ended(), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the

@@ -143,15 +143,15 @@ def _may_be_reserved(tree: Tree, name: str) -> bool:
     return (
         node is not None
         and not node.promises
-        and (tree.terms.kept is None or name not in tree.terms.kept.rooms)
+        and (tree.terms.kept is None or name not in tree.terms.kept.amounts)
         and tree.closings.left(name, tree.now) >= SHORTEST
     )
 
 
-def _most(rooms: Iterable[Vector]) -> dict[str, int]:
-    """The greatest amounts of several rooms."""
+def _most(vectors: Iterable[Vector]) -> dict[str, int]:
+    """The greatest amounts of several vectors."""
     most: dict[str, int] = {}
-    for room in rooms:
+    for room in vectors:
         for name, amount in room.items():
             most[name] = max(amount, most.get(name, 0))
     return most

@@ -114,7 +114,7 @@ class Columns:
         self.allocations: list[Allocation | None] = []
         """The allocation of each row; None for a row that is free."""
         self._amounts: dict[str, Array] = {}
-        self._rooms: dict[str, Array] = {}
+        self._room_columns: dict[str, Array] = {}
         self._changed: dict[str, Node] = {}
 
     # --- allocations ----------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Columns:
         self._changed.pop(name, None)
         number = self.nodes.of[name]
         self.nodes.drop(name)
-        for column in self._rooms.values():
+        for column in self._room_columns.values():
             if number < len(column):
                 column[number] = CLOSED
 
@@ -205,18 +205,18 @@ class Columns:
         """The amounts of `Node.room` for a resource, by the number of the node; `CLOSED` for nodes that are
         gone. `nodes`: all, by name."""
         size = len(self.nodes)
-        for dimension in self._rooms:
-            self._set_rooms(dimension, self._changed)
+        for dimension in self._room_columns:
+            self._fill_room(dimension, self._changed)
         self._changed.clear()
-        if name not in self._rooms:
-            self._rooms[name] = np.full(size, CLOSED)
-            self._set_rooms(name, nodes)
-        return self._rooms[name][:size]
+        if name not in self._room_columns:
+            self._room_columns[name] = np.full(size, CLOSED)
+            self._fill_room(name, nodes)
+        return self._room_columns[name][:size]
 
-    def _set_rooms(self, name: str, nodes: dict[str, Node]) -> None:
-        column, size = self._rooms[name], len(self.nodes)
+    def _fill_room(self, name: str, nodes: dict[str, Node]) -> None:
+        column, size = self._room_columns[name], len(self.nodes)
         if len(column) < size:  # also numbers of nodes that have come and gone since the latest call
-            column = self._rooms[name] = _longer(column, size, CLOSED)
+            column = self._room_columns[name] = _longer(column, size, CLOSED)
         column[[self.nodes.of[node_name] for node_name in nodes]] = [_room(node, name) for node in nodes.values()]
 
 

@@ -58,12 +58,12 @@ class Allocation(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Room of nodes that is kept for work which has waited for long. The nodes have it in use by others. `rooms`:
+    """Room of nodes that is kept for work which has waited for long. The nodes have it in use by others. `amounts`:
     amounts by name of the node; `lacks`: those that are still missing there, and are set apart of the room
     that is leaving and not promised; `applications`: the work; `priority`: that of its asks. `is_own`: only the work
     itself may use the room; else only asks of others that outrank it may."""
 
-    rooms: Mapping[str, Mapping[str, int]]
+    amounts: Mapping[str, Mapping[str, int]]
     lacks: Mapping[str, Mapping[str, int]]
     applications: frozenset[str]
     priority: int = 0

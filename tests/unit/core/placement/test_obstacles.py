@@ -24,8 +24,8 @@ from offers.policy.session.plugins.interface import Argument, Functions
 from store.mentions import plain, revealed
 from store.records import Limits, Namespace, PriorityClass
 from store.records.definition import Amounts, Constraint, Container
+from tests.unit.core.placement.test_agent_holds import EndlessWork
 from tests.unit.core.placement.test_queues import ONE, WHOLE, create, enter, put
-from tests.unit.core.placement.test_reserved_rooms import EndlessWork
 from tests.unit.lab import Lab, version
 from transactions import explain, obstacles
 from transactions.rules.disruptions import Answer, Refusal

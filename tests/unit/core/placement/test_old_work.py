@@ -87,7 +87,7 @@ def placing(cluster: BusyCluster) -> Any:
 
 def holders(cluster: BusyCluster) -> set[str]:
     """The applications for which room is held."""
-    return {room.application for room in placing(cluster).kept_rooms()}
+    return {room.application for room in placing(cluster).agent_holds()}
 
 
 def reason(cluster: BusyCluster, key: str) -> str:
@@ -183,17 +183,17 @@ def test_nothing_ends_if_not_all_that_are_needed_may_end(engine: str) -> None:
 def test_the_hold_ends_if_the_room_is_not_needed_any_more(engine: str) -> None:
     cluster = contended(engine)
     assert len(evictions(cluster, int(AGING) + 15)) == 1
-    assert placing(cluster).kept_rooms()
+    assert placing(cluster).agent_holds()
     cluster.lab.ask(DeleteApplication(namespace="owed", name="old"))
     assert evictions(cluster, 2 * MINUTE) == []
-    assert not placing(cluster).kept_rooms() and len(cluster.groups("low", "has")) == 4
+    assert not placing(cluster).agent_holds() and len(cluster.groups("low", "has")) == 4
 
 
 def test_the_hold_ends_if_the_rest_may_not_end_any_more() -> None:
     """The guarantee of the queue is raised after the first end."""
     cluster = contended("session")
     assert len(evictions(cluster, int(AGING) + 15)) == 1
-    assert placing(cluster).kept_rooms()
+    assert placing(cluster).agent_holds()
     raised = Queue(name="has", guarantee=Amounts(cpus=3000))
     assert not cluster.lab.ask(PutQueue(queue=raised)).error
     assert evictions(cluster, 2 * MINUTE) == []
@@ -239,7 +239,7 @@ def beside_old_work(engine: str, priority: int = 0) -> BusyCluster:
     cluster.seconds(3)
     cluster.create("old", 4000)
     cluster.seconds(int(AGING) + 10)
-    assert placing(cluster).kept_rooms() and cluster.evicted == []
+    assert placing(cluster).agent_holds() and cluster.evicted == []
     return cluster
 
 

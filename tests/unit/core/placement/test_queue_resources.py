@@ -116,7 +116,7 @@ def test_a_queue_with_eight_gpus_never_holds_nine() -> None:
     offer(lab, ("g1", "g2", "g3", "g4"))
     assert (gpus(lab, "a"), gpus(lab, "b")) == (8, 8)
     shown = figures(lab, "root.a")
-    assert (shown.used["*"][GPU], shown.wanted["*"][GPU], shown.max) == (8000, 4000, {GPU: 8000})
+    assert (shown.used["*"][GPU], shown.waiting["*"][GPU], shown.max) == (8000, 4000, {GPU: 8000})
     found = explain_application(lab.core.state, lab.core.state.applications["a/web"], lab.core.diagnosis, lab.now)
     words = plain(" ".join(found.text))
     assert "queue root.a has no room below its maximum" in words and f"maximum: {GPU} 8" in words

@@ -303,7 +303,7 @@ BOTH: Mapping[str, str] = {
     ),
     "a node is reserved only while that is so": (
         "hierarchy/test_limits::test_a_reservation_ends_when_its_room_is_not_known_to_come_any_more "
-        "placement/test_reserved_rooms::test_an_agent_is_reserved_while_runs_there_are_expected_to_end"
+        "placement/test_agent_holds::test_an_agent_is_reserved_while_runs_there_are_expected_to_end"
     ),
     "60 seconds of any 120, for all asks together": (
         "hierarchy/test_limits::test_a_node_is_reserved_half_of_the_time_at_most_whoever_reserves_it "
@@ -319,23 +319,23 @@ BOTH: Mapping[str, str] = {
         "hierarchy/test_limits::test_nothing_is_preempted_beside_free_room_that_another_ask_has_reserved"
     ),
     "large work that waits closes no agents for small work": (
-        "I84 placement/test_reserved_rooms::test_large_applications_that_wait_close_no_agents_for_small_ones"
+        "I84 placement/test_agent_holds::test_large_applications_that_wait_close_no_agents_for_small_ones"
     ),
     # Aging.
     "an ask is old after the time of the setting; 0: never": (
-        "placement/test_reserved_rooms::test_without_aging_a_large_ask_waits_for_ever"
+        "placement/test_agent_holds::test_without_aging_a_large_ask_waits_for_ever"
     ),
     "an ask beyond the limit of its queue is not old": (
-        "placement/test_reserved_rooms::test_an_ask_beyond_the_limit_of_its_queue_is_not_old"
+        "placement/test_agent_holds::test_an_ask_beyond_the_limit_of_its_queue_is_not_old"
     ),
     "room that becomes free there is for the old ask; it works in all policies and on a full cluster": (
-        "placement/test_reserved_rooms::test_an_old_large_ask_starts_beside_endless_small_work"
+        "placement/test_agent_holds::test_an_old_large_ask_starts_beside_endless_small_work"
     ),
     "one agent at a time for a role, for the oldest": (
-        "placement/test_reserved_rooms::test_one_agent_is_reserved_at_a_time_for_the_oldest"
+        "placement/test_agent_holds::test_one_agent_is_reserved_at_a_time_for_the_oldest"
     ),
     "higher priorities use the room, the same priority does not": (
-        "placement/test_reserved_rooms::"
+        "placement/test_agent_holds::"
         "test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priority_does_not"
     ),
     "the search for victims counts the room as free for those who outrank the old ask, and for no others": (

@@ -16,7 +16,7 @@ from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few
 from tests.unit.busycluster import BusyCluster
-from tests.unit.core.placement.test_reserved_rooms import tree_options
+from tests.unit.core.placement.test_agent_holds import tree_options
 from tests.unit.offers.policy.hierarchy.test_preemption import LATE, queue, running, tree
 from tests.unit.offers.policy.hierarchy.test_regaining import crowded, wait
 

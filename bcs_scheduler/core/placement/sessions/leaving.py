@@ -96,7 +96,7 @@ class _Leaving(NamedTuple):
     """False: `until` is later if the taskgroup has ended later."""
 
 
-class LeavingRooms:
+class LeavingTasks:
     """Follows taskgroups that leave room, until the offers have it: those that leave promised room from the session
     that promised it, others from their end."""
 

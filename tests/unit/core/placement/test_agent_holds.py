@@ -133,7 +133,7 @@ def test_an_old_large_ask_starts_beside_endless_small_work(policy: str) -> None:
     assert waited is not None and waited >= AGING - 2
     assert work.cluster.evicted == []
     placing = work.cluster.lab.core._offer_manager.placing
-    assert placing.kept_rooms() == [] and not work.cluster.lab.core.turn_context.pool.holds
+    assert placing.agent_holds() == [] and not work.cluster.lab.core.turn_context.pool.holds
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -145,7 +145,7 @@ def test_an_old_gang_starts_beside_endless_small_work(policy: str) -> None:
     waited = work.until("gang", 250)
     assert waited is not None and waited >= AGING - 2
     assert len(work.cluster.groups("gang")) == 2 and work.cluster.evicted == []
-    rooms = work.cluster.lab.core._offer_manager.placing.kept_rooms()
+    rooms = work.cluster.lab.core._offer_manager.placing.agent_holds()
     assert not [one for one in rooms if one.why is Why.OLD] and not work.cluster.lab.core.turn_context.pool.holds
 
 
@@ -166,7 +166,7 @@ def test_a_gang_that_the_agents_cannot_hold_reserves_nothing() -> None:
     cluster = BusyCluster(options_of("simple"), {"a": 4000, "b": 4000})
     cluster.create("gang", 3000, instances=3, min_available=3)
     cluster.seconds(int(AGING) + 30)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+    assert cluster.lab.core._offer_manager.placing.agent_holds() == []
 
 
 @pytest.mark.parametrize("policy", ["session", "hierarchical"])
@@ -179,7 +179,7 @@ def test_a_gang_beyond_the_limit_of_its_queue_is_not_old(policy: str) -> None:
     cluster.seconds(3)
     cluster.create("gang", 3000, instances=2, min_available=2, namespace="few")
     cluster.seconds(int(AGING) + 10)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+    assert cluster.lab.core._offer_manager.placing.agent_holds() == []
 
 
 def test_a_gang_that_does_not_gather_its_room_gives_it_back() -> None:
@@ -190,11 +190,11 @@ def test_a_gang_that_does_not_gather_its_room_gives_it_back() -> None:
     cluster.create("gang", 3000, instances=2, min_available=2)
     cluster.seconds(int(AGING) + 10)
     placing = cluster.lab.core._offer_manager.placing
-    assert len(placing.kept_rooms()) == 2
+    assert len(placing.agent_holds()) == 2
     open_seconds = 0
     for _ in range(int(2 * GAIN + REST) + 20):
         cluster.second()
-        open_seconds += not placing.kept_rooms()
+        open_seconds += not placing.agent_holds()
     assert open_seconds >= REST - 5
 
 
@@ -220,7 +220,7 @@ def test_the_age_outlives_a_change_of_the_leader(policy: str) -> None:
 
 def kept(work: EndlessWork) -> list[tuple[str, str]]:
     """Application and agent of each reservation."""
-    return [(one.application, one.agent) for one in work.cluster.lab.core._offer_manager.placing.kept_rooms()]
+    return [(one.application, one.agent) for one in work.cluster.lab.core._offer_manager.placing.agent_holds()]
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -268,9 +268,9 @@ def test_an_agent_on_which_nothing_ends_is_given_up() -> None:
     cluster.create("large", 4000)
     cluster.seconds(int(AGING) + 10)
     placing = cluster.lab.core._offer_manager.placing
-    (first,) = placing.kept_rooms()
+    (first,) = placing.agent_holds()
     cluster.seconds(int(GAIN) + 10)
-    (second,) = placing.kept_rooms()
+    (second,) = placing.agent_holds()
     assert {first.agent, second.agent} == {"a", "b"}
     assert lasting.agent_id in {"a", "b"}
 
@@ -283,19 +283,19 @@ def test_the_only_agent_is_open_half_of_the_time_if_nothing_ends_there() -> None
         cluster.create(name, 3000)
     cluster.seconds(int(AGING) + 10)
     placing = cluster.lab.core._offer_manager.placing
-    assert placing.kept_rooms()
+    assert placing.agent_holds()
     cluster.create("small", 500)
     cluster.seconds(int(GAIN) + 10)
-    assert cluster.groups("small") and not placing.kept_rooms()
+    assert cluster.groups("small") and not placing.agent_holds()
     cluster.seconds(int(REST))
-    assert placing.kept_rooms()
+    assert placing.agent_holds()
 
 
 def test_an_ask_that_no_agent_can_hold_reserves_nothing() -> None:
     cluster = BusyCluster(options_of("simple"), {"a": 4000, "b": 4000})
     cluster.create("huge", 5000)
     cluster.seconds(int(AGING) + 30)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+    assert cluster.lab.core._offer_manager.placing.agent_holds() == []
     cluster.create("small", 4000, instances=2)
     cluster.seconds(5)
     assert len(cluster.groups("small")) == 2
@@ -307,7 +307,7 @@ def test_an_ask_beyond_the_limit_of_its_queue_is_not_old() -> None:
     cluster.create("limited", 3000, namespace="few")
     cluster.create("fill", 2000, instances=3)
     cluster.seconds(int(AGING) + 30)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms() == []
+    assert cluster.lab.core._offer_manager.placing.agent_holds() == []
 
 
 @pytest.mark.parametrize("members", [1, 4])
@@ -322,13 +322,13 @@ def test_work_of_higher_priority_uses_the_room_of_an_old_ask_and_the_same_priori
     cluster.seconds(3)
     cluster.create("large", 4000 // members, instances=members, min_available=members, priority=5)
     cluster.seconds(int(AGING) + 10)
-    held = [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()]
+    held = [one.application for one in cluster.lab.core._offer_manager.placing.agent_holds()]
     assert held == ["default/large"] * members
     cluster.create("same", 500, priority=5)
     cluster.create("higher", 500, priority=6)
     cluster.seconds(10)
     assert cluster.groups("higher") and not cluster.groups("same") and not cluster.evicted
-    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == held
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.agent_holds()] == held
 
 
 def test_nothing_is_evicted_beside_the_room_of_an_old_ask() -> None:
@@ -338,7 +338,7 @@ def test_nothing_is_evicted_beside_the_room_of_an_old_ask() -> None:
     cluster.seconds(3)
     cluster.create("large", 4000)
     cluster.seconds(int(AGING) + 10)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    assert cluster.lab.core._offer_manager.placing.agent_holds()
     cluster.create("team", 500, instances=2, namespace="owed")
     for _ in range(20):
         cluster.second()
@@ -357,7 +357,7 @@ def test_evictions_for_the_share_of_a_queue_do_not_serve_an_old_ask() -> None:
     cluster.seconds(3)
     cluster.create("large", 4000, namespace="old")
     cluster.seconds(int(AGING) + 10)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    assert cluster.lab.core._offer_manager.placing.agent_holds()
     cluster.create("small", 1000, namespace="new")
     cluster.seconds(10)
     assert cluster.groups("small", "new") and len(cluster.groups("low", "has")) == 2
@@ -380,7 +380,7 @@ def test_room_of_victims_that_completes_the_room_of_an_old_ask_is_for_their_bene
     cluster.seconds(3)
     cluster.create("old", 1000)
     cluster.seconds(int(AGING) + 10)
-    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/old"]
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.agent_holds()] == ["default/old"]
     cluster.create("higher", 1000, priority=5)
     cluster.create("team", 1000, namespace="owed")
     cluster.seconds(20)
@@ -398,7 +398,7 @@ def test_room_that_is_promised_in_parts_is_not_for_those_who_outrank_the_old_ask
     cluster.seconds(3)
     cluster.create("old", 1000)
     cluster.seconds(int(AGING) + 10)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    assert cluster.lab.core._offer_manager.placing.agent_holds()
     cluster.create("team", 2000, namespace="owed")
     cluster.seconds(4)
     assert len(cluster.evicted) == 1 and not cluster.groups("quick")
@@ -418,7 +418,7 @@ def test_a_further_ask_does_not_use_held_room_because_others_are_ended_for_the_f
     cluster.seconds(3)
     cluster.create("old", 1000, instances=2, min_available=2)
     cluster.seconds(int(AGING) + 7)
-    assert len(cluster.lab.core._offer_manager.placing.kept_rooms()) == 2
+    assert len(cluster.lab.core._offer_manager.placing.agent_holds()) == 2
     cluster.create("team", 1000, instances=2, namespace="owed")
     cluster.seconds(3)
     assert len(cluster.evicted) == 1 and cluster.groups("short")
@@ -448,11 +448,11 @@ def test_a_gang_gets_the_room_that_was_made_for_it_beside_an_old_ask(kind: str) 
     cluster.seconds(3)
     cluster.create("large", 4000)
     cluster.seconds(int(AGING) + 10)
-    assert cluster.lab.core._offer_manager.placing.kept_rooms()
+    assert cluster.lab.core._offer_manager.placing.agent_holds()
     cluster.create("gang", 1000, instances=2, min_available=2, priority=5, namespace=space)
     cluster.seconds(20)
     assert len(cluster.groups("gang", space)) == 2 and len(cluster.groups("low")) >= 1
-    assert [one.application for one in cluster.lab.core._offer_manager.placing.kept_rooms()] == ["default/large"]
+    assert [one.application for one in cluster.lab.core._offer_manager.placing.agent_holds()] == ["default/large"]
 
 
 @pytest.mark.parametrize("policy", ["session", "hierarchical"])
@@ -475,7 +475,7 @@ def test_the_explanation_and_the_metric_say_that_room_is_kept_for_whom_and_until
     cluster.seconds(3)
     cluster.create("large", 4000)
     cluster.seconds(int(AGING) + 10)
-    (room,) = cluster.lab.core._offer_manager.placing.kept_rooms()
+    (room,) = cluster.lab.core._offer_manager.placing.agent_holds()
     cluster.create("small", 500)
     cluster.seconds(5)
     core = cluster.lab.core
