@@ -9,8 +9,8 @@ from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.loop import Loop
-from bcs_scheduler.core.placement.sessions.role import RoleSnapshot, SessionInput
-from bcs_scheduler.core.placement.sessions.snapshots import Promises
+from bcs_scheduler.core.placement.snapshots.role import RoleInput, RoleSnapshot
+from bcs_scheduler.core.placement.snapshots.snapshots import Promises
 from bcs_scheduler.core.scheduler import Core
 from offers.policy.session.snapshot import Snapshot
 
@@ -66,15 +66,15 @@ def _outdated(core: Core, placing: Loop, inputs: Inputs) -> list[str]:
         demands = [demand for demand in turn.engine.demands.values() if demand.role == role and not demand.per_agent]
         planned = list(placing._launcher.placements())
         moving = kept.moving(role, demands, {}, planned, promises)
-        taken = kept.take(role, demands, {}, planned, promises, turn.now, plain=inputs.plain)
+        taken = kept.of_role(role, demands, {}, planned, promises, turn.now, plain=inputs.plain)
         fresh = RoleSnapshot(turn.source, turn.pool, role, plain=inputs.plain)
         since = kept._roles[role]  # room counts as coming since it was first seen
         fresh._expected, fresh._coming = dict(since._expected), dict(since._coming)
-        found += _differences(fresh.take(moving, turn.now), taken, plain=inputs.plain)
+        found += _differences(fresh.inputs(moving, turn.now), taken, plain=inputs.plain)
     return found
 
 
-def _differences(fresh: SessionInput, found: SessionInput, *, plain: bool) -> list[str]:
+def _differences(fresh: RoleInput, found: RoleInput, *, plain: bool) -> list[str]:
     if fresh.snapshot.dimensions != found.snapshot.dimensions:  # those of former work are kept, with 0
         before = found.snapshot
         found = found._replace(
@@ -84,7 +84,7 @@ def _differences(fresh: SessionInput, found: SessionInput, *, plain: bool) -> li
     return [f"{name}: {kept[name]} is kept, {anew[name]} is there" for name in kept if kept[name] != anew[name]]
 
 
-def _values(found: SessionInput) -> dict[str, Any]:
+def _values(found: RoleInput) -> dict[str, Any]:
     return {
         **contents(found.snapshot),
         "rows": {name: row.number for name, row in found.rows.items()},

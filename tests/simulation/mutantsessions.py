@@ -9,7 +9,7 @@ import pytest
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.records import Records
-from bcs_scheduler.core.placement.sessions import held, role
+from bcs_scheduler.core.placement.snapshots import held, role
 from bcs_scheduler.core.placement.source import Facts
 from offers.policy.session.plugins import priority
 from store.records import TaskGroup

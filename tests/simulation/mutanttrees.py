@@ -12,7 +12,7 @@ import pytest
 from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.engines.engine import Portion
 from bcs_scheduler.core.placement.hierarchy import role_tree, trees
-from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from offers.policy.hierarchy import maintenance
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
@@ -132,7 +132,7 @@ def drop_victims_afterwards(patch: pytest.MonkeyPatch) -> None:
     honest = hierarchical.Hierarchical._maintain
 
     def hasty(
-        self: hierarchical.Hierarchical, portion: Portion, tree_of: role_tree.RoleTree, found: SessionInput
+        self: hierarchical.Hierarchical, portion: Portion, tree_of: role_tree.RoleTree, found: RoleInput
     ) -> tuple[list[Eviction], bool]:
         return honest(self, portion._replace(closed=frozenset()), tree_of, found)
 

@@ -25,7 +25,7 @@ from bcs_scheduler.core.interface import cluster_manager, inputs, leased, manage
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy import trees
 from bcs_scheduler.core.placement.placer import Mode
-from bcs_scheduler.core.placement.sessions import role
+from bcs_scheduler.core.placement.snapshots import role
 from benchmarks.synthetic import HUGE, PER_AGENT, SPACE, START, World, agent_name, version
 from benchmarks.whatif import POLICIES
 from store.records import Service, ServicePort

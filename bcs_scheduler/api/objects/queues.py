@@ -24,7 +24,7 @@ from bcs_scheduler.api.streams.live import WATCHABLE, Live, watching
 from bcs_scheduler.api.views.usage import AllocatedView
 from bcs_scheduler.core.interface.requests import DeleteQueue, PutQueue
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
-from bcs_scheduler.core.placement.sessions.held import by_resource
+from bcs_scheduler.core.placement.snapshots.held import by_resource
 from bcs_scheduler.core.requests.concurrency import version_of
 from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.queues import ALIASES, QueueAmounts, QueueDocument

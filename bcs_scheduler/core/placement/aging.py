@@ -35,7 +35,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.pending import task_name
+from bcs_scheduler.core.placement.snapshots.pending import task_name
 from bcs_scheduler.core.placement.source import Source, Tenant
 from bcs_scheduler.core.placement.turn import Turn
 from offers.ledger.holds import GAIN, GATHERED, REST, Cause

@@ -25,12 +25,12 @@ from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.records import Records
-from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
-from bcs_scheduler.core.placement.sessions.leaving import LeavingTasks
-from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks
-from bcs_scheduler.core.placement.sessions.role import Parts, RoleSnapshot
-from bcs_scheduler.core.placement.sessions.set_aside import SetAside
-from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
+from bcs_scheduler.core.placement.snapshots.held import Held, HeldTasks
+from bcs_scheduler.core.placement.snapshots.leaving import LeavingTasks
+from bcs_scheduler.core.placement.snapshots.pending import Kind, PendingTasks
+from bcs_scheduler.core.placement.snapshots.role import Parts, RoleSnapshot
+from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
+from bcs_scheduler.core.placement.snapshots.snapshots import Snapshots
 from offers.ledger.pool import Pool
 from offers.ledger.table import Row
 from offers.model import Demand, Placement

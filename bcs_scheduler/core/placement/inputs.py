@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.promises import PartitionHolds
-from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.snapshots import Promises, Snapshots
+from bcs_scheduler.core.placement.snapshots.role import RoleInput
+from bcs_scheduler.core.placement.snapshots.snapshots import Promises, Snapshots
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
 from transactions.base import Slot
@@ -33,7 +33,7 @@ class Inputs:
         self._turn, self._launcher, self._covers, self.plain = turn, launcher, covers, plain
         self.snapshots, self.promises = snapshots, promises
 
-    def take(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> SessionInput:
+    def of_role(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> RoleInput:
         """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
         most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
@@ -41,7 +41,7 @@ class Inputs:
         if demands:  # otherwise nothing waits for the room
             self.snapshots.expect(role, promises.leaving, now)
         moving = (self._launcher.placements(), Promises(promises.nominations, promises.leaving))
-        return self.snapshots.take(role, demands, most, *moving, now, plain=self.plain)
+        return self.snapshots.of_role(role, demands, most, *moving, now, plain=self.plain)
 
     def _most(self, demand: Demand[Slot]) -> int:
         """Number of slots that the matcher would place at most now. Constraints that count taskgroups are not known to
@@ -50,7 +50,7 @@ class Inputs:
         return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
 
     def catch_up(self, role: str, left: int | None = None) -> bool:
-        """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little. `left`:
+        """Takes over a part of the changes of a role, if there are many. False: the next input costs little. `left`:
         see `RoleSnapshot.catch_up`."""
         return self.snapshots.catch_up(role, self._turn.now, plain=self.plain, left=left)
 

@@ -29,7 +29,7 @@ from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Assignment, Foreseen, Mode, avoiding, without_first
 from bcs_scheduler.core.placement.promises import PartitionHolds, TaskName
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of
 from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.placement.turn import Turn

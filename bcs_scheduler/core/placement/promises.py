@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
 
-from bcs_scheduler.core.placement.sessions.leaving import LeavingTasks
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.leaving import LeavingTasks
+from bcs_scheduler.core.placement.snapshots.pending import demand_of
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Site
 from offers.policy.session.model import Nomination

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, queue_figures
-from bcs_scheduler.core.placement.sessions.held import by_resource
+from bcs_scheduler.core.placement.snapshots.held import by_resource
 from offers.matching.explain import PROMISED
 from offers.model import DecidedBy, Demand, HeldBack
 from offers.policy.amounts import Vector

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.interface.leased import Decline
-from bcs_scheduler.core.placement.sessions.held import MOST_TEMPLATES, by_dimension, request_of
+from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, by_dimension, request_of
 from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, Tenant
 from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.dimensions import Amounts, amounts

@@ -16,7 +16,7 @@ from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.engines.simple import Simple
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.partitions import Placing
-from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
+from bcs_scheduler.core.placement.snapshots.snapshots import Snapshots
 from offers.dimensions import Amounts, Dimension, Dimensions, amounts
 from offers.ledger.nodes import Node, NodePool, node_pool
 from offers.ledger.usage import ANY_ROLE, UnitClaim

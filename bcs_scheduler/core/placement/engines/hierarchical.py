@@ -37,8 +37,8 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree, Wanted
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of, task_name
-from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of, task_name
+from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
 from offers.ledger.holds import LONGEST
@@ -153,11 +153,11 @@ class Hierarchical:
         role = portion.role
         rest = self._rest.pop(role, None)
         if rest is None or portion.caps or not rest.holds(role, portion.demands, self._inputs.snapshots):
-            inputs = self._take(role, portion.demands, portion.caps)
+            inputs = self._inputs_of(role, portion.demands, portion.caps)
             tree_of = self._follow(role, inputs)
             rest, terms = Continuation(inputs, (), ()), tree_of.tree.terms
         else:
-            inputs, tree_of = rest.found, self.trees.roles[role]
+            inputs, tree_of = rest.inputs, self.trees.roles[role]
             terms = self._terms(tree_of, inputs, rest.taken)
         terms = terms._replace(kept=None if portion.held is None else self._as_kept(tree_of, portion.held))
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
@@ -174,10 +174,10 @@ class Hierarchical:
         row = self._turn.pool.row(agent, role)
         return row is not None and bool(row.offers)
 
-    def _take(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> SessionInput:
+    def _inputs_of(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> RoleInput:
         """See `Inputs.take`. A gang of which members run gets the others back one by one, as they find room: it would
         hold the room of the first for as long as there is none for the last."""
-        inputs = self._inputs.take(role, demands, caps)
+        inputs = self._inputs.of_role(role, demands, caps)
         if not inputs.missing:
             return inputs
         starting = {demand.application for demand in demands if any(not slot.replaces for slot in demand.slots)}
@@ -190,7 +190,7 @@ class Hierarchical:
         }
         return inputs._replace(missing=missing)
 
-    def _follow(self, role: str, inputs: SessionInput) -> RoleTree:
+    def _follow(self, role: str, inputs: RoleInput) -> RoleTree:
         """The tree of a role, as the state is now."""
         self._rest.pop(role, None)
         is_new = role not in self.trees.roles
@@ -204,7 +204,7 @@ class Hierarchical:
         inputs.jobs.clear()
         return tree_of
 
-    def _terms(self, tree_of: RoleTree, inputs: SessionInput, taken: Sequence[Array] = ()) -> Terms:
+    def _terms(self, tree_of: RoleTree, inputs: RoleInput, taken: Sequence[Array] = ()) -> Terms:
         """The facts of a decision, with the room that was held for old work in the one before. `taken`: see
         `Continuation`."""
         return Terms(
@@ -218,7 +218,7 @@ class Hierarchical:
         )
 
     def _decisions(
-        self, role: str, inputs: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
+        self, role: str, inputs: RoleInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
     ) -> Decisions:
         tree_of = self.trees.roles[role]
         waiting = list(islice(filter(tree_of.waits, inputs.waiting), self._turn.options.explained))
@@ -254,7 +254,7 @@ class Hierarchical:
         asked = copied(self)
         if queues is not None:
             asked.trees.suppose(queues)
-        inputs = asked._take(portion.role, portion.demands, portion.caps)
+        inputs = asked._inputs_of(portion.role, portion.demands, portion.caps)
         tree_of = asked._follow(portion.role, inputs)
         made = tree_of.run(tree_of.tree.terms)
         return asked._decisions(portion.role, inputs, made, [], Rest.NOTHING)
@@ -289,7 +289,7 @@ class Hierarchical:
 
     # --- evictions --------------------------------------------------------------------------------------------
 
-    def _maintain(self, portion: Portion, tree_of: RoleTree, inputs: SessionInput) -> tuple[list[Eviction], bool]:
+    def _maintain(self, portion: Portion, tree_of: RoleTree, inputs: RoleInput) -> tuple[list[Eviction], bool]:
         """The evictions for taskgroups that wait, and of queues above their maximum. True: the time was over before all
         had their turn."""
         tree, role, closed = tree_of.tree, portion.role, set(portion.closed)
@@ -535,7 +535,7 @@ class Hierarchical:
     def _follow_all(self) -> None:
         demands = [demand for demand in self._turn.engine.demands.values() if not demand.per_agent]
         for role in self._roles():
-            self._follow(role, self._take(role, [demand for demand in demands if demand.role == role], {}))
+            self._follow(role, self._inputs_of(role, [demand for demand in demands if demand.role == role], {}))
 
     def present(self) -> Trees:
         """A copy of the trees that is up to date, for questions."""

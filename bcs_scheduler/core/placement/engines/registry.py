@@ -16,7 +16,7 @@ from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.promises import PartitionHolds
-from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
+from bcs_scheduler.core.placement.snapshots.snapshots import Snapshots
 from offers.policy.session.policy import Policy
 
 

@@ -33,11 +33,11 @@ from bcs_scheduler.core.placement.engines.engine import (
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests, PausedPairs
-from bcs_scheduler.core.placement.sessions.held import resource_of
-from bcs_scheduler.core.placement.sessions.pending import demand_of, index_of
-from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.set_aside import SetAside
+from bcs_scheduler.core.placement.snapshots.agent_tests import AgentTests, PausedPairs
+from bcs_scheduler.core.placement.snapshots.held import resource_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of
+from bcs_scheduler.core.placement.snapshots.role import RoleInput
+from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
@@ -109,7 +109,7 @@ class Session:
             if not portion.is_grouped:
                 is_used_up = lambda: portion.pace.spent() >= until  # noqa: E731
         while True:
-            inputs = self._inputs.take(role, portion.demands, portion.caps)
+            inputs = self._inputs.of_role(role, portion.demands, portion.caps)
             try:
                 outcome = self._decided(inputs, portion, memory, is_used_up)
             except NeverReturned as hangs:
@@ -123,7 +123,7 @@ class Session:
         return self._decisions(inputs, outcome)
 
     def _decided(
-        self, inputs: SessionInput, portion: Portion, memory: Memory | None, is_used_up: Callable[[], bool] | None
+        self, inputs: RoleInput, portion: Portion, memory: Memory | None, is_used_up: Callable[[], bool] | None
     ) -> Outcome:
         inputs.agents.clear()
         inputs.jobs.clear()
@@ -145,7 +145,7 @@ class Session:
 
         return self._watched(inputs, work, self._turn.source.allowance)
 
-    def _watched(self, inputs: SessionInput, work: Callable[[Policy, Calls], T], allowance: Callable[[str], int]) -> T:
+    def _watched(self, inputs: RoleInput, work: Callable[[Policy, Calls], T], allowance: Callable[[str], int]) -> T:
         """The result of `work`, which gets the policy with the tests of agents, and `allowance`. Plug-ins of third
         parties are bounded in time. Raises NeverReturned."""
         options, explainer = self._turn.options, self._turn.placer.tests()
@@ -166,7 +166,7 @@ class Session:
         self._set_aside.add(hangs.fault, self._turn.now)
         self._inputs.snapshots.forget()  # the abandoned session may still use the snapshot
 
-    def _decisions(self, inputs: SessionInput, outcome: Outcome) -> Decisions:
+    def _decisions(self, inputs: RoleInput, outcome: Outcome) -> Decisions:
         return Decisions(
             outcome.binds,
             outcome.evictions,
@@ -329,7 +329,7 @@ class Session:
         if held is not None:
             standing = self._standing(held.demand, self._groups.wants(held.demand))
             kept = Kept(held.amounts, held.lacks, standing, held.applications, is_own=True)
-        inputs, paused = self._inputs.take(role, demands, {}), self._pauses.present()
+        inputs, paused = self._inputs.of_role(role, demands, {}), self._pauses.present()
         clock, source = self._turn.options.session_clock, self._turn.source
 
         def work(policy: Policy, calls: Calls) -> Places | None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 import numpy as np
 
 from bcs_scheduler.core.placement.hierarchy.asks import Counted
-from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
-from bcs_scheduler.core.placement.sessions.held import dimension_of
-from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.snapshots.agent_tests import AgentTests
+from bcs_scheduler.core.placement.snapshots.held import dimension_of
+from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from offers.matching.explain import Explainer
 from offers.policy.session.columns import Array
 from offers.policy.session.model import Template
@@ -65,7 +65,7 @@ def frozen(present: Callable[[], Admits | None], resources: Collection[str]) -> 
 
 
 def admission(
-    inputs: SessionInput, explainer: Explainer, counted: Callable[[], Counted], taken: Sequence[Array] = ()
+    inputs: RoleInput, explainer: Explainer, counted: Callable[[], Counted], taken: Sequence[Array] = ()
 ) -> Admission:
     """The tests of the matcher, and the resources that queues do not count. `counted`: returns those that they count.
     `taken`: amounts by dimension and rank that the snapshot has as idle and that are not; empty = there are none."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bcs_scheduler.core.placement.sessions.held import dimension_of
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.held import dimension_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of
 from offers.dimensions import THOUSANDTHS, Amounts
 from offers.model import HeldBack
 from offers.policy.amounts import Vector

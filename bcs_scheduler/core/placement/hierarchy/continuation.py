@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.held import request_of
-from bcs_scheduler.core.placement.sessions.pending import demand_of
-from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
+from bcs_scheduler.core.placement.snapshots.held import request_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.role import RoleInput
+from bcs_scheduler.core.placement.snapshots.snapshots import Snapshots
 from offers.model import Demand, Placement
 from offers.policy.session.columns import Array
 from offers.policy.session.decisions import Bind
@@ -23,7 +23,7 @@ class Continuation(NamedTuple):
     changed. These are allocations of the tree already, so that neither the snapshot nor the tree follows the records
     between two portions."""
 
-    found: SessionInput
+    inputs: RoleInput
     """The input of the first portion; the gangs that have found their places since then lack nothing."""
     demands: Sequence[Demand[Slot]]
     """The demands that are left, as they were after the latest portion."""
@@ -52,7 +52,7 @@ class Continuation(NamedTuple):
         planned = Counter((demand_of(bind.task), bind.agent) for bind in binds)
         if planned != Counter((placement.demand, placement.agent_id) for placement in placements):
             return None
-        inputs, placed, ranks = self.found, {bind.job for bind in binds}, defaultdict[str, list[int]](list)
+        inputs, placed, ranks = self.inputs, {bind.job for bind in binds}, defaultdict[str, list[int]](list)
         taken = list(self.taken) or [
             np.zeros(len(inputs.snapshot.agents), np.int64) for _ in inputs.snapshot.dimensions
         ]

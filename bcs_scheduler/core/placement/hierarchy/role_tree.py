@@ -24,7 +24,7 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
     sized_anew,
     task_name,
 )
-from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted

@@ -15,8 +15,8 @@ from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from bcs_scheduler.core.placement.sessions.held import request_of
-from bcs_scheduler.core.placement.sessions.role import STEP, Changes, some_of
+from bcs_scheduler.core.placement.snapshots.held import request_of
+from bcs_scheduler.core.placement.snapshots.role import STEP, Changes, some_of
 from offers.errors import Problem
 from offers.ledger.holds import UNOFFERED_SECONDS
 from offers.model import Demand

@@ -11,7 +11,7 @@ import pytest
 from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.sessions.pending import task_name
+from bcs_scheduler.core.placement.snapshots.pending import task_name
 from offers.ledger.holds import GATHERED
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Obstacle

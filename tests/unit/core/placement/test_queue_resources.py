@@ -16,7 +16,7 @@ from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
-from bcs_scheduler.core.placement.sessions import role as role_snapshots
+from bcs_scheduler.core.placement.snapshots import role as role_snapshots
 from offers.agents import ListedAgent
 from offers.policy.hierarchy.configuration.document import canonical, partition_of
 from offers.policy.session.configuration import DEFAULT, policy_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines.session import Session
-from bcs_scheduler.core.placement.sessions.snapshots import Promises
+from bcs_scheduler.core.placement.snapshots.snapshots import Promises
 from offers.agents import ListedAgent
 from offers.ledger.holds import RETURN_SECONDS, Cause
 from offers.model import ResourceRequest
@@ -140,7 +140,7 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
     snapshots, promises = inputs.snapshots, Promises({}, inputs.promises.leaving)
 
     def room(after: float = 0.0) -> tuple[int, int, bool]:
-        found = snapshots.take("*", (), {}, (), promises, lab.now + after)
+        found = snapshots.of_role("*", (), {}, (), promises, lab.now + after)
         columns = found.snapshot.columns
         return columns.idle[0][0], columns.future[0][0], found.later is not None
 
@@ -166,7 +166,7 @@ def test_figures_of_agents_are_made_again_when_their_settings_change() -> None:
 
     def changes() -> int:
         promises = Promises({}, inputs.promises.leaving)
-        return inputs.snapshots.take("*", (), {}, (), promises, lab.now).snapshot.agent_changes
+        return inputs.snapshots.of_role("*", (), {}, (), promises, lab.now).snapshot.agent_changes
 
     before = changes()
     assert changes() == before

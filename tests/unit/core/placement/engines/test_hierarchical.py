@@ -22,7 +22,7 @@ from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.engines.hierarchical import FULL_PAUSE, Hierarchical
 from bcs_scheduler.core.placement.hierarchy import trees
 from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
-from bcs_scheduler.core.placement.sessions import role as role_snapshots
+from bcs_scheduler.core.placement.snapshots import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.state.application import Application

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.snapshots.agent_tests import AgentTests
 from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.policy import PluginChoice

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks
-from bcs_scheduler.core.placement.sessions.leaving import Used, agent_of
-from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, Planned, planned_task
+from bcs_scheduler.core.placement.snapshots.held import Held, HeldTasks
+from bcs_scheduler.core.placement.snapshots.leaving import Used, agent_of
+from bcs_scheduler.core.placement.snapshots.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.source import Facts, Source
 from offers.ledger.holds import RETURN_SECONDS
 from offers.ledger.pool import AnyPool
@@ -64,7 +64,7 @@ class Changes(NamedTuple):
 NOTHING = Moving((), {}, (), {}, lambda _: {})
 
 
-class SessionInput(NamedTuple):
+class RoleInput(NamedTuple):
     """A snapshot, and the objects that its names stand for."""
 
     snapshot: Snapshot
@@ -116,7 +116,7 @@ class RoleSnapshot:
         self._queues_changed = True
         self._looked_at: set[str] = set()
         self._remade: set[str] = set()
-        """Agents and jobs of `SessionInput`."""
+        """Agents and jobs of `RoleInput`."""
         self._read: dict[str, Agent | None] = {}
         """Agents that have changed and were read, and that the snapshot does not have yet."""
         self._snapshot = Snapshot((), (), (), plain=plain, units=pool.hand.dimensions)
@@ -171,7 +171,7 @@ class RoleSnapshot:
 
     def catch_up(self, now: float, left: int | None = None) -> bool:
         """Takes over a part of the changes, if there are many: taskgroups first, then agents, then applications. False:
-        the next `take` costs little beside the open demands. `now`: Unix seconds. `left`: the number of taskgroups and
+        the next input costs little beside the open demands. `now`: Unix seconds. `left`: the number of taskgroups and
         of agents that may be left for it; None: `STEP`."""
         left = STEP if left is None else left
         if self.held.behind > left:
@@ -205,7 +205,7 @@ class RoleSnapshot:
             self._remade |= snapshot.jobs.keys()
         return Changes(snapshot, self._looked_at, self._remade)
 
-    def take(self, moving: Moving, now: float) -> SessionInput:
+    def inputs(self, moving: Moving, now: float) -> RoleInput:
         """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""
         jobs = self._jobs(moving)
         extra = self._extra()
@@ -217,7 +217,7 @@ class RoleSnapshot:
         sets = (self._looked_at, self._remade)
         ends = next(iter(self._coming.values()), None)
         later = Later(Passing.ROOM, ends) if ends is not None else None
-        return SessionInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets, later)
+        return RoleInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets, later)
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""

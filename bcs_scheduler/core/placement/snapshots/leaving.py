@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.sessions.held import extended_dimension, request_of
-from bcs_scheduler.core.placement.sessions.pending import Planned
+from bcs_scheduler.core.placement.snapshots.held import extended_dimension, request_of
+from bcs_scheduler.core.placement.snapshots.pending import Planned
 from bcs_scheduler.core.placement.source import Source
 from offers.dimensions import amounts
 from offers.ledger.holds import RETURN_SECONDS, UNOFFERED_SECONDS

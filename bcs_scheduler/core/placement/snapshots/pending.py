@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
-from bcs_scheduler.core.placement.sessions.held import MOST_TEMPLATES, request_of
+from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, request_of
 from offers.model import Demand, Placement
 from offers.policy.session.model import Nomination, Status, Task, Template
 from transactions.base import Slot

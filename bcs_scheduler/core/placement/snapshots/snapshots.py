@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.sessions.leaving import LeavingTasks
-from bcs_scheduler.core.placement.sessions.pending import Planned
-from bcs_scheduler.core.placement.sessions.role import Changes, Moving, RoleSnapshot, SessionInput
+from bcs_scheduler.core.placement.snapshots.leaving import LeavingTasks
+from bcs_scheduler.core.placement.snapshots.pending import Planned
+from bcs_scheduler.core.placement.snapshots.role import Changes, Moving, RoleInput, RoleSnapshot
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
 from offers.policy.session.model import Nomination, Task
@@ -38,7 +38,7 @@ class Snapshots:
         """The roles with a snapshot, and this one."""
         return list(dict.fromkeys((first, *self._roles)))
 
-    def take(
+    def of_role(
         self,
         role: str,
         demands: Iterable[Demand[Slot]],
@@ -48,12 +48,12 @@ class Snapshots:
         now: float,
         *,
         plain: bool = False,
-    ) -> SessionInput:
+    ) -> RoleInput:
         """The state of one role, valid until the next call. `demands`: the open ones of the role. `most`: number of
         slots that take part, by the id of the demand, where not all do. `now`: Unix seconds. `plain`: the decisions
         come from a tree of queues; the same in all calls for a role."""
         self.drain()
-        return self._of(role, plain=plain).take(self.moving(role, demands, most, planned, promises), now)
+        return self._of(role, plain=plain).inputs(self.moving(role, demands, most, planned, promises), now)
 
     def expect(self, role: str, leaving: LeavingTasks, now: float) -> None:
         """Has `leaving` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
@@ -62,14 +62,14 @@ class Snapshots:
             leaving.end(role, snapshot.changes(is_new=False).snapshot, snapshot.held.ended(), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False, left: int | None = None) -> bool:
-        """Takes over a part of the changes of a role, if there are many. False: the next `take` costs little beside the
+        """Takes over a part of the changes of a role, if there are many. False: the next input costs little beside the
         open demands. `now`: Unix seconds. `left`: see `RoleSnapshot.catch_up`. The other arguments are those of
-        `take`."""
+        `of_role`."""
         self.drain()
         return self._of(role, plain=plain).catch_up(now, left)
 
     def changes(self, role: str, *, is_new: bool) -> Changes:
-        """See `RoleSnapshot.changes`. Raises KeyError before the first `catch_up` or `take`."""
+        """See `RoleSnapshot.changes`. Raises KeyError before the first `catch_up` or `of_role`."""
         return self._roles[role].changes(is_new)
 
     def _of(self, role: str, *, plain: bool) -> RoleSnapshot:
@@ -85,7 +85,7 @@ class Snapshots:
             self._roles[role].mark()
 
     def unchanged(self, role: str) -> bool:
-        """True if nothing that decides about new work has changed since the latest `take` for a role, and no agent
+        """True if nothing that decides about new work has changed since the latest `of_role` for a role, and no agent
         since the latest `mark`. Changes of taskgroups that were launched before do not count."""
         self.drain()
         return role in self._roles and self._roles[role].unchanged
@@ -109,7 +109,7 @@ class Snapshots:
         planned: Iterable[Planned],
         promises: Promises,
     ) -> Moving:
-        """The arguments of `take` as a role takes them."""
+        """The arguments of `of_role` as a role takes them."""
         here = [(demand, placement) for demand, placement in planned if demand.role == role]
         gone = partial(promises.leaving.tasks, role, here)
         return Moving(demands, most, here, promises.nominations, gone)

@@ -12,8 +12,8 @@ from functools import cache, partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from bcs_scheduler.core.placement.sessions.pending import Kind
-from bcs_scheduler.core.placement.sessions.role import NOT_OFFERED
+from bcs_scheduler.core.placement.snapshots.pending import Kind
+from bcs_scheduler.core.placement.snapshots.role import NOT_OFFERED
 from offers.matching.explain import Explainer
 from offers.model import Demand
 from offers.policy.obstacles import Obstacle
