@@ -14,7 +14,7 @@ import time
 from statistics import median
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.aging import LOOK
+from bcs_scheduler.core.placement.aging import SEARCH_SECONDS
 from benchmarks.load import Result
 from benchmarks.synthetic import PER_AGENT, START, World
 
@@ -51,7 +51,7 @@ def aging(case: str, demands: int, agents: int) -> Result:
     times.clear()
     world.turn(after=WAITS)
     for _ in range(STEPS):
-        world.turn(after=LOOK)
+        world.turn(after=SEARCH_SECONDS)
     gc.unfreeze()
     longest = max(times)
     missed = [f"{quiet * 1e6:.0f} us without old demands, {QUIET * 1e6:.0f} at most"] if quiet > QUIET else []

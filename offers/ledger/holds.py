@@ -368,9 +368,9 @@ class Holds:
         else:
             scalars = amounts_of(request)
             units = next(([unit] for unit in units if amounts_of(self._holds[unit].request) == scalars), units)
-        return self.take(site, units)
+        return self.lend(site, units)
 
-    def take(self, site: Site, units: Iterable[Unit]) -> dict[Unit, Left]:
+    def lend(self, site: Site, units: Iterable[Unit]) -> dict[Unit, Left]:
         """Drops holds of an agent whose room a unit is about to use."""
         freed = site in self._freed
         left = {unit: Left(self._holds[unit], self.leaving.get(unit), freed) for unit in units}

@@ -186,7 +186,7 @@ class Nodes:
         hold = self._usage.holds.get(replaces)
         if hold is None or hold.site != site:
             return {}
-        return self._usage.holds.take(site, [replaces])
+        return self._usage.holds.lend(site, [replaces])
 
     def end_lending(self, site: Site, left: Mapping[Unit, Left], *, used: bool) -> None:  # noqa: ARG002
         """See `Hand.end_lending`."""

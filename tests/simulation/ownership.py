@@ -50,7 +50,7 @@ OWNING = frozenset({"application", "daemonset", "deployment"})
 class Ownership:
     def __init__(self, world: World) -> None:
         self.world = world
-        self._told = 0
+        self._reported = 0
         """Number of the last event that has become durable."""
 
     # --- a process decides ------------------------------------------------------------------------------------
@@ -251,9 +251,9 @@ class Ownership:
         if new.events[: len(was)] != was:
             raise Violation("I24", f"event log {new.key} was rewritten")
         for event in new.events[len(was) :]:
-            if event.number != self._told + 1:
-                raise Violation("I24", f"event {event.number} follows {self._told}", event.key)
-            self._told = event.number
+            if event.number != self._reported + 1:
+                raise Violation("I24", f"event {event.number} follows {self._reported}", event.key)
+            self._reported = event.number
 
 
 def _newly(before: Records, unit: Unit, what: str) -> list[TaskGroup]:

@@ -81,7 +81,7 @@ class Queues:
         self.world = world
         self._evicted: dict[str, str] = {}
         """Victims of the present turn and their beneficiaries."""
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
         """Keys and reasons of the events of the present turn."""
 
     # --- I44 --------------------------------------------------------------------------------------------------
@@ -107,12 +107,12 @@ class Queues:
 
     def decided(self, unit: Unit) -> None:
         """Notes the events of a unit."""
-        self._told |= {(line.key, line.reason) for line in unit.effects if isinstance(line, effects.LogLine)}
+        self._reported |= {(line.key, line.reason) for line in unit.effects if isinstance(line, effects.LogLine)}
 
     def turned(self, term: Term, fresh: Iterable[str], judged: Callable[[str], bool]) -> None:
         """Judges the turn. `fresh`: applications with new placements. `judged`: roles whose queues are judged."""
-        evicted, told = self._evicted, self._told
-        self._evicted, self._told = {}, set()
+        evicted, told = self._evicted, self._reported
+        self._evicted, self._reported = {}, set()
         for victim, beneficiary in evicted.items():
             for key, reason in ((victim, "TaskGroupEvicted"), (beneficiary, "ApplicationPreempting")):
                 if (key, reason) not in told:

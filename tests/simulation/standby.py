@@ -42,7 +42,7 @@ class Standby:
         self._world, self._store = world, store
         self._chance = random.Random(f"{world.seed} {name} {world.now}")
         self._position: int | None = None
-        self._told: dict[tuple[str, str], None] = {}
+        self._reported: dict[tuple[str, str], None] = {}
         self._ended = False
         self._excused = world.now
         """Until when the store has held this standby up."""
@@ -89,7 +89,7 @@ class Standby:
         log = self._store.log
         if self._position is None or self._chance.random() < OVERWRITTEN:
             self._world.counts["standby reads everything"] += 1
-            return len(log), dict.fromkeys([*self._told, *self._store.durable])
+            return len(log), dict.fromkeys([*self._reported, *self._store.durable])
         return len(log), dict.fromkeys(log[self._position :])
 
     def _finish(self, began: float, end: int, names: dict[tuple[str, str], None]) -> None:
@@ -97,9 +97,9 @@ class Standby:
         for name in names:
             change = self._store.follow(name)
             if change.record is None:
-                self._told.pop(name, None)
+                self._reported.pop(name, None)
             else:
-                self._told[name] = None
+                self._reported[name] = None
             changes.append(change)
         self.replica.apply(Followed(changes, []))
         self._position, self.read_at = end, began
@@ -124,7 +124,7 @@ class Standby:
         state, durable = self.replica.state, self._store.durable
         records = state.records()
         if {(record.kind, record.key): record for record in records} != durable:
-            wrong = [name for name in {**durable, **self._told} if state.get(*name) != durable.get(name)]
+            wrong = [name for name in {**durable, **self._reported} if state.get(*name) != durable.get(name)]
             raise Violation("I29", f"a standby that has caught up differs: {wrong[:5]}", *[key for _, key in wrong[:3]])
         words = wrong_index(state, State(records))
         if words:

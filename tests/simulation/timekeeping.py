@@ -45,7 +45,7 @@ class Timekeeping:
         """Taskgroups whose end has been decided, although a batch may merge that with their replacement."""
         self._highest = self._floor = 0
         self._told_at = 0.0
-        self._told = 0
+        self._reported = 0
 
     # --- terms ------------------------------------------------------------------------------------------------
 
@@ -133,10 +133,10 @@ class Timekeeping:
 
     def _events_are_in_order(self, run: EventLog) -> None:
         for event in run.events:
-            if event.number > self._told:
+            if event.number > self._reported:
                 if event.at < self._told_at:
-                    raise Violation("I26", f"event {event.number} is dated before event {self._told}")
-                self._told, self._told_at = event.number, event.at
+                    raise Violation("I26", f"event {event.number} is dated before event {self._reported}")
+                self._reported, self._told_at = event.number, event.at
 
     def _times_out_in_time(self, new: Transaction) -> None:
         life = new.deadline - new.created_at

@@ -46,7 +46,7 @@ from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS, amounts_of
 from transactions.base import Slot
 
-LOOK = 5.0
+SEARCH_SECONDS = 5.0
 """Seconds between two searches for an old demand and its agent."""
 AGAIN = 1.0
 """Seconds after which a demand is tried again that did not get the room."""
@@ -173,7 +173,7 @@ class Rules(Protocol):
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
         """True if the limits of the queues admit these places together; room is no limit."""
 
-    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+    def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
         """True if the queues take these places into room that is there: the present room of the cluster is a limit,
         too."""
 
@@ -323,7 +323,7 @@ class Aging:
 
     def next_timer(self) -> float | None:
         """Unix seconds at which more work may be ended for a demand; None: at no particular time."""
-        return min((kept.asked_at + LOOK for kept in self._kept.values() if kept.left), default=None)
+        return min((kept.asked_at + SEARCH_SECONDS for kept in self._kept.values() if kept.left), default=None)
 
     def note(self, identities: Iterable[str]) -> None:
         """Demands that may be new."""
@@ -362,7 +362,7 @@ class Aging:
         pool.table.flush()
         for role, kept in list(self._kept.items()):
             self._follow(role, kept)
-        if now < self._looked_at + LOOK:
+        if now < self._looked_at + SEARCH_SECONDS:
             return
         self._looked_at = now
         for role in list(self._old):
@@ -513,7 +513,7 @@ class Aging:
             if any(place.unit in short for place in kept.places) or self._turn.engine.demands.get(demand.id) != demand:
                 return
             agents = frozenset(place.site[0] for place in kept.places)
-            is_there = self._rules.takes(wants) and self._is_rest(role, kept)  # promises are known as of now
+            is_there = self._rules.fits_queues(wants) and self._is_rest(role, kept)  # promises are known as of now
             if is_there and self._give(demand, wants, kept.places, agents):
                 self._end(role)
                 self._looked_at = 0.0
@@ -533,7 +533,7 @@ class Aging:
         """Ends other work on the agents, as the disruption budgets admit. False: the reservation has ended, because
         the rest of them may not be ended, or is not enough."""
         now = self._turn.now
-        due = kept.asked_at + (LOOK if kept.ended or kept.left else REST)
+        due = kept.asked_at + (SEARCH_SECONDS if kept.ended or kept.left else REST)
         if now < due or not _may_be_made(wants) or self._is_away(kept):
             return True
         kept.asked_at = now
@@ -580,7 +580,7 @@ class Aging:
         """Places a demand on some agents, with the held room of some places. `wants`: its own places. `again`: the rest
         of the room is held again."""
         holds = self._turn.pool.holds
-        if not self._rules.takes(wants):
+        if not self._rules.fits_queues(wants):
             return False
         for place in places:
             holds.drop(place.unit)
@@ -634,7 +634,7 @@ class Aging:
     def _choose(self, role: str) -> None:
         """Reserves an agent for the oldest old demand for which one suits."""
         old, searches, is_asked = self._old[role], 0, False
-        rest = max(REST, LOOK * len(old) / SEARCHES)
+        rest = max(REST, SEARCH_SECONDS * len(old) / SEARCHES)
         for _ in range(min(LOOKED_AT, len(old))):
             opening = heappop(old)
             demand = self._turn.engine.demands.get(opening.demand)

@@ -53,9 +53,9 @@ AFTER_FAILURE = 60.0
 """Seconds until the next decision after one that has failed unexpectedly."""
 LEAST_SHARE = 0.4
 """Share of the time of a turn that a decision has, however much of it is used up before."""
-TOLD_AGAIN = 300.0
+REPORTED_AGAIN = 300.0
 """Seconds between two events about the obstacles of one application, at least."""
-TOLD_AT_ONCE = 16
+REPORTED_AT_ONCE = 16
 """Events about obstacles that one decision records at most."""
 
 
@@ -115,7 +115,7 @@ class Loop:
         """Taskgroups above the minimum of a group did not take part in the latest decision."""
         self._attempts: dict[str, Attempt] = {}
         """The latest attempts to make room by evictions, by application that waits."""
-        self._told: dict[str, tuple[Obstacle, float]] = {}
+        self._reported: dict[str, tuple[Obstacle, float]] = {}
         """The obstacle that the latest event of an application named, and the time of the event in Unix seconds."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest decision, by application."""
@@ -544,18 +544,18 @@ class Loop:
     def _tell(self, waiting: Iterable[Demand[Slot]]) -> None:
         """Records an event for each application whose most important obstacle is another one than before."""
         now, known = self._turn.now, self._attempts
-        self._told = {
-            name: report for name, report in self._told.items() if name in known or now - report[1] < TOLD_AGAIN
+        self._reported = {
+            name: report for name, report in self._reported.items() if name in known or now - report[1] < REPORTED_AGAIN
         }
-        left = TOLD_AT_ONCE
+        left = REPORTED_AT_ONCE
         for name in dict.fromkeys(demand.application for demand in waiting):
-            attempt, latest = known.get(name), self._told.get(name)
+            attempt, latest = known.get(name), self._reported.get(name)
             if attempt is None or attempt.cause in (None, Obstacle.NOT_OLD_ENOUGH) or left <= 0:
                 continue
-            if latest is not None and (latest[0] is attempt.cause or now - latest[1] < TOLD_AGAIN):
+            if latest is not None and (latest[0] is attempt.cause or now - latest[1] < REPORTED_AGAIN):
                 continue
             left -= 1
-            self._told[name] = (attempt.cause, now)
+            self._reported[name] = (attempt.cause, now)
             self._turn.record_event("application", name, "ApplicationBlocked", attempted(attempt))
 
     def _report_faults(self) -> None:

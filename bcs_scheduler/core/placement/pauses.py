@@ -26,7 +26,7 @@ MOST_PAIRS = 4096
 """Pairs that are remembered; the oldest leave first."""
 MOST_AWAITED = 1024
 """Groups of evictions that are followed; the oldest leave first."""
-LOOK = 1.0
+JUDGE_SECONDS = 1.0
 """Seconds between two looks at the evictions that are followed."""
 
 Pair = tuple[str, str]
@@ -75,7 +75,7 @@ class Pauses:
     def step(self) -> None:
         """Begins the pauses that are due."""
         now = self._turn.now
-        if now < self._looked_at + LOOK:
+        if now < self._looked_at + JUDGE_SECONDS:
             return
         self._looked_at = now
         kept: list[_Awaited] = []

@@ -25,7 +25,7 @@ def allocate(tree: Tree, request_class: RequestClass, group: Group, node: Node) 
         return _repeated(tree, request_class, group, node)
     application = group.application
     before = application.priorities.greatest()
-    ask = tree.take(application, group, 0)
+    ask = tree.remove_ask(application, group, 0)
     tree.nodes.use(node.name, ask.request, 1)
     allocation = Allocation(ask, node.name)
     tree.record(application, allocation)
@@ -135,5 +135,5 @@ def withdraw_all(tree: Tree, name: str) -> None:
     for group in list(application.groups.values()):
         before = application.priorities.greatest()
         while group.asks:
-            tree.take(application, group, len(group.asks) - 1)
+            tree.remove_ask(application, group, len(group.asks) - 1)
         tree.renew(application, before, group)

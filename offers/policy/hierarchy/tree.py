@@ -167,7 +167,7 @@ class Tree:
         owner = self.applications[application]
         group = owner.asks[name]
         before = owner.priorities.greatest()
-        ask = self.take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
+        ask = self.remove_ask(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
         self.renew(owner, before, group)
         return ask
 
@@ -293,7 +293,7 @@ class Tree:
         self.touch(self.queues[owner.queue])
         before, tried = owner.priorities.greatest(), owner.preempted_at.get(name)
         reserved = owner.reserved_at.get(name)
-        ask = self.take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
+        ask = self.remove_ask(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
         if tried is not None:
             owner.preempted_at[name] = tried
         if node and reserved is not None:
@@ -445,7 +445,7 @@ class Tree:
         if started:
             self.count_started(leaf, 1)
 
-    def take(self, application: Application, group: Group, position: int) -> Ask:
+    def remove_ask(self, application: Application, group: Group, position: int) -> Ask:
         """Removes a pending ask from its group, with the room that was promised to the ask. The caller renews the
         application."""
         reserves = group.asks[position][1] in application.reserves

@@ -33,7 +33,7 @@ class BestJobs:
         self._heap = [(entry, number) for number, entry in self._keys.items()]
         heapify(self._heap)
 
-    def take(self) -> JobState | None:
+    def pop(self) -> JobState | None:
         """The best job that is left; None if none is left."""
         for job in self._log[self._seen :]:
             if job.number in self._left:
@@ -70,7 +70,7 @@ class Enqueue:
             for job in queue.jobs:
                 if job.pending and (job.job.admitted or not job.starving):
                     session.let_in.add(job.name)
-                    _take(left, taken[name_of_queue], minimum(session, job))
+                    _deduct(left, taken[name_of_queue], minimum(session, job))
             waiting[name_of_queue] = BestJobs(
                 (job for job in queue.jobs if job.pending and job.name not in session.let_in),
                 rules.job_key,
@@ -79,7 +79,7 @@ class Enqueue:
         queues = list(session.queues.values())
         while queues:
             queue = min(queues, key=rules.queue_key)
-            chosen = waiting[queue.name].take()
+            chosen = waiting[queue.name].pop()
             if chosen is None:
                 queues.remove(queue)
                 continue
@@ -91,7 +91,7 @@ class Enqueue:
             ):
                 session.let_in.add(chosen.name)
                 session.admitted.append(chosen.name)
-                _take(left, mine, needed)
+                _deduct(left, mine, needed)
         session.gated = True
 
 
@@ -104,7 +104,7 @@ def minimum(session: Session, job: JobState) -> list[int]:
     return needed
 
 
-def _take(left: list[Fraction], of_queue: list[int], needed: list[int]) -> None:
+def _deduct(left: list[Fraction], of_queue: list[int], needed: list[int]) -> None:
     for d, amount in enumerate(needed):
         left[d] -= amount
         of_queue[d] += amount
@@ -143,7 +143,7 @@ class Allocate:
             if session.portion.ends(cheap=jobs[0][1].is_cheap, least=LEAST):
                 return
             _, turn = heappop(jobs)
-            if turn.take():
+            if turn.run():
                 heappush(jobs, (rules.job_key(turn.job), turn))
             elif session.portion.bounded:
                 had_turn.add(turn.job.name)
@@ -166,7 +166,7 @@ class Turn:
         """True if the agents for its tasks are in order already."""
         return self._needs is not None and self._session.knows(self._needs)
 
-    def take(self) -> bool:
+    def run(self) -> bool:
         """Gives the job its turn. True: it may have another one."""
         session, job, rules = self._session, self.job, self._session.rules
         if not self._begun:

@@ -66,12 +66,12 @@ class Conditions(Mapping[str, Condition]):
     def __init__(self, made: dict[str, Condition], late: Callable[[], dict[str, Callable[[], Condition]]]) -> None:
         """`late`: the function that makes the conditions of the jobs that are not in `made`."""
         self._made, self._find = made, late
-        self._found: dict[str, Callable[[], Condition]] | None = None
+        self._conditions: dict[str, Callable[[], Condition]] | None = None
 
     def _late(self) -> dict[str, Callable[[], Condition]]:
-        if self._found is None:
-            self._found = self._find()
-        return self._found
+        if self._conditions is None:
+            self._conditions = self._find()
+        return self._conditions
 
     def __getitem__(self, name: str) -> Condition:
         condition = self._made.get(name)

@@ -51,7 +51,7 @@ PREEMPT, RECLAIM = "preempt", "reclaim"
 EVICTING = frozenset({PREEMPT, RECLAIM})
 """The actions that end other work."""
 WITHIN_JOBS = f"{PREEMPT} within jobs"
-FIRST_LOOK = 64
+FIRST_MOVABLE = 64
 """Number of tasks that are looked at first where victims may run anywhere; then twice as many, and so on."""
 NOBODY = -(2**62)
 """Stands for the priority of the most important victim where there is none, or where priorities are not known."""
@@ -104,7 +104,7 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
     waiting = [job for job in queue.jobs if job.starving and session.may_evict(job) and job.name not in had_turn]
     starving = BestJobs(waiting, rules.job_key, session.changes.job_log)
     turns = _Turns(session, PREEMPT, lambda: not session.changes.evictions)
-    while (job := starving.take()) is not None:
+    while (job := starving.pop()) is not None:
         may_share = rules.victims_by_priority and not job.running
         attempt = _attempt(session, PREEMPT, job, job.priority) if may_share else None
         if turns.begin(job, attempt, session.snapshot.work_changes.get(queue.name, 0)):
@@ -173,7 +173,7 @@ def _within_jobs(session: Session, queue: QueueState) -> None:
         return job.number, lambda: np.nonzero(running.job == running.jobs[job.name])[0]
 
     had_turn = session.memory.had_turn(WITHIN_JOBS)
-    while (job := jobs.take()) is not None:
+    while (job := jobs.pop()) is not None:
         if not job.has_running or job.name in had_turn or job.name in session.closed:
             continue
         if session.portion.ends():
@@ -224,7 +224,7 @@ def _for_queue(session: Session, queue: QueueState, jobs: BestJobs) -> bool:
     rules, searches = session.rules, _reclaiming(session, queue)
     may_share = rules.victims_by_queue and rules.missing is not None
     turns = _Turns(session, RECLAIM, lambda: not session.changes.version)
-    while not rules.overused(queue) and (job := jobs.take()) is not None:
+    while not rules.overused(queue) and (job := jobs.pop()) is not None:
         attempt = _attempt(session, RECLAIM, job) if may_share else None
         if turns.begin(job, attempt, session.snapshot.changes):
             turns.end(is_barren=_take_back(session, queue, job, searches))
@@ -567,7 +567,7 @@ class _Choice:
         jobs = [job for number in self._search.movable.jobs() if (job := session.job(running.name(number))) is not None]
         jobs.sort(key=self._order.of_job, reverse=True)
         known = {(victim.job.number, victim.position) for victim in some}
-        looked = FIRST_LOOK
+        looked = FIRST_MOVABLE
         unready = self._search.movable.unready_jobs()
         turns = [(job, False) for job in jobs if job.name in unready]
         turns += [(job, True) for job in jobs]
@@ -720,7 +720,7 @@ class Searches:
         self._session, self._tasks, self._between = session, tasks, between
         self._shared = shared and session.decides_alone
         self._movable: dict[Hashable, Movable] = {}
-        self._found: dict[tuple[int, Hashable, bool], Search] = {}
+        self._searches: dict[tuple[int, Hashable, bool], Search] = {}
 
     def of(self, job: JobState, need: Need) -> Search:
         """The search for a task of a job."""
@@ -735,9 +735,9 @@ class Searches:
         if job.name in self._session.paused:
             return Search(self._session, need, movable, beside)
         kind = need.number, key, bool(beside)
-        search = self._found.get(kind)
+        search = self._searches.get(kind)
         if search is None or search.movable is not movable or not self._shared:
-            search = self._found[kind] = Search(self._session, need, movable, beside)
+            search = self._searches[kind] = Search(self._session, need, movable, beside)
         return search
 
 
@@ -1041,7 +1041,7 @@ class Search:
 # --- places for work that has waited for long -----------------------------------------------------------------
 
 
-class Wanted(NamedTuple):
+class AskedPlace(NamedTuple):
     """A task that wants a place. `agent`: the only agent that may be chosen; empty: any."""
 
     job: str
@@ -1056,7 +1056,7 @@ class Places(NamedTuple):
     evictions: tuple[Eviction, ...]
 
 
-def places(session: Session, needed: Sequence[Wanted]) -> Places | None:
+def places(session: Session, needed: Sequence[AskedPlace]) -> Places | None:
     """The places of some tasks, of jobs of one queue, with the evictions that make their room: all of them by the rules
     of one action; None if these do not give room to all. The session is open, and no action has run. The session
     decides nothing else, and nothing of it is carried out."""
@@ -1083,7 +1083,7 @@ def places(session: Session, needed: Sequence[Wanted]) -> Places | None:
 
 def _all(
     session: Session,
-    needed: Sequence[Wanted],
+    needed: Sequence[AskedPlace],
     tasks: Sequence[tuple[JobState, int]],
     searches: Searches,
     scope: Callable[[JobState], Scope],

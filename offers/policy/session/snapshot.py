@@ -88,9 +88,9 @@ class Snapshot:
                 twice = next(name for position, name in enumerate(names) if name in names[:position])
                 raise BadSnapshot(f"two of the name {twice} ({title})")
         _check(agents, queues, jobs)
-        self._take(agents, queues, jobs, now)
+        self._enter(agents, queues, jobs, now)
 
-    def _take(self, agents: Iterable[Agent], queues: Sequence[Queue], jobs: Iterable[Job], now: float) -> None:
+    def _enter(self, agents: Iterable[Agent], queues: Sequence[Queue], jobs: Iterable[Job], now: float) -> None:
         self.now = now
         self.changes += 1
         self.room_changes += 1
@@ -149,7 +149,7 @@ class Snapshot:
             every = {**{agent.name: agent for agent in self.agents}, **agents}
             work = {**self.jobs, **jobs}
             left = [agent for agent in every.values() if agent is not None]
-            self._take(left, following, [job for job in work.values() if job is not None], now)
+            self._enter(left, following, [job for job in work.values() if job is not None], now)
             return
         self.now = now
         if following != self.queues:

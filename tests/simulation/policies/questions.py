@@ -172,7 +172,7 @@ def _does_something(unit: Unit) -> bool:
     return bool(unit.changes) or any(not isinstance(one, effects.Observed) for one in unit.effects)
 
 
-def _told(world: AskingWorld) -> Mapping[str, list[float]]:
+def _reported(world: AskingWorld) -> Mapping[str, list[float]]:
     """The lines of a story, each with its moments, without the numbers in names: a question may use up identifiers."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for at, words in world.told:
@@ -201,7 +201,7 @@ def questioned(seed: int, steps: int, engine: Engine, kinds: Sequence[str]) -> t
         asked.counts["worlds with requests"] += 1
         return None, asked.counts
     asked.counts["worlds without requests"] += 1
-    before, after = _told(plain), _told(asked)
+    before, after = _reported(plain), _reported(asked)
     for words in sorted({*before, *after}, key=lambda one: (*before.get(one, ()), *after.get(one, ()))):
         moments, others = before.get(words, []), after.get(words, [])
         if len(moments) != len(others) or any(abs(a - b) > PERIOD for a, b in zip(moments, others, strict=True)):

@@ -176,7 +176,7 @@ class Engine(Protocol):
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `aging.Rules`."""
 
-    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+    def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `aging.Rules`."""
 
     def outranks(

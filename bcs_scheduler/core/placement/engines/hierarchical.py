@@ -33,7 +33,7 @@ from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.hierarchy.admission import admission
 from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation
-from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree, Wanted
+from bcs_scheduler.core.placement.hierarchy.role_tree import AskedPlaces, RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
@@ -412,7 +412,7 @@ class Hierarchical:
         """See `Engine`."""
         return self.trees.takes_together(wants, root=False)
 
-    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+    def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`. The tree may count taskgroups that have ended."""
         self.follow()
         return self.trees.takes_together(wants, root=True)
@@ -425,7 +425,7 @@ class Hierarchical:
             return True
         numbers = Counter(want.id for want in wants)
         needs = (
-            Wanted(
+            AskedPlaces(
                 want.application,
                 want.id,
                 (task_name(want, slot) for slot in want.slots),

@@ -54,7 +54,7 @@ from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginF
 from offers.policy.session.kept import NOTHING_KEPT, Kept, Standing
 from offers.policy.session.memory import Memory
 from offers.policy.session.policy import PluginChoice, Policy
-from offers.policy.session.preemption import EVICTING, Places, Wanted, places
+from offers.policy.session.preemption import EVICTING, AskedPlace, Places, places
 from offers.policy.session.session import Session as Opened
 from offers.policy.session.session import decide
 from offers.policy.waiting import WaitCode
@@ -237,9 +237,9 @@ class Session:
 
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`: the latest session has not found the queue at a limit or at its share."""
-        return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self.takes(wants)
+        return not any(map(self._turn.queues.holds_back, dict.fromkeys(wants))) and self.fits_queues(wants)
 
-    def takes(self, wants: Sequence[Demand[Slot]]) -> bool:
+    def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`: the capability of the queues suffices, beside the promises to others."""
         taken = self._taken(wants)
         return all(
@@ -324,7 +324,9 @@ class Session:
         if not evicts or names is None or any(want.id not in known for want in wants):
             return None
         agents = held.agents if held is not None else ("",) * len(wants)
-        needed = [Wanted(want.application, name, agent) for want, name, agent in zip(wants, names, agents, strict=True)]
+        needed = [
+            AskedPlace(want.application, name, agent) for want, name, agent in zip(wants, names, agents, strict=True)
+        ]
         kept = NOTHING_KEPT
         if held is not None:
             standing = self._standing(held.demand, self._groups.wants(held.demand))

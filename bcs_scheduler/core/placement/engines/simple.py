@@ -233,7 +233,7 @@ class Simple:
 
     decides = by_queues = False
     begin = notice = outranks = staticmethod(no)
-    catch_up = takes_back = admits_more = takes = staticmethod(yes)
+    catch_up = takes_back = admits_more = fits_queues = staticmethod(yes)
     idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
     next_timer = room_for = staticmethod(nothing)
     promised_amounts = staticmethod(no_amounts)

@@ -58,7 +58,7 @@ MOST_MOVES = 32
 """Agents that may join, leave or change their size at a time before the tree is made anew, except in parts."""
 
 
-class Wanted(NamedTuple):
+class AskedPlaces(NamedTuple):
     """So many places of a demand, given by id, with the names of its tasks, which are read as far as needed. `is_gang`:
     the places are needed at the same time, and room that is made for the demand counts."""
 
@@ -484,7 +484,7 @@ class RoleTree:
         self._took_back |= root and admitted
         return admitted
 
-    def outrank(self, wants: Iterable[Wanted], owners: Iterable[str], priority: int) -> bool:
+    def outrank(self, wants: Iterable[AskedPlaces], owners: Iterable[str], priority: int) -> bool:
         """True if places may use, together, room that is kept for asks of some applications with this priority. Those
         for which room is made count as if they had it."""
         asks: list[Side] = []

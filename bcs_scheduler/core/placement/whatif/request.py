@@ -76,11 +76,11 @@ def what_if(turn: TurnContext, command: requests.AskWhatIf) -> Data:
     if decided is not None:
         data["partition"] = {"policy": decided.policy, "roles": list(decided.roles), "name": decided.name}
     if demand is not None:
-        turn.later(_look(turn, demand, data, changes=command.changes))
+        turn.later(_answer(turn, demand, data, changes=command.changes))
     return data
 
 
-def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool) -> Iterator[None]:
+def _answer(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool) -> Iterator[None]:
     budget = Budget(lambda: turn.now, turn.now + SECONDS, TRIALS)
     yield from turn.placer.read_changes()
     pool = yield from turn.placer.copied()

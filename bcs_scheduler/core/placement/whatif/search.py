@@ -63,7 +63,7 @@ class Budget:
         self._until = until
         self._trials = trials
 
-    def take(self) -> bool:
+    def spend(self) -> bool:
         """Counts one trial. False: the search must end."""
         self._trials -= 1
         return self._trials >= 0 and self._now() < self._until
@@ -81,7 +81,7 @@ def search(
     solutions: list[Solution[T]] = []
 
     def try_once(strengths: Strengths) -> Generator[None, None, T | None]:
-        if not budget.take():
+        if not budget.spend():
             raise _Ended
         return (yield from attempt(strengths))
 

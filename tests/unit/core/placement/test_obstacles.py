@@ -15,7 +15,7 @@ from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.loop import TOLD_AGAIN
+from bcs_scheduler.core.placement.loop import REPORTED_AGAIN
 from bcs_scheduler.security.caller import Caller
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import OF_APPLICATIONS, Attempt, Met, Obstacle, label
@@ -261,7 +261,7 @@ def test_an_event_names_the_obstacle_once_and_again_when_it_is_another_one() -> 
     assert "reports" not in revealed(message.encode(), lambda namespace: namespace == "shop").decode()
     put(lab, "batch", create=False, reclaimable=False)
     assert blocked([*lab.out, *lab.wait(60.0)]) == [], "two events have a pause between them"
-    seen = lab.wait(TOLD_AGAIN)
+    seen = lab.wait(REPORTED_AGAIN)
     put(lab, "online", create=False, weight=2)
     (message,) = blocked([*seen, *lab.out, *lab.wait(3.0)])
     assert plain(message) == "4 taskgroups stay: 4 beyond a fence or in queues that are spared (batch)"

@@ -296,10 +296,10 @@ def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
     found = {demand.application: demand for demand in cluster.lab.core.turn_context.engine.demands.values()}
     small, big = found["default/small"], found["default/big"]
     decides = placing(cluster).engine
-    assert decides.takes([small]) and decides.takes([big])
+    assert decides.fits_queues([small]) and decides.fits_queues([big])
     promise = Nomination("a", cluster.lab.now + MINUTE)
     decides._inputs.promises.nominations["default/big", task_name(big, big.slots[0])] = promise
-    assert not decides.takes([small]) and decides.takes([big])
+    assert not decides.fits_queues([small]) and decides.fits_queues([big])
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -40,9 +40,9 @@ def test_room_that_is_lent_and_not_used_frees_nothing(freed_before: bool, ended:
         ledger.add("other", Cause.PLACEHOLDER, site, request)
         ledger.drop("other")
 
-    ledger.put_back(ledger.take(site, ["old"]))
+    ledger.put_back(ledger.lend(site, ["old"]))
 
     assert ledger.leaving == ({"old": 10.0} if ended else {}) and list(ledger.on(site)) == ["old"]
     assert ledger.take_freed() == ([site] if freed_before else [])
-    ledger.take(site, ["old"])
+    ledger.lend(site, ["old"])
     assert ledger.take_freed() == [site]
