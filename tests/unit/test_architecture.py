@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from importlib.util import resolve_name
@@ -188,3 +189,61 @@ def _targets(node: ast.AST) -> Iterator[ast.Attribute]:
         yield from (
             one for one in ast.walk(target) if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store)
         )
+
+
+WING = (
+    "offers.ledger",
+    "offers.matching",
+    "offers.policy",
+    "bcs_scheduler.core.placement",
+    "bcs_scheduler.core.controllers.holds",
+    "bcs_scheduler.core.controllers.managed",
+    "bcs_scheduler.appmanagers",
+)
+"""The packages that give room to work."""
+EMPTY = {
+    "found": "the kind of the result",
+    "it": "the kind of the thing",
+    "look": "the verb: judge, follow, settle",
+    "one": "the kind of the thing, such as ask, place, queue",
+    "take": "the verb: claim, withdraw, remove, spend",
+    "told": "reported",
+    "wanted": "needed",
+}
+"""Names that do not say the thing, each with its replacement."""
+WORDS = {"rooms": "holds (kept for work), amounts (free)", "sessions": "snapshots"}
+"""Words that no name has, each with its replacement: room is free capacity, a kept place is a hold, and a session is a
+cycle of the engine `session` (docs/glossary.md)."""
+
+
+def _bound(node: ast.AST) -> str:
+    """The name that a node of the syntax tree binds; empty if it binds none."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return node.name
+    if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return node.id if isinstance(node, ast.Name) else node.attr
+    return node.arg if isinstance(node, ast.arg) else ""
+
+
+def test_names_of_the_wing_say_the_thing() -> None:
+    found = []
+    for module, source in [entry for package in WING for entry in modules_of(package)]:
+        named = [(getattr(node, "lineno", 0), _bound(node)) for node in source.nodes]
+        for line, name in [*named, *((1, part) for part in module.split("."))]:
+            word = name.strip("_").lower()
+            better = [EMPTY[word]] if word in EMPTY else []
+            better += [WORDS[word.lower()] for word in re.findall(r"[A-Z]?[a-z]+", name) if word.lower() in WORDS]
+            found += [f"{module}:{line}: {name} (better: {way})" for way in better]
+    assert found == []
+
+
+def test_only_the_engine_of_sessions_has_classes_of_sessions() -> None:
+    """A session is one of its cycles."""
+    owners = {
+        module
+        for package in WING
+        for module, source in modules_of(package)
+        for node in source.nodes
+        if isinstance(node, ast.ClassDef) and "Session" in node.name
+    }
+    assert owners == {"bcs_scheduler.core.placement.engines.session", "offers.policy.session.session"}
