@@ -206,6 +206,7 @@ class Reclaim:
         rules, had_turn = session.rules, session.memory.had_turn(RECLAIM)
         queues, begin = list(session.queues.values()), len(session.changes.committed)
         giving = {queue.name for queue in queues if queue.running and queue.queue.reclaimable}
+        idle: list[Operation] = []
         while queues:
             queue = min(queues, key=rules.queue_key)
             queues.remove(queue)
@@ -214,27 +215,30 @@ class Reclaim:
             wanting = [job for job in queue.jobs if job.pending and session.may_evict(job) and job.name not in had_turn]
             jobs = BestJobs(wanting, rules.job_key, session.changes.job_log)
             with session.changes.promises_count(queue):
-                if not _for_queue(session, queue, jobs):
+                if not _for_queue(session, queue, jobs, idle):
                     break
         give_back(session, begin)
+        for operation in reversed(idle):
+            session.changes.take_back(operation)
 
 
-def _for_queue(session: Session, queue: QueueState, jobs: BestJobs) -> bool:
-    """Gives the jobs of a queue their turns. False: some have to wait for the next portion."""
+def _for_queue(session: Session, queue: QueueState, jobs: BestJobs, idle: list[Operation]) -> bool:
+    """Gives the jobs of a queue their turns. `idle`: gets the operations of the jobs that need no eviction; their room
+    and their part of the limit are not for jobs that come later. False: some jobs have to wait for the next portion."""
     rules, searches = session.rules, _reclaiming(session, queue)
     may_share = rules.victims_by_queue and rules.missing is not None
     turns = _Turns(session, RECLAIM, lambda: not session.changes.version)
     while not rules.overused(queue) and (job := jobs.pop()) is not None:
         attempt = _attempt(session, RECLAIM, job) if may_share else None
         if turns.begin(job, attempt, session.snapshot.changes):
-            turns.end(is_barren=_take_back(session, queue, job, searches))
+            turns.end(is_barren=_take_back(session, queue, job, searches, idle))
         elif turns.is_late:
             return False
     return True
 
 
-def _take_back(session: Session, queue: QueueState, job: JobState, searches: Searches) -> bool:
-    """Gives a job its turn. True: no agent had enough for any of its tasks."""
+def _take_back(session: Session, queue: QueueState, job: JobState, searches: Searches, idle: list[Operation]) -> bool:
+    """Gives a job its turn. `idle`: as for `_for_queue`. True: no agent had enough for any of its tasks."""
     rules, scope = session.rules, _of_others(session, queue)
     statement, barren = session.statement(job), True
     failed: dict[int, int] = {}
@@ -254,9 +258,9 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
             continue
         barren = False
         if rules.pipelined(job):
-            _end(statement)
+            _end(statement, idle=idle)
             statement = session.statement(job)
-    _end(statement, rules.pipelined(job))
+    _end(statement, rules.pipelined(job), idle)
     return barren
 
 
@@ -360,9 +364,13 @@ def _attempt(session: Session, action: str, job: JobState, *more: Hashable) -> A
     return (action, job.queue.name, need.number, missing, job.pending, bool(session.beside(job)), *more)
 
 
-def _end(statement: Statement, complete: bool = True) -> None:
+def _end(statement: Statement, complete: bool = True, idle: list[Operation] | None = None) -> None:
+    """Ends a statement. `idle`: gets the operations of one without evictions, which stay in force; None: they are
+    undone."""
     if complete and statement.evictions:
         statement.commit()
+    elif complete and idle is not None:
+        idle += statement.taken()
     else:
         statement.undo()
 

@@ -135,7 +135,8 @@ class Changes:
                 handler(job, position, rank)
 
     def take_back(self, operation: Operation) -> None:
-        """Undoes an operation that is committed; no statement may be open. The caller takes it out of `committed`."""
+        """Undoes an operation that its statement has given up; no statement may be open. The caller takes it out of
+        `committed`."""
         self.begin()
         self.account(operation, -1)
 
@@ -205,6 +206,12 @@ class Statement:
         if launches:
             self._changes.kept.setdefault(self.job.number, []).extend(launches)
         self._clear()
+
+    def taken(self) -> list[Operation]:
+        """The operations, which the caller undoes with `Changes.take_back`. The statement is empty afterwards."""
+        operations = self.operations.copy()
+        self._clear()
+        return operations
 
     def _clear(self) -> None:
         self.operations.clear()

@@ -420,6 +420,8 @@ class Reference:
 
     def reclaim(self) -> None:
         for_later, begin = list(self.deserved), len(self.evicted)
+        promised, idle = dict(self.promised), list[Key]()
+        """`idle`: tasks for which nothing is evicted; they take room and limits until the action ends."""
         while for_later:
             name = min(for_later, key=self.queue_key)
             for_later.remove(name)
@@ -427,7 +429,7 @@ class Reference:
             while waiting and not self.overused(name, promises=True):
                 job = min(waiting, key=self.job_key)
                 waiting.remove(job)
-                before, killed = self.save(), []
+                before, killed, placed = self.save(), [], list[Key]()
                 for key in self.pending(job):
                     if not self.may_take_back(name, key):
                         continue
@@ -436,18 +438,22 @@ class Reference:
                     if found is None:
                         continue
                     killed += found
+                    placed.append(key)
                     if self.is_pipelined(job):
-                        if killed:
-                            self.evicted += killed
-                        else:
-                            self.restore(before)
-                        before, killed = self.save(), []
-                if self.is_pipelined(job) and killed:
+                        self.evicted += killed
+                        idle += [] if killed else placed
+                        before, killed, placed = self.save(), [], []
+                if self.is_pipelined(job):
                     self.evicted += killed
+                    idle += [] if killed else placed
                 else:
                     self.restore(before)
 
         self._give_back(begin)
+        for key in idle:
+            self.status[key] = Status.PENDING
+            del self.place[key]
+            self.promised.update({key: promised[key]} if key in promised else {})
 
     def _make_room(self, key: Key, jobs: list[Job], choose: Any) -> list[Key] | None:
         """Returns the evicted tasks; None if there is no agent."""

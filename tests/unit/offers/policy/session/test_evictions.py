@@ -196,3 +196,18 @@ def test_the_limit_of_a_queue_holds_what_it_was_promised_beside_further_victims(
     decisions = decide(Snapshot(agents, [queue], jobs), policy_of({**DEFAULT, "actions": "preempt, allocate"}))
     assert sorted(one.task for one in decisions.evictions) == ["l0", "l1"]
     assert {job for job, _ in decisions.pipelined} == {"first", "second"}
+
+
+def test_the_limit_of_a_queue_holds_what_fits_idle_room_beside_further_victims() -> None:
+    """Each queue may have one core. `first` fits the idle half of a core; `second` comes later and needs a victim."""
+    half = Task("f", Template((("cpus", 500),)), Status.PENDING, "")
+    jobs = [
+        Job("others", "o", (core("o0"), core("o1")), created=1.0),
+        Job("first", "q", (half,), priority=2, created=2.0),
+        Job("second", "q", (core("s", Status.PENDING),), priority=1, created=3.0),
+    ]
+    queues = [Queue(name, capability=(("cpus", 1000),)) for name in ("o", "q")]
+    policy = policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})
+    decisions = decide(Snapshot([Agent("a", (("cpus", 2500),))], queues, jobs), policy)
+    assert not decisions.evictions
+    assert [bind.job for bind in decisions.binds] == ["first"]
