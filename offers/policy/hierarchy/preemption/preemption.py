@@ -1,12 +1,14 @@
 """Preemption: an ask of a queue below its guarantee gets the room of victims. The parts have the order of the work.
 
 **Tries.** An ask may try if preemption is on, the ask may preempt others, waits for no victims,
-needs no particular node, has waited for the `preemption.delay` of its leaf, and has not tried in the last `RETRY`
-seconds. So an ask whose promise was lost with the node, or whose victims were not ended, tries again; a promise that
-was not kept in time has a longer pause (`reservation.LONGEST`). An ask that has reserved a node may try, unless so much
-is leaving there that it needs no victims. It keeps the reservation if it finds none. The asks of a leaf have at most
-`TRIES` tries in a round, and asks that must fail as another one did, in this round or before (`Fruitless`), are passed
-over. A round that takes too long continues later: each leaf has its turn before the next round begins.
+needs no particular node, has waited for the `preemption.delay` of its leaf, and makes no pause. It makes one of `RETRY`
+seconds after a try that made room, so that it tries again if its promise was lost with the node, or if its victims were
+not ended; a promise that was not kept in time has a longer one (`reservation.LONGEST`). A try in vain that depends on
+budgets is followed by a pause of all asks that are alike; one that depends on nothing but the tree, by none: a pause
+would depend on whether the result is remembered. An ask that has reserved a node may try, unless so much is leaving
+there that it needs no victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries
+in a round, and asks that must fail as another one did, in this round or before (`Fruitless`), are passed over. If a
+leaf has used up its tries, the other asks come first in the next round. A round that takes too long continues later: each leaf has its turn before the next round begins.
 
 **Scope.** The search is bounded by the first queue above the ask that is a preemption fence, or whose
 maximum is in the way, or by root (`Scope`). Priorities are compared where the branches of the ask and of the victim
@@ -68,9 +70,6 @@ LOWEST = -(1 << 62)
 """Below every priority: the importance of no victim, and of allocations that do not work."""
 NO_BOUND = 1 << 62
 """Above every priority, and every number of victims."""
-FORGOTTEN = 15.0
-"""Seconds after which a result is forgotten that depends on more than the tree knows: the budgets of applications
-change without a trace there."""
 NEAR = 1e-9
 """The part of sums of amounts by which they may be wrong: they are floating-point numbers."""
 MADE_AT_ONCE = 1024
@@ -161,6 +160,7 @@ class Round:
     def _of_leaf(self, leaf: Queue) -> Iterator[Preemption | None]:
         """Tries for the asks of a leaf, in their order."""
         _forget_tries(leaf)
+        behind, leaf.passed = leaf.passed, set()
         causes = (self._tree.nodes.waiting, *(queue.waiting for queue in leaf.path))
         order: list[tuple[tuple[object, ...], RequestClass]] = []
         for request_class in list(leaf.classes.values()):
@@ -171,12 +171,14 @@ class Round:
                 and not request_class.alternative.required_node
                 and _may_help(leaf, request_class)
             ):
-                order.append((first_key(request_class), request_class))
+                order.append(((request_class in behind, *first_key(request_class)), request_class))
         heapify(order)  # the first ones are tried: a whole order would cost more
         refused: set[tuple[RequestClass, int]] = set()
+        passed: set[RequestClass] = set()
         tries = 0
         while order:
             request_class = heappop(order)[1]
+            passed.add(request_class)
             for ask in self._asks(request_class, refused):
                 if ask is not None:
                     while (result := attempt(self._tree, ask, self.now, self.check, self.is_over)) is None:
@@ -193,6 +195,7 @@ class Round:
                         refused.add((request_class, ask.priority))
                     yield result
                     if tries >= TRIES:
+                        leaf.passed = passed
                         return
                 else:
                     yield None
@@ -250,8 +253,11 @@ def attempt(
     kind = _kind(application.asks[ask.name])
     result, result_of_try, fruitless, halted = plan(tree, leaf, ask, now, check, is_over, halted)
     if halted is None:
-        application.preempted_at[ask.name] = now
         leaf.tried[kind] = result_of_try
+        if fruitless is not None and not reserved and ask.application not in tree.terms.paused:
+            leaf.fruitless[kind] = fruitless
+        else:
+            application.preempted_at[ask.name] = now
     else:
         if len(tree.halted) >= MOST_HALTED:
             del tree.halted[next(iter(tree.halted))]
@@ -262,8 +268,6 @@ def attempt(
         if since is not None:
             application.reserved_at[ask.name] = since
         tree.promise(ask.application, ask.name, reserved, reserves=True)
-    if fruitless is not None and not reserved and ask.application not in tree.terms.paused:
-        leaf.fruitless[kind] = fruitless
     return result
 
 
@@ -734,7 +738,7 @@ class Search:
         limiting = (queue for queue in self._path if queue.excess(self.ask.request))
         top = min((self._fence, self._goal, *limiting), key=lambda queue: len(queue.path))
         depends = self._is_checked or Obstacle.BUDGET in codes
-        until = attempt.at + FORGOTTEN if depends else inf
+        until = attempt.at + RETRY if depends else inf
         by_room = bool(self.sources) or not (self._over or self.above)
         return Fruitless(tree.partition, top, top.changes, tree.freed if by_room else None, until)
 
@@ -1513,8 +1517,10 @@ def _reduce(shortage: dict[str, int], amounts: Mapping[str, int]) -> None:
 
 
 class Fruitless(NamedTuple):
-    """A try in vain. `top`: the queue below which nothing may change; `changes`: of that queue; `freed`: that of the
-    tree, or None if the room of nodes does not matter; `until`: the result is forgotten then, seconds."""
+    """A try in vain. `until`: asks that are alike make a pause until then, seconds; infinity: they make none, and the
+    try depends on nothing but the tree: it must be in vain again until something changes there. `top`: the queue
+    below which nothing may change; `changes`: of that queue; `freed`: that of the tree, or None if the room of nodes
+    does not matter."""
 
     partition: Partition
     top: Queue
@@ -1523,10 +1529,11 @@ class Fruitless(NamedTuple):
     until: float
 
     def holds(self, tree: Tree, now: float) -> bool:
-        """True if another try would be in vain, too. `now`: seconds."""
+        """True if asks that are alike do not try. `now`: seconds."""
+        if self.until < inf:
+            return now < self.until
         return (
             self.partition is tree.partition
             and self.changes == self.top.changes
             and (self.freed is None or self.freed == tree.freed)
-            and now < self.until
         )

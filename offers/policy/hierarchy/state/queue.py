@@ -79,6 +79,8 @@ class Queue:
         """The number of allocations of this leaf by request."""
         self.tried: dict[tuple[Alternative, int], Attempt] = {}
         """The latest tries to preempt of asks of this leaf, by their kind and priority."""
+        self.passed: set[RequestClass] = set()
+        """The classes of this leaf that have used up the tries of the latest round; others come first in the next."""
         self.fruitless: dict[tuple[Alternative, int], Fruitless] = {}
         """The tries in vain of asks of this leaf that are remembered, by their kind and priority."""
         self.changes = 0
