@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
 from bcs_scheduler.core.placement.engines import hierarchical, session
+from offers.policy.hierarchy.tree import Tree
+from offers.policy.session.memory import Memory
 from tests import effort
+from tests.simulation.policies import figures
 from tests.simulation.policies.mutants import PLANTED, PolicyMutant
 from tests.simulation.policies.presence import WORDS
 from tests.simulation.policies.questions import KINDS, questioned
@@ -53,6 +57,33 @@ def test_questions_that_ask_the_live_pass_are_noticed(engine: Engine, monkeypatc
         monkeypatch.setattr(place, "copied", lambda live: live)
     violation, _ = questioned(1, 40, engine, KINDS)
     assert violation is not None and violation.number == "I12" and " changed #" in str(violation)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_dropping_figures_changes_no_decision(engine: Engine) -> None:
+    for seed in effort.in_turn(1, 1):
+        assert figures.difference(seed, STEPS, engine) == "", f"seed {seed}"
+
+
+def forget_what_has_changed(patch: pytest.MonkeyPatch) -> None:
+    """Sessions pass over all tries that were in vain once, whatever has changed."""
+    patch.setattr(Memory, "is_vain", lambda self, attempt, state: attempt in self._vain)
+
+
+def forget_what_has_left(patch: pytest.MonkeyPatch) -> None:
+    """Trees do not try requests again that wait for a node, when a node has more room."""
+    patch.setattr(Tree, "room_on", lambda self, node: None)
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize(
+    ("engine", "plant"), [("session", forget_what_has_changed), ("hierarchical", forget_what_has_left)]
+)
+def test_figures_that_ignore_a_fact_are_noticed(
+    engine: Engine, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert any("figures dropped:" in figures.difference(seed, 60, engine) for seed in range(1, 4))
 
 
 @pytest.mark.rotating

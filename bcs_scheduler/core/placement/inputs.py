@@ -60,8 +60,7 @@ class Inputs:
 
     def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
         """See `Engine.expect`."""
-        snapshot = self.snapshots.changes(role, is_new=False).snapshot
-        self.promises.leaving.promise(role, snapshot, agents, set(victims), self._turn.now)
+        self.promises.leaving.promise(role, self.snapshots.latest(role), agents, set(victims), self._turn.now)
 
     def planned(self) -> Iterable[Demand[Slot]]:
         """The demand of each placement that is not launched yet."""

@@ -27,7 +27,7 @@ from offers.policy.hierarchy.queues import prune, renew, retire
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.model import Allocation, Ask, Terms
-from offers.policy.hierarchy.state.nodes import Node
+from offers.policy.hierarchy.state.nodes import Closings, Node
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
 
@@ -173,9 +173,21 @@ def recounted(
     )
 
 
-def copying(state: Captured) -> Steps[Tree]:
-    """Returns a tree in a captured state, built in steps."""
-    copy = Tree(state.partition, (), state.admits)
+def remade(tree: Tree) -> Tree:
+    """A tree in the same state that takes the place of this one. No figures are taken over, but results, pauses and
+    moments are."""
+    made = finished(copying(captured(tree), tree.closings))
+    for name, queue in tree.queues.items():
+        other = made.queues[name]
+        other.tried = dict(queue.tried)
+        pauses = {kind: one._replace(top=other) for kind, one in queue.fruitless.items() if one.until < inf}
+        other.fruitless = pauses
+    return made
+
+
+def copying(state: Captured, closings: Closings | None = None) -> Steps[Tree]:
+    """Returns a tree in a captured state, built in steps. `closings`: those of the tree; None: no node was reserved."""
+    copy = Tree(state.partition, (), state.admits, closings)
     copy.begin(state.terms)
     for number, node in enumerate(state.nodes, 1):
         other = Node(node.name, node.total)

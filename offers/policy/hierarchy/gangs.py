@@ -73,6 +73,17 @@ class Attempts:
         self._tried: dict[str, float] = {}
         """The moment at which each gang was considered for preemption the last time; seconds."""
 
+    @property
+    def is_begun(self) -> bool:
+        """True if the search for the members of a gang continues in the next turn."""
+        return bool(self._begun)
+
+    def moved(self, tree: Tree) -> Attempts:
+        """The attempts of a tree that takes the place of this one. No asks are set aside."""
+        found = Attempts(tree, self.vacated)
+        found.left, found._tried = self.left, self._tried
+        return found
+
     def run(self, lacking: Mapping[str, int], most: int | None = None) -> list[Allocation]:
         """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
         `unfinished` tells whether this bound ended the run."""

@@ -89,6 +89,11 @@ class Tree:
         self.terms = terms
 
     @property
+    def is_halted(self) -> bool:
+        """True if a later turn continues some work."""
+        return bool(self.halted or self.rests) or self.behind is not None
+
+    @property
     def idle(self) -> Mapping[str, str]:
         """The queues of the running allocations that do not work (yet), by id: these end before all others, and spend
         nothing of the allowances."""

@@ -28,6 +28,12 @@ class Memory:
         self._capacities: dict[int, int] = {}
         self._agents = 0
 
+    def drop_figures(self) -> None:
+        """Drops the figures that follow from snapshots: the tries in vain and the figures of agents. The turns of the
+        round and its findings stay. No decision changes."""
+        self._vain.clear()
+        self._capacities.clear()
+
     # --- tries that cannot help -------------------------------------------------------------------------------
 
     def is_vain(self, attempt: Hashable, state: Hashable) -> bool:

@@ -229,5 +229,9 @@ class Engine(Protocol):
     def void(self) -> None:
         """All offers are gone, and with them everything that is planned."""
 
+    def drop_figures(self) -> None:
+        """Drops all figures that follow from records, offers and moments, and works them out again when they are read:
+        no decision changes. The moments, pauses and promises that no record has stay."""
+
     def forget(self) -> None:
-        """After an error: drops everything that is derived from the records."""
+        """After an error: drops everything that is derived from the records, and its notes besides."""

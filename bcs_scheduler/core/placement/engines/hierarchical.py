@@ -603,6 +603,14 @@ class Hierarchical:
         self._again = 0.0
         self._rest.clear()
 
+    def drop_figures(self) -> None:
+        """See `Engine`: the snapshots, and the order, sums and columns of the trees, with their tries in vain. A
+        decision that continues begins anew."""
+        self._inputs.snapshots.drop_figures()
+        self._rest.clear()
+        for tree_of in self.trees.roles.values():
+            tree_of.drop_figures()
+
     def forget(self) -> None:
         """See `Engine`; the snapshots and the trees are made anew."""
         self._inputs.snapshots.forget()

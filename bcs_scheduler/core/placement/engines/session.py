@@ -358,6 +358,12 @@ class Session:
         """See `Engine`; queues and their namespaces decide about the order."""
         return any(kind in QUEUED for kind, _ in changed)
 
+    def drop_figures(self) -> None:
+        """See `Engine`: the snapshots, and the tries in vain and capacities of the memories."""
+        self._inputs.snapshots.drop_figures()
+        for memory in self._memories.values():
+            memory.drop_figures()
+
     def forget(self) -> None:
         """See `Engine`; the snapshots are made anew."""
         self._inputs.snapshots.forget()

@@ -237,7 +237,8 @@ class Simple:
     idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
     next_timer = room_for = staticmethod(nothing)
     promised_amounts = staticmethod(no_amounts)
-    accept = drop = failed = use_held = use_rest = expect = conclude = recover = void = forget = staticmethod(nothing)
+    accept = drop = failed = use_held = use_rest = expect = conclude = recover = void = staticmethod(nothing)
+    forget = drop_figures = staticmethod(nothing)
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

@@ -27,7 +27,7 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
 from bcs_scheduler.core.placement.snapshots.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted
+from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted, remade
 from offers.policy.hierarchy.cluster import conditions_changed, occupy, occupy_anew, remove_node, set_nodes
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
@@ -273,6 +273,17 @@ class RoleTree:
         self._is_new = True
         if vacated is not None:
             self._promised.clear()
+
+    def drop_figures(self) -> None:
+        """Makes the tree anew from its own asks, allocations, promises and moments. A tree with a search that continues
+        stays as it is."""
+        tree = self.tree
+        if tree.is_halted or self.attempts.is_begun:
+            return
+        self.attempts.restore()
+        self.tree = remade(tree)
+        self.tree.begin(tree.terms)
+        self.attempts = self.attempts.moved(self.tree)
 
     def _set_agent(self, agent: Agent) -> None:
         before = self._agents.get(agent.name)

@@ -45,19 +45,23 @@ class HeldTasks:
         self._source = source
         self._role = role
         self._plain = plain
+        self._ended: dict[str, tuple[str, Task, float]] = {}
+        """See `ended`; by id of the taskgroup."""
+        self.drop_figures()
+
+    def drop_figures(self) -> None:
+        """Reads all taskgroups again. The moments of ends stay: no record has them."""
         self._tasks: dict[str, dict[str, Task]] = {}
         """Tasks by application and id of the taskgroup. The tasks of an application are replaced, and not changed in
         place, like the amounts of an agent in `used`."""
         self._held: dict[str, Held] = {}
         self._changed: dict[str, dict[str, None]] = {}
         """Ids of the taskgroups that have changed, by application."""
-        self._ended: dict[str, tuple[str, Task, float]] = {}
-        """See `ended`; by id of the taskgroup."""
         self.used: dict[str, dict[str, int]] = {}
         """Amounts by agent and dimension."""
         self.touched: set[str] = set()
         """Agents whose amounts in `used` have changed; the reader empties the set."""
-        for application, unit in source.units():
+        for application, unit in self._source.units():
             self.note(application, unit, present=True)
 
     def note(self, application: str, identity: str, *, present: bool) -> None:

@@ -107,11 +107,35 @@ class RoleSnapshot:
         self._source, self._pool, self._role = source, pool, role
         self.plain = plain
         self.held = HeldTasks(source, role, plain=plain)
-        self._touched: set[str] = set(pool.totals).union(row.agent_id for row in pool.rows_in(role))
+        self._expected: dict[str, tuple[int, ...]] = {}
+        """The amounts that offers were expected to have when agents were read, by agent."""
+        self._coming: dict[str, float] = {}
+        """The agents of which such amounts count as coming, with the end of this in Unix seconds, the soonest first."""
+        self._dropped: Snapshot | None = None
+        """The state as the latest decision has found it, while the figures are dropped."""
+        self._dropped_agents: set[str] = set()
+        self._dropped_jobs: set[str] = set()
+        """Agents and jobs that the reader may know, and that are read again."""
+        self._derive()
+
+    def drop_figures(self) -> None:
+        """Has the next input read everything again. The state as the latest decision has found it stays until then, as
+        do the moments of ends, and those from which room is coming: no record has them."""
+        if self._dropped is None:
+            self._dropped = self._snapshot
+        self._dropped_agents.update(self._looked_at, self._snapshot.rank)
+        self._dropped_jobs.update(self._remade, self._snapshot.jobs)
+        self.held.drop_figures()
+        self._derive()
+
+    def _derive(self) -> None:
+        """Begins without figures that follow from records, offers and the facts above."""
+        rows = (row.agent_id for row in self._pool.rows_in(self._role))
+        self._touched: set[str] = {*self._pool.totals, *rows, *self._dropped_agents}
         """Agents of which something has changed."""
         self._since: set[str] = set()
         """The same since the latest `mark`."""
-        self._changed: set[str] = set(source.applications())
+        self._changed: set[str] = {*self._source.applications(), *self._dropped_jobs}
         """Applications of which a record other than a taskgroup has changed."""
         self._queues_changed = True
         self._looked_at: set[str] = set()
@@ -119,7 +143,7 @@ class RoleSnapshot:
         """Agents and jobs of `RoleInput`."""
         self._read: dict[str, Agent | None] = {}
         """Agents that have changed and were read, and that the snapshot does not have yet."""
-        self._snapshot = Snapshot((), (), (), plain=plain, units=pool.hand.dimensions)
+        self._snapshot = Snapshot((), (), (), plain=self.plain, units=self._pool.hand.dimensions)
         self._pending = PendingTasks()
         self._parts: dict[str, Parts] = {}
         """The parts of the jobs with something planned, pending or leaving."""
@@ -127,10 +151,6 @@ class RoleSnapshot:
         self._missing: dict[str, int] = {}
         self._extra_before: dict[str, dict[str, int]] = {}
         """Amounts of planned and leaving tasks in the latest session."""
-        self._expected: dict[str, tuple[int, ...]] = {}
-        """The amounts that offers were expected to have when agents were read, by agent."""
-        self._coming: dict[str, float] = {}
-        """The agents of which such amounts count as coming, with the end of this in Unix seconds, the soonest first."""
         self._rows: dict[str, Row] = {}
         self._numbers: Array = np.zeros(0, dtype=np.int64)
         self._names: dict[str, set[str]] = {}
@@ -197,6 +217,11 @@ class RoleSnapshot:
             self._advance(now, {}, self._made(jobs, NOTHING))
         return bool(jobs)
 
+    @property
+    def latest(self) -> Snapshot:
+        """The state as the latest decision has found it."""
+        return self._snapshot if self._dropped is None else self._dropped
+
     def changes(self, is_new: bool) -> Changes:
         """The changes of the snapshot that its reader has not taken over; all of it for a new reader."""
         snapshot = self._snapshot
@@ -211,6 +236,10 @@ class RoleSnapshot:
         extra = self._extra()
         agents = self._agents(extra, now)
         self._advance(now, agents, jobs)
+        if self._dropped is not None:
+            self._looked_at |= self._dropped_agents
+            self._remade |= self._dropped_jobs
+            self._dropped, self._dropped_agents, self._dropped_jobs = None, set(), set()
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
         waiting = dict.fromkeys(demand.application for demand in moving.demands)

@@ -12,6 +12,7 @@ from bcs_scheduler.core.placement.snapshots.role import Changes, Moving, RoleInp
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
 from offers.policy.session.model import Nomination, Task
+from offers.policy.session.snapshot import Snapshot
 from transactions.base import Slot
 
 TaskName = tuple[str, str]
@@ -59,7 +60,7 @@ class Snapshots:
         """Has `leaving` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
         snapshot = self._roles.get(role)
         if snapshot is not None:
-            leaving.end(role, snapshot.changes(is_new=False).snapshot, snapshot.held.ended(), now)
+            leaving.end(role, snapshot.latest, snapshot.held.ended(), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next input costs little beside the
@@ -67,6 +68,10 @@ class Snapshots:
         `of_role`."""
         self.drain()
         return self._of(role, plain=plain).catch_up(now, left)
+
+    def latest(self, role: str) -> Snapshot:
+        """See `RoleSnapshot.latest`. Raises KeyError before the first `catch_up` or `of_role`."""
+        return self._roles[role].latest
 
     def changes(self, role: str, *, is_new: bool) -> Changes:
         """See `RoleSnapshot.changes`. Raises KeyError before the first `catch_up` or `of_role`."""
@@ -93,6 +98,11 @@ class Snapshots:
     def forget(self) -> None:
         """Drops the snapshots; the next ones are made anew."""
         self._roles.clear()
+
+    def drop_figures(self) -> None:
+        """Has all snapshots read everything again. No decision changes."""
+        for role in self._roles.values():
+            role.drop_figures()
 
     def drain(self) -> None:
         """Takes over which agents have changed."""

@@ -8,7 +8,8 @@ budgets is followed by a pause of all asks that are alike; one that depends on n
 would depend on whether the result is remembered. An ask that has reserved a node may try, unless so much is leaving
 there that it needs no victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries
 in a round, and asks that must fail as another one did, in this round or before (`Fruitless`), are passed over. If a
-leaf has used up its tries, the other asks come first in the next round. A round that takes too long continues later: each leaf has its turn before the next round begins.
+leaf has used up its tries, the other asks come first in the next round. A round that takes too long continues later:
+each leaf has its turn before the next round begins.
 
 **Scope.** The search is bounded by the first queue above the ask that is a preemption fence, or whose
 maximum is in the way, or by root (`Scope`). Priorities are compared where the branches of the ask and of the victim
