@@ -183,13 +183,23 @@ def test_preemption_can_be_switched_off() -> None:
     assert attempt(state, ask, LATE) is None
 
 
+def searched(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the asks that have searched for victims from now on."""
+    names, honest = list[str](), preemption.plan
+
+    def counted(tree: Tree, leaf: Queue, ask: Ask, *rest: Any) -> preemption.Planned:
+        names.append(ask.name)
+        return honest(tree, leaf, ask, *rest)
+
+    monkeypatch.setattr(preemption, "plan", counted)
+    return names
+
+
 def test_a_try_in_vain_that_depends_on_the_tree_alone_is_repeated_when_something_has_changed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Whether the memory of the try is there or was dropped: a pause would depend on that."""
-    state, searches = full(), list[str]()
-    honest = preemption.plan
-    monkeypatch.setattr(preemption, "plan", lambda *given: searches.append(given[2].name) or honest(*given))
+    state, searches = full(), searched(monkeypatch)
     (ask,) = pending(state, "root.q2", 3)
     assert [attempt(state, ask, LATE + number) for number in range(3)] == [None] * 3 and len(searches) == 1
     state.queues["root.q2"].fruitless.clear()
@@ -337,9 +347,7 @@ def test_the_asks_of_a_leaf_have_a_bounded_number_of_tries() -> None:
 
 
 def test_asks_that_fail_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    state, searches = tree([queue("q1", 4), queue("q2", 40)], {"n1": 4}), list[str]()
-    honest = preemption.plan
-    monkeypatch.setattr(preemption, "plan", lambda *given: searches.append(given[2].name) or honest(*given))
+    state, searches = tree([queue("q1", 4), queue("q2", 40)], {"n1": 4}), searched(monkeypatch)
     running(state, "root.q1", "n1", 1, 1, 1, 1)
     asks = pending(state, "root.q2", *[1] * 30)
     assert preempt(state, LATE) == []
