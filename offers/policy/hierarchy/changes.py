@@ -180,7 +180,8 @@ def remade(tree: Tree) -> Tree:
     for name, queue in tree.queues.items():
         other = made.queues[name]
         other.tried = dict(queue.tried)
-        pauses = {kind: one._replace(top=other) for kind, one in queue.fruitless.items() if one.until < inf}
+        tries = queue.fruitless.items()
+        pauses = {kind: fruitless._replace(top=other) for kind, fruitless in tries if fruitless.until < inf}
         other.fruitless = pauses
     return made
 

@@ -80,9 +80,9 @@ class Attempts:
 
     def moved(self, tree: Tree) -> Attempts:
         """The attempts of a tree that takes the place of this one. No asks are set aside."""
-        found = Attempts(tree, self.vacated)
-        found.left, found._tried = self.left, self._tried
-        return found
+        attempts = Attempts(tree, self.vacated)
+        attempts.left, attempts._tried = self.left, self._tried
+        return attempts
 
     def run(self, lacking: Mapping[str, int], most: int | None = None) -> list[Allocation]:
         """Places asks until none can be placed, or until `most` are placed and no gang is incomplete (None: no bound);
