@@ -64,6 +64,8 @@ def close(session: Session) -> Decisions:
         if len(job.placed)
         for position, rank in job.placed.items()
         if (job.number, position) not in launched
+        # Its offers may be on their way: it may wait to be spread, and promises would end this.
+        and (job.name not in session.closed or job.job.tasks[position].nomination is not None)
     }
     kept = _kept(session) if session.partial else {}
     until = session.snapshot.now + session.policy.nomination_seconds
