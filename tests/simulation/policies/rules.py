@@ -137,8 +137,11 @@ class Rules:
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue has no limit left for it"
             raise Violation("I80", words, beneficiary, *ids)
         self._no_room_is_idle(beneficiary, smallest, victims)
-        for agent in sorted({group.agent_id for group in victims}):
-            self._all_are_needed(beneficiary, waiting, [group for group in victims if group.agent_id == agent])
+        agents = sorted({group.agent_id for group in victims})
+        rooms, amount = self._rooms(leaving=True), waiting[0].amount
+        number = sum(_count(amount, rooms[agent], len(waiting)) for agent in agents if agent in rooms)
+        for agent in agents:
+            self._all_are_needed(beneficiary, waiting, [group for group in victims if group.agent_id == agent], number)
 
     def _still_to_end(self, beneficiary: str, victims: list[TaskGroup]) -> set[str]:
         """Ids of the taskgroups that may end after these victims, if the victims are on agents that the beneficiary
@@ -170,7 +173,8 @@ class Rules:
         kept, outranks = {*self._kept, *self._kept_now()}, self.queues.outranks
         return {one for one in kept if not all(outranks(beneficiary, each, victims) for each in self._keepers(one))}
 
-    def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup]) -> None:
+    def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int) -> None:
+        """`number`: of the asks that fit the agents of all victims of the decision; its limit has to hold them."""
         agent = victims[0].agent_id
         if self._has_changed(agent) or agent in self._kept_from(beneficiary, {group.id for group in victims}):
             return
@@ -192,7 +196,8 @@ class Rules:
             less.subtract(of(group))
             if _count(waiting[0].amount, less, len(waiting)) < wanted:
                 continue
-            most = wanted or self._admitted(beneficiary, waiting)  # without room there, the victims are for the limit
+            admitted = self._admitted(beneficiary, waiting)  # without room there, the victims are for the limit
+            most = min(number, admitted) or admitted
             needed = Amount({name: most * waiting[0].amount[name] for name in NAMES})
             if self.queues.admits(beneficiary, needed, {group.id}):
                 words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
