@@ -209,7 +209,7 @@ PLANTED: tuple[PolicyMutant, ...] = (
     PolicyMutant("count one more", count_one_more, "I84", {"hierarchical": range(1, 21), "session": range(15, 35)}),
     PolicyMutant("end in vain", end_in_vain, "I86", {"hierarchical": range(3, 23), "session": range(4, 24)}),
     PolicyMutant(
-        "end the same again", end_the_same_again, "I87", {"hierarchical": range(3, 23), "session": range(4, 24)}
+        "end the same again", end_the_same_again, "I88", {"hierarchical": range(3, 23), "session": range(4, 24)}
     ),
     PolicyMutant(
         "let nobody be drained", let_nobody_be_drained, "I85", {"hierarchical": range(21, 41), "session": range(41, 61)}

@@ -11,7 +11,7 @@ I84  nothing waits for 300 seconds beside room that fits it and that its limits 
 I85  a drain ends if every healthy taskgroup has a place elsewhere
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
-I87  room that was made for an application is not given back: no place of another one is ended twice for it before it
+I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
      starts something
 """
 
@@ -236,14 +236,14 @@ class Rules:
                 words = f"{victim} is ended again for {beneficiary}, which has started nothing since"
                 raise Violation("I86", words, beneficiary, victim)
 
-    # --- I87 --------------------------------------------------------------------------------------------------
+    # --- I88 --------------------------------------------------------------------------------------------------
 
     def _room_is_used(self, beneficiary: str, victims: list[TaskGroup]) -> None:
         for group in victims:
             place = (beneficiary, group.application_key, group.index)
             if place in self._made:
                 words = f"{group.id} has got the room that was made for {beneficiary}, and is ended for it again"
-                raise Violation("I87", words, beneficiary, group.application_key)
+                raise Violation("I88", words, beneficiary, group.application_key)
             self._made.add(place)
 
     # --- at rest ----------------------------------------------------------------------------------------------
