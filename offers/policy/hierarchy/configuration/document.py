@@ -260,30 +260,30 @@ class _Reader:
         fields = self._fields
         given = fields.mapping(path, value, PROPERTIES)
         properties: dict[str, Any] = {}
-        for name, text in given.items():
+        for name, setting in given.items():
             place = f"{path}.{name}"
             match name:
                 case "application.sort.policy":
-                    properties["sort_policy"] = fields.choice(place, text, SortPolicy, SortPolicy.FIFO)
+                    properties["sort_policy"] = fields.choice(place, setting, SortPolicy, SortPolicy.FIFO)
                 case "application.sort.priority":
-                    if text not in ("enabled", "disabled"):
-                        fields.report(place, f"{shown(text)} is none of enabled, disabled")
-                    properties["sort_priority"] = text != "disabled"
+                    if setting not in ("enabled", "disabled"):
+                        fields.report(place, f"{shown(setting)} is none of enabled, disabled")
+                    properties["sort_priority"] = setting != "disabled"
                 case "priority.policy":
-                    properties["priority_policy"] = fields.choice(place, text, Fencing, Fencing.DEFAULT)
+                    properties["priority_policy"] = fields.choice(place, setting, Fencing, Fencing.DEFAULT)
                 case "priority.offset":
-                    properties["priority_offset"] = fields.integer(place, text)
+                    properties["priority_offset"] = fields.integer(place, setting)
                 case "preemption.policy":
                     properties["preemption_policy"] = fields.choice(
-                        place, text, PreemptionPolicy, PreemptionPolicy.DEFAULT
+                        place, setting, PreemptionPolicy, PreemptionPolicy.DEFAULT
                     )
                 case "preemption.delay":
-                    properties["preemption_delay"] = fields.seconds(place, text, 30.0)
+                    properties["preemption_delay"] = fields.seconds(place, setting, 30.0)
                 case "preemption.gangs":
-                    properties["gang_preemption"] = fields.choice(place, text, GangPreemption, GangPreemption.KEEP)
+                    properties["gang_preemption"] = fields.choice(place, setting, GangPreemption, GangPreemption.KEEP)
                 case "quota.preemption.delay":
-                    properties["quota_preemption_delay"] = fields.seconds(place, text, 0.0)
-                case "application.unschedasks.backoff" if not fields.count(place, text):
+                    properties["quota_preemption_delay"] = fields.seconds(place, setting, 0.0)
+                case "application.unschedasks.backoff" if not fields.count(place, setting):
                     pass  # switched off, as always here
                 case _ if name in PROPERTIES:
                     fields.report(place, NO_BACKOFF)

@@ -162,7 +162,11 @@ TREE: Mapping[str, str] = {
     "the ask may preempt, needs no particular node, and is as old as the delay of its leaf": (
         "hierarchy/test_preemption::test_pre_conditions_of_an_ask"
     ),
-    "15 seconds between two tries": "hierarchy/test_preemption::test_an_ask_tries_again_after_a_pause",
+    "15 seconds between two tries": "hierarchy/test_preemption::test_an_ask_whose_victim_was_not_ended_preempts_again",
+    "a try in vain that depends on the tree alone is repeated when something has changed": (
+        "hierarchy/test_preemption"
+        "::test_a_try_in_vain_that_depends_on_the_tree_alone_is_repeated_when_something_has_changed"
+    ),
     "ten tries of a leaf in a cycle": (
         "hierarchy/test_preemption::test_the_asks_of_a_leaf_have_a_bounded_number_of_tries"
     ),
