@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bcs_scheduler.core.interface import leased, requests
@@ -9,6 +11,7 @@ from store.records import Canary, Namespace, Quota, Strategy
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
 from transactions.rules.deployment_status import summarize
 
+NEWEST: dict[str, Any] = {"labels": {"revision": "3"}}
 ONE_BY_ONE = Strategy(max_surge=1, max_unavailable=0)
 
 
@@ -277,3 +280,21 @@ def test_a_number_that_came_before_the_pause_is_reached_in_it() -> None:
     lab.resize(8, "supersede")
     lab.run()
     assert (lab.deployment.status, len(lab.new), lab.ready) == ("UpdatePaused", 1, 8)
+
+
+def test_an_update_that_waits_counts_the_launches_of_one_of_several_old_applications() -> None:
+    """The bound application grows beside a superseded one; both are on the side that is to go."""
+    lab = half_way()
+    lab.renew(4, strategy=Strategy(max_surge=1, max_unavailable=0, manual=True), on_conflict="supersede", **NEWEST)
+    lab.run()
+    assert lab.deployment.status == "UpdatePaused" and lab.deployment.retiring
+    lab.turn(*(leased.OfferRescinded(offer_id=offer.id) for offer in lab.core.offers()))
+    others = len(lab.groups) - len(lab.old)
+    for instances in (7, 8, 9):
+        lab.resize(instances, "supersede")
+        (adding,) = lab.core.state.active_of(lab.application.key).values()
+        assert adding.target == instances - others
+    lab.offer()
+    lab.wait(10)
+    lab.run()
+    assert (lab.deployment.status, len(lab.groups), lab.ready) == ("UpdatePaused", 9, 9)

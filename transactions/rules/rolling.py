@@ -232,7 +232,12 @@ def side(state: State, *applications: Application) -> Side:
             elif identity not in leaving:
                 unready[identity] = group
     wanted = sum(len(state.groups_of(application.key)) for application in applications) - len(leaving)
-    launching = max(0, adding.target - wanted) if adding is not None else 0
+    launching = 0
+    if adding is not None:
+        # Its target is for one of the applications.
+        key = adding.application_key
+        gone = sum(group.application_key == key for group in leaving.values())
+        launching = max(0, adding.target - len(state.groups_of(key)) + gone)
     return Side(applications[0], wanted, unready, leaving, launching, adding, removing, applications[1:])
 
 
