@@ -7,7 +7,8 @@ I55  every application is in a queue or has no queue for a reason, and the figur
 I56  nothing is placed in a stopped queue, and a draining queue gets no applications that are younger
 I57  each tree of a leader is the newest revision that is stored for its partition, with its halted queues, and was made
      for this partition
-I73  taskgroups are ended for a gang only if nodes are promised to as many of its taskgroups as it lacks
+I73  taskgroups are ended for a gang only if nodes are promised to as many of its taskgroups as it lacks; members of a
+     gang that runs return one by one
 I74  a tree that has followed the records counts taskgroups as leaving only if they are being ended, or have ended
 
 These worlds have seeds of their own (`simulate(..., trees=True)`).
@@ -264,13 +265,16 @@ class TreeRules:
                 coming = self._coming(term, before, role)
                 self._guarantees_stay(before, coming, placing.trees.roles[role].tree, role, groups, changed)
                 for beneficiary in sorted({_beneficiary(group, changed) for group in groups}):
-                    self._gang_can_start(placing, role, beneficiary)
+                    self._gang_can_start(term, placing, role, beneficiary)
 
-    def _gang_can_start(self, placing: Hierarchical, role: str, beneficiary: str) -> None:
+    def _gang_can_start(self, term: Term, placing: Hierarchical, role: str, beneficiary: str) -> None:
         """I73."""
         lacking = placing._inputs.snapshots._roles[role]._missing.get(beneficiary, 0)
         application = placing.trees.roles[role].tree.applications.get(beneficiary)
         if lacking < 2 or application is None:
+            return
+        if _returns_one_by_one(term, role, beneficiary):
+            self.world.count("members of gangs that preempt")
             return
         self.world.count("gangs that preempt")
         names = [name for name, group in application.asks.items() if group.alike.promised]
@@ -487,6 +491,16 @@ def _passes(term: Term) -> list[Hierarchical]:
 def _placements(term: Term) -> Iterable[tuple[Demand[Slot], Placement[Slot]]]:
     """All placements that are decided and not launched: partitions share one launcher."""
     return term.core._offer_manager.placing._launcher.placements()
+
+
+def _returns_one_by_one(term: Term, role: str, key: str) -> bool:
+    """True if members of a gang run, and all that wait are restarted or updated in place (decision 109)."""
+    demands = (
+        one for one in term.core.turn_context.engine.demands.values() if (one.application, one.role) == (key, role)
+    )
+    members = (group for group in term.core.state.groups_of(key).values() if group.role == role)
+    runs = any(not (group.ended or group.killing_since or group.unreachable_since) for group in members)
+    return runs and all(slot.replaces for demand in demands for slot in demand.slots)
 
 
 def _path(tree: Tree, application: str) -> Iterable[Queue]:
