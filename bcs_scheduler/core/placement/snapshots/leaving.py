@@ -109,10 +109,8 @@ class LeavingTasks:
         self._first = inf
         """Unix seconds before which nothing expires."""
         self._whole: dict[Site, dict[str, int]] = {}
-        """The amounts of agents in roles, by dimension: free room, our taskgroups, and room that was to come, as the
-        latest session that promised room there found them."""
-        self._kept_before: dict[Site, dict[str, int]] = {}
-        """The offered amounts that were held for work that waits at the same moment, and that are not among those."""
+        """The amounts of agents in roles, by dimension: free room, also that held for work that waits, our taskgroups,
+        and room that was to come, as the latest session that promised room there found them."""
 
     def __len__(self) -> int:
         return len(self._leaving)
@@ -157,15 +155,10 @@ class LeavingTasks:
     def _note_whole(self, role: str, agent: Agent) -> None:
         foreign, site = Counter(dict(agent.foreign)), (agent.name, role)
         foreign.subtract(dict(agent.coming))
-        self._whole[site] = {line: amount - foreign.get(line, 0) for line, amount in agent.total}
-        kept = self._kept(self._pool.row(*site))
         # Held room seems to be in the hands of others. More may be held now than the session has seen.
-        self._kept_before[site] = {line: min(amount, foreign.get(line, 0)) for line, amount in kept.items()}
-
-    def _kept_since(self, site: Site, row: Row) -> Mapping[str, int]:
-        """The amounts that have come back since `_whole` was noted, and are held for work that waits."""
-        before = self._kept_before.get(site, {})
-        return {line: max(amount - before.get(line, 0), 0) for line, amount in self._kept(row).items()}
+        kept = self._kept(self._pool.row(*site))
+        foreign.subtract({line: min(amount, foreign[line]) for line, amount in kept.items()})
+        self._whole[site] = {line: amount - foreign[line] for line, amount in agent.total}
 
     def _kept(self, row: Row | None) -> Mapping[str, int]:
         """The offered amounts that are held for work that waits: they are unused, and have come back. Other holds
@@ -204,7 +197,6 @@ class LeavingTasks:
             self._on[site].discard(identity)
             if not self._on[site]:
                 del self._on[site], self._whole[site]
-                self._kept_before.pop(site, None)
         self._first = min((entry.until for entry in self._leaving.values()), default=inf)
         return forgotten
 
@@ -217,7 +209,6 @@ class LeavingTasks:
         self._leaving.clear()
         self._on.clear()
         self._whole.clear()
-        self._kept_before.clear()
         self._first = inf
 
     def tasks(self, role: str, planned: Iterable[Planned], used: Used) -> dict[str, list[Task]]:
@@ -240,7 +231,7 @@ class LeavingTasks:
             if row is None:
                 continue
             lacking = Counter(self._whole[agent, role])
-            for known in (_offered(row), self._kept_since((agent, role), row), used.get(agent, {}), taken[agent]):
+            for known in (_offered(row), self._kept(row), used.get(agent, {}), taken[agent]):
                 lacking.subtract(known)
             for entry in leaving:
                 part = {name: min(amount, lacking[name]) for name, amount in entry.task.template.request}

@@ -21,6 +21,7 @@ from offers.model import ResourceRequest
 from offers.policy.session.configuration import DEFAULT, policy_of
 from store.records import Limits, Namespace, Queue
 from tests.snapshots import outdated
+from tests.unit.busycluster import BusyCluster
 from tests.unit.lab import Lab, version
 
 POLICY = policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})
@@ -154,6 +155,31 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
     assert room(RETURN_SECONDS) == (0, 0, False)
     turn.pool.hand.add(lab.make_offer("a", cpus=700))
     assert room(RETURN_SECONDS) == (700, 700, False)
+
+
+def test_room_that_leaves_beside_held_room_is_expected_when_the_hold_is_gone() -> None:
+    """The held room was free already when the taskgroup ended: it is not the room of the taskgroup."""
+    cluster = BusyCluster(OPTIONS, {"a": 4000})
+    turn, placing = cluster.lab.core.turn_context, cluster.lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(placing, Session)
+    inputs = placing._inputs
+    cluster.create("short", 1000, lasts=5.0)
+    cluster.seconds(3)
+
+    def leaving() -> list[int]:
+        inputs.snapshots.expect("*", inputs.promises.leaving, cluster.lab.now)
+        inputs.of_role("*", [], {})
+        tasks = inputs.promises.leaving.tasks("*", (), {}).get("default/short", ())
+        return [dict(task.template.request).get("cpus", 0) for task in tasks]
+
+    turn.pool.holds.add("old", Cause.OLD, ("a", "*"), ResourceRequest(cpus=3000))
+    assert leaving() == []
+    cluster.is_silent = True
+    while cluster.groups("short"):
+        cluster.second()
+    assert leaving() == [1000]
+    turn.pool.holds.drop("old")
+    assert leaving() == [1000]
 
 
 def test_figures_of_agents_are_made_again_when_their_settings_change() -> None:
