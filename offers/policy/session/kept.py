@@ -61,15 +61,20 @@ class Kept(NamedTuple):
             if agent in snapshot.rank
         }
 
-    def withhold(self, snapshot: Snapshot, agents: AgentTable, rows: Rows) -> None:
+    def withhold(self, snapshot: Snapshot, agents: AgentTable, rows: Rows) -> frozenset[int]:
         """Moves the amounts that are missing and leaving from the future ones to `rows`, which those have who may use
-        the room. The promises are kept before."""
+        the room. The promises are kept before. Returns the ranks of the agents on which more is missing."""
+        short = set[int]()
         for agent, amounts in self.lacks.items():
             rank = snapshot.rank.get(agent)
             if rank is not None:
                 needed = [amounts.get(name, 0) for name in snapshot.dimensions]
-                for d, amount in enumerate(agents.withhold(rank, needed)):
+                taken = agents.withhold(rank, needed)
+                for d, amount in enumerate(taken):
                     rows[rank][d] += amount
+                if taken != needed:
+                    short.add(rank)
+        return frozenset(short)
 
     def is_for(self, job: JobState, need: Need, rules: Composition, dimensions: Sequence[str]) -> bool:
         """True if a job may use the room for a task with such a need. `dimensions`: the names of those of its queue."""

@@ -361,7 +361,8 @@ def _attempt(session: Session, action: str, job: JobState, *more: Hashable) -> A
     if job.job.template is None or job.name in session.paused:
         return None
     need, missing = session.needs.of(job.job.template), job.min_available - job.ready - job.waiting
-    return (action, job.queue.name, need.number, missing, job.pending, bool(session.beside(job)), *more)
+    held = bool(session.beside(job)), session.barred(job)
+    return (action, job.queue.name, need.number, missing, job.pending, *held, *more)
 
 
 def _end(statement: Statement, complete: bool = True, idle: list[Operation] | None = None) -> None:
@@ -407,6 +408,7 @@ class _Choice:
     def __init__(self, session: Session, claim: Claim, scope: Scope, search: Search) -> None:
         self._session, self._claim, self._scope, self._search = session, claim, scope, search
         self._order, self._beside = Importance(session), session.beside(claim.job)
+        self._barred = session.barred(claim.job)
         self._over = session.rules.room(claim.job.queue, claim.need) <= 0
         """A limit of the queue stops the task unless victims leave."""
 
@@ -483,6 +485,8 @@ class _Choice:
         future, kept = session.agents.future, self._beside.get(rank)
         lacks = ((d, q - future[d][rank] - (kept[d] if kept is not None else 0)) for d, q in need.row)
         short = {d: amount for d, amount in lacks if amount > 0}
+        if short and rank in self._barred:
+            return None
         victims: list[Victim] | None = self._making_room(rank, short) if short else []
         if victims is not None and self._over:
             victims = self._within_limit(victims)
@@ -739,13 +743,13 @@ class Searches:
             tasks = numbers()
             priorities = running.importance(tasks) if self._between else np.full(len(tasks), NOBODY)
             movable = self._movable[key] = Movable(self._session, tasks, priorities)
-        beside = self._session.beside(job)
+        beside, barred = self._session.beside(job), self._session.barred(job)
         if job.name in self._session.paused:
-            return Search(self._session, need, movable, beside)
+            return Search(self._session, need, movable, beside, barred)
         kind = need.number, key, bool(beside)
         search = self._searches.get(kind)
         if search is None or search.movable is not movable or not self._shared:
-            search = self._searches[kind] = Search(self._session, need, movable, beside)
+            search = self._searches[kind] = Search(self._session, need, movable, beside, barred)
         return search
 
 
@@ -900,9 +904,9 @@ class Search:
     an agent without enough victims is set aside until something changes on the agent, or until the state in which it
     was set aside is undone."""
 
-    def __init__(self, session: Session, need: Need, movable: Movable, beside: Rows) -> None:
-        """`beside`: see `Session.beside`."""
-        self._beside = beside
+    def __init__(self, session: Session, need: Need, movable: Movable, beside: Rows, barred: frozenset[int]) -> None:
+        """`beside`, `barred`: see the methods of `Session`."""
+        self._beside, self._barred = beside, barred
         self._candidates, self._changes, self.movable = session.candidates(need), session.changes, movable
         self._table, self._need, self._measure = session.agents, need, session.measure
         self._heap: list[tuple[int, int, int, int]] = []
@@ -991,7 +995,7 @@ class Search:
         for d, amount in self._need.row:
             short = amount - future[d][rank] - (kept[d] if kept is not None else 0)
             if short > 0:
-                if not movable:
+                if not movable or rank in self._barred:
                     return None
                 sums, largest, measures = movable.by_rank(d)
                 first = bisect_left(sums[rank], short)
@@ -1013,12 +1017,14 @@ class Search:
         future = self._table.arrays().future
         open_ = self._candidates.static_mask
         lacking: list[tuple[int, Array, Array]] = []
+        may_lose = np.ones(count, dtype=np.bool_)
+        may_lose[list(self._barred)] = False
         for d, amount in self._need.row:
             short = amount - future[d]
             for rank, row in self._beside.items():
                 short[rank] -= row[d]
             lacks = short > 0
-            open_ = open_ & (~lacks | (movable.sums(d)[-1] >= short)) if movable else open_ & ~lacks
+            open_ = open_ & (~lacks | (may_lose & (movable.sums(d)[-1] >= short))) if movable else open_ & ~lacks
             lacking.append((d, short, lacks))
         if not open_.any():
             return

@@ -130,6 +130,8 @@ class Session:
         self.agents = AgentTable(snapshot)
         self.needs = snapshot.needs
         self._kept, self._kept_rows = kept, kept.rows(snapshot)
+        self._gathered: frozenset[int] = frozenset()
+        """The ranks of the agents on which more has to end for work that has waited for long."""
         units = snapshot.units
         self.measure = Measure(snapshot.totals, (units.get(name).unit for name in snapshot.dimensions))
         """Compares amounts of victims."""
@@ -180,7 +182,9 @@ class Session:
         self.changes.on_deallocate = self.rules.on_deallocate
         self._enter()
         self._keep_promises()
-        self._kept.withhold(self.snapshot, self.agents, self._kept_rows)
+        short = self._kept.withhold(self.snapshot, self.agents, self._kept_rows)
+        if not self.closed.isdisjoint(self._kept.jobs):
+            self._gathered = short
 
     def _enter(self) -> None:
         """Lets the valid jobs in, and sums up allocations and requests of their queues. Those that stay outside hold
@@ -325,6 +329,11 @@ class Session:
             return NO_ROWS
         need = self.needs.of(job.job.tasks[position].template)
         return self._kept_rows if self._kept.is_for(job, need, self.rules, self.snapshot.dimensions) else NO_ROWS
+
+    def barred(self, job: JobState) -> frozenset[int]:
+        """The ranks of the agents on which nothing is evicted for a job: others end there for work that has waited for
+        long, and more of them are to end. It would end the victims of this work, and be ended for it in their place."""
+        return frozenset() if not self._gathered or self.beside(job) else self._gathered
 
     def fits_later(self, job: JobState, rank: int, need: Need) -> bool:
         """True if a request of a job fits once everything has left that is leaving, with the kept room that the job may

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.policy.session.decisions import Decisions
+from offers.policy.session.kept import Kept, Standing
 from offers.policy.session.model import HOLDING, Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.plugins.proportion import Shares
 from offers.policy.session.session import Session, decide
@@ -113,6 +114,25 @@ def test_a_job_for_which_nothing_is_evicted_now_takes_no_idle_room_from_others()
     assert (evicted(decisions), decisions.pipelined) == ([], {})
     assert [(bind.job, bind.task) for bind in decisions.binds] == [("small", "t0")]
     assert evicted(decide(snapshot, EVERYTHING, closed={"big", "small"})) == []
+
+
+def test_nothing_is_evicted_for_others_where_more_has_to_end_for_old_work() -> None:
+    """Else `mid` ends a victim of the old work, which then has to end `mid` in its place."""
+    agents = [Agent("a1", cores(4, 1), foreign=cores(1, 0)), Agent("a2", cores(1, 1))]
+    jobs = [
+        runs("low", [1, 1, 1], "a1"),
+        runs("dear", [1], "a2", priority=2),
+        waits("old", [3], priority=9),
+        waits("mid", [1], priority=5),
+    ]
+    snapshot, decides = Snapshot(agents, [Queue("batch")], jobs), policy("preempt")
+    standing = Standing("batch", 9, is_owed=False, is_entitled=False)
+    kept = Kept({"a1": {"cpus": 1000}}, {"a1": {"cpus": 2000}}, standing, frozenset({"old"}))
+    assert evicted(decide(snapshot, decides, kept=kept, closed={"old"})) == ["dear/t0"]
+    complete = kept._replace(lacks={"a1": {"cpus": 0}})
+    assert evicted(decide(snapshot, decides, kept=complete, closed={"old"})) == ["low/t2"]
+    better = kept._replace(standing=standing._replace(priority=4))
+    assert evicted(decide(snapshot, decides, kept=better, closed={"old"})) == []  # it uses the room
 
 
 def test_a_limit_counts_the_victims_of_the_statement_only_once() -> None:
