@@ -30,6 +30,10 @@ LEFT_OUT: Mapping[str, Collection[str]] = {
     "Job": ("_positions",),
 }
 """Attributes by class that a question may change, because they change no decision."""
+UNORDERED: Mapping[str, Collection[str]] = {
+    "Pool": ("_overrides",),  # asked for one agent at a time
+}
+"""Mappings by class in whose order a question may put entries back: they are shown in the order of their keys."""
 OUTSIDE = (
     "bcs_scheduler.core.context", "bcs_scheduler.core.options", "offers.policy.session.configuration",
     # The matcher's columns and judgements of rows follow the rows before each search.
@@ -76,8 +80,12 @@ def dump(root: object, outside: Collection[str] = OUTSIDE) -> Iterator[str]:
     shown(root)
     while waiting:
         one = waiting.popleft()
-        left_out = LEFT_OUT.get(type(one).__name__, ())
-        parts = [f"{name}={shown(value)}" for name, value in attributes(one) if name not in left_out]
+        left_out, unordered = (table.get(type(one).__name__, ()) for table in (LEFT_OUT, UNORDERED))
+        parts = [
+            f"{name}={shown(dict(sorted(value.items())) if name in unordered else value)}"
+            for name, value in attributes(one)
+            if name not in left_out
+        ]
         yield "\t".join((f"#{numbers[id(one)]} {type(one).__qualname__}", *parts))
 
 

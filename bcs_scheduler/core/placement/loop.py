@@ -328,7 +328,7 @@ class Loop:
         portion = Portion(role, demands, {}, self.aging.held(role), closed, pace, until)
         chosen = self._choose(portion, self.engine.decide)
         decisions = chosen.decisions
-        self._rests.add(decisions.rest)
+        self._rests |= {decisions.rest} - {Rest.NOTHING}
         self._capped = self._capped or bool(chosen.portion.caps)
         self._gaps.update(chosen.gaps)
         self._lacking.update(decisions.missing)

@@ -13,6 +13,8 @@ import pytest
 from bcs_scheduler.core.placement.copied import PASSES, copied
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.session import Session
+from offers.ledger.offered import offer_pool
+from offers.model import AgentOverrides
 from offers.policy import copies
 from offers.policy.copies import Copies, Rules
 from offers.policy.hierarchy.state.model import Terms
@@ -176,6 +178,17 @@ def test_a_dry_run_changes_no_part_of_a_pass(seed: int, policy: str) -> None:
     before = list(dump(live, OUTSIDE))
     lab.ask(msgspec.structs.replace(request, dry_run=True))
     assert list(dump(live, OUTSIDE)) == before
+
+
+def test_settings_of_agents_that_are_put_back_are_no_change_and_lost_ones_are() -> None:
+    pool, cordoned = offer_pool(), AgentOverrides(disabled=True)
+    for agent in ("10.0.0.1", "10.0.0.2"):
+        pool.override(agent, cordoned)
+    before = list(dump(pool))
+    pool.override("10.0.0.1", AgentOverrides())
+    assert list(dump(pool)) != before
+    pool.override("10.0.0.1", cordoned)
+    assert list(dump(pool)) == before
 
 
 def test_a_copy_follows_other_work_and_another_configuration_alone() -> None:
