@@ -6,7 +6,7 @@ they stay what they are when an engine changes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple, cast
 
@@ -15,6 +15,7 @@ import pytest
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.evictor import Evictor
+from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from offers.dimensions import Amounts
 from offers.model import Demand
 from offers.policy.hierarchy.state.queue import Queue
@@ -92,15 +93,16 @@ def _refuses(patch: pytest.MonkeyPatch, refused: str) -> None:
 
 
 def swap_equals(patch: pytest.MonkeyPatch) -> None:
-    """Work is ended for work of its queue that has the same size. The rule of pauses is left out: it notices the first
-    of these evictions that does not help, and so hides those that swap."""
+    """Work is ended for work of its queue that has the same size. The rules of pauses and of places are left out: they
+    notice the first of these evictions that does not help, and so hide those that swap."""
 
     def chooses(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
         same = self._queue_of(demand.application) == self._queue_of(group.application_key)
         return same and demand.request.cpus == group.resources.cpus
 
     _ends(patch, chooses)
-    patch.setattr(Rules, "_pair_pauses", lambda *of_pair: None)
+    for rule in ("_pair_pauses", "_room_is_used"):
+        patch.setattr(Rules, rule, lambda *of_pair: None)
 
 
 def end_in_vain(patch: pytest.MonkeyPatch) -> None:
@@ -134,8 +136,9 @@ def _is_behind(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
 
 
 def count_one_more(patch: pytest.MonkeyPatch) -> None:
-    """Limits of queues count a taskgroup more than there is."""
-    honest_room, honest_exceeded = Shares.room, Queue.exceeded
+    """Limits of queues count a taskgroup more than there is, for work that waits and for work that has waited long."""
+    honest_room, honest_limit, honest_exceeded = Shares.room, Shares.limit, Queue.exceeded
+    honest_capability = QueueAccounts.has_capability
 
     def room(self: Shares, queue: QueueState, need: Need) -> int:
         return max(0, honest_room(self, queue, need) - 1)
@@ -143,7 +146,15 @@ def count_one_more(patch: pytest.MonkeyPatch) -> None:
     def exceeded(self: Queue, request: Amounts) -> bool:
         return honest_exceeded(self, tuple((name, 2 * amount) for name, amount in request))
 
+    def limit(self: Shares, queue: QueueState, need: Need, tasks: int, *, strict: bool) -> str:
+        return honest_limit(self, queue, need, tasks + 1, strict=strict)
+
+    def has_capability(self: QueueAccounts, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
+        return honest_capability(self, demand, (*planned, demand))
+
     patch.setattr(Shares, "room", room)
+    patch.setattr(Shares, "limit", limit)
+    patch.setattr(QueueAccounts, "has_capability", has_capability)
     patch.setattr(Queue, "exceeded", exceeded)
 
 
@@ -202,11 +213,11 @@ PLANTED: tuple[PolicyMutant, ...] = (
         "I80",
         {"hierarchical": range(1, 21), "session": range(3, 23)},
     ),
-    PolicyMutant("swap equals", swap_equals, "I82", {"hierarchical": range(6, 26), "session": range(7, 27)}),
+    PolicyMutant("swap equals", swap_equals, "I82", {"hierarchical": range(6, 26), "session": range(27, 47)}),
     PolicyMutant(
         "let nobody be evicted", let_nobody_be_evicted, "I83", {"hierarchical": range(2, 22), "session": range(1, 21)}
     ),
-    PolicyMutant("count one more", count_one_more, "I84", {"hierarchical": range(1, 21), "session": range(15, 35)}),
+    PolicyMutant("count one more", count_one_more, "I84", {"hierarchical": range(1, 21), "session": range(24, 44)}),
     PolicyMutant("end in vain", end_in_vain, "I86", {"hierarchical": range(3, 23), "session": range(4, 24)}),
     PolicyMutant(
         "end the same again", end_the_same_again, "I88", {"hierarchical": range(3, 23), "session": range(4, 24)}

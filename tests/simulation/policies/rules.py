@@ -307,10 +307,15 @@ class Rules:
             return 0
         self.world.counts["asks within their limits"] += 1
         rooms = self._rooms()
-        is_behind = any(one.since < ask.since and _larger(one, ask) for one in waiting)
+        is_behind = any(one.since < ask.since and _larger(one, ask) and self._may_run(one) for one in waiting)
         if is_behind and not all(_pack(of_application[:number], _without(rooms, agent)) for agent in rooms):
             return 0  # an old ask may keep one agent for itself
         return number if _pack(of_application[:number], rooms) else 0
+
+    def _may_run(self, ask: Ask) -> bool:
+        """Whether the limits of its queue could admit an ask, and an empty agent hold it: others keep no agent."""
+        totals = (agent.machine.total for agent in self.world.cluster._agents.values())
+        return self.queues.may_hold(ask.application, ask.amount) and any(_fits(ask.amount, one) for one in totals)
 
     def _has_no_victim(self, ask: Ask) -> None:
         """I83."""
@@ -444,7 +449,7 @@ def _larger(one: Ask, other: Ask) -> bool:
     return one.cpus > other.cpus or one.mem > other.mem
 
 
-def _fits(wanted: Amount, free: Amount) -> bool:
+def _fits(wanted: Amount, free: Mapping[str, int]) -> bool:
     return all(wanted[name] <= free[name] for name in NAMES if wanted[name])
 
 
