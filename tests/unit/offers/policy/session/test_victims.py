@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from offers.policy.session.decisions import Decisions
@@ -14,6 +14,7 @@ from offers.policy.session.model import HOLDING, Agent, Job, Queue, Status, Task
 from offers.policy.session.plugins.proportion import Shares
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import Snapshot
+from offers.policy.session.state.statements import EVICT, Operation
 from tests.effort import share
 from tests.unit.offers.policy.session.policy_clusters import ACTIONS, cores, crowded_cluster, policy
 
@@ -247,9 +248,11 @@ def test_a_victim_is_given_back_that_a_later_task_of_the_gang_makes_needless() -
 
 @pytest.mark.parametrize("action", ["preempt", "reclaim", "within"])
 @given(seed=SEEDS)
+@example(seed=36398)
 @settings(max_examples=share(120), deadline=None)
 def test_every_victim_is_needed(action: str, seed: int) -> None:
-    """If any single victim stayed, its agent would have too little room, or its queue would exceed its limit."""
+    """If any single victim stayed, its agent would have too little room, or its queue would exceed its limit. Tasks
+    that `reclaim` leaves to `allocate`, because they fit idle room, keep this room here."""
     cluster = crowded_cluster(seed)
     chosen = policy("preempt" if action == "within" else action)
     if action == "within":
@@ -257,6 +260,13 @@ def test_every_victim_is_needed(action: str, seed: int) -> None:
         arguments = {**action_of.arguments, "withinJobs": True}
         chosen = chosen._replace(actions=(action_of._replace(arguments=arguments),))
     session = Session(cluster.snapshot(), chosen)
+    plain = session.changes.take_back
+
+    def take_back(operation: Operation) -> None:
+        if operation.kind == EVICT:
+            plain(operation)
+
+    session.changes.take_back = take_back  # type: ignore[method-assign]
     session.run()
     decisions = session.close()
     limits = Shares(session).limits
