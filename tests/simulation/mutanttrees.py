@@ -10,9 +10,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.placement.engines import hierarchical
-from bcs_scheduler.core.placement.engines.engine import Portion
 from bcs_scheduler.core.placement.hierarchy import role_tree, trees
-from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from offers.policy.hierarchy import maintenance
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
@@ -128,13 +126,12 @@ def preempt_for_a_part(patch: pytest.MonkeyPatch) -> None:
 
 
 def drop_victims_afterwards(patch: pytest.MonkeyPatch) -> None:
-    """The tree chooses victims for work that waits for offers; the evictions are dropped."""
+    """The tree chooses victims; the first one is dropped, and the tree does not know it."""
     honest = hierarchical.Hierarchical._maintain
 
-    def hasty(
-        self: hierarchical.Hierarchical, portion: Portion, tree_of: role_tree.RoleTree, found: RoleInput
-    ) -> tuple[list[Eviction], bool]:
-        return honest(self, portion._replace(closed=frozenset()), tree_of, found)
+    def hasty(self: hierarchical.Hierarchical, *given: Any) -> tuple[list[Eviction], bool]:
+        evictions, is_complete = honest(self, *given)
+        return evictions[1:], is_complete
 
     patch.setattr(hierarchical.Hierarchical, "_maintain", hasty)
 
