@@ -97,6 +97,7 @@ class Rules:
         self.world.counts["taskgroups evicted"] += sum(map(len, victims.values()))
         if victims:
             self.world.counts[SPARED] += self._spared()
+            self._touched.update(dict.fromkeys(self._started_and_ended(before), self.world.now))
         for beneficiary, groups in victims.items():
             if beneficiary:
                 self._may_be_ended_for(beneficiary, groups)
@@ -105,6 +106,13 @@ class Rules:
                 self._room_is_used(beneficiary, groups)
         for agent in touched:
             self._touched[agent] = self._moved = self.world.now
+
+    def _started_and_ended(self, before: Mapping[str, TaskGroup]) -> set[str]:
+        """The agents on which this turn starts a taskgroup that an update ends at once: its room was not free when
+        victims were chosen. The state that is judged is that after the turn."""
+        changes = (change for unit in self.world.units for change in unit.changes if change.key not in before)
+        groups = (change.record for change in changes if isinstance(change.record, TaskGroup))
+        return {group.agent_id for group in groups if group.killing_since}
 
     def turned(self) -> None:
         """After each turn."""

@@ -61,6 +61,8 @@ class QuietWorld:
         self.lasts: dict[str, float] = {}
         self._verdicts: dict[str, cluster_manager.StatusUpdate] = {}
         self.decided: Callable[[Unit, Mapping[str, TaskGroup]], None] = lambda unit, before: None
+        self.units: Sequence[Unit] = ()
+        """Those of the latest turn."""
         self.turned: Callable[[], None] = lambda: None
         """Called after each turn."""
         self.pause = SHORT
@@ -157,7 +159,8 @@ class QuietWorld:
         batch, self._inbox = self._inbox, []
         now = self.now
         self.counts["turns"] += 1
-        for unit in self.core.turn(batch, now):
+        self.units = self.core.turn(batch, now)
+        for unit in self.units:
             self._follow(unit)
         self.turned()
         self._wake += 1
