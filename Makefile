@@ -57,7 +57,7 @@ $(READY): setup.cfg pyproject.toml
 	$(make_environment)
 	@echo "Installing the Python packages into $(VENV): once, in about a minute."
 	$(BIN)/python -m pip install --quiet -e '.[test]'
-	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
+	$(BIN)/python -m pip install --quiet --no-deps --use-pep517 '$(PYMESOS)'
 	@touch $@
 
 # Installs the packages of $(READY) too: one run of pip for both.
@@ -65,7 +65,7 @@ $(DEV_READY): setup.cfg pyproject.toml
 	$(make_environment)
 	@echo "Installing the Python packages into $(VENV): once, in about a minute."
 	$(BIN)/python -m pip install --quiet -e '.[test,dev]'
-	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
+	$(BIN)/python -m pip install --quiet --no-deps --use-pep517 '$(PYMESOS)'
 	@touch $(READY) $@
 
 # All that lint and tests need. `make -j2 ready` installs packages of Python and compiles the tests, and installs
