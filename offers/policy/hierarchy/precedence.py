@@ -12,8 +12,9 @@ room: others do not expect it.
 
 Asks outrank the owners of room, if they belong to other applications and (`outranks`)
 
-* their queue stays within its guarantee with all of them together (`is_owed`), or
-* each has a higher priority than every owner, where their branches of the tree meet.
+* the nearest queue with a guarantee stays within it with all of them together, and lies below the place where their
+  branch of the tree meets that of the owner: a guarantee that both share prefers none of them, or
+* each has a higher priority than the owner, where their branches meet.
 
 An ask with victims is no further ask: its queue expects it already, and it has the room that they leave. So the other
 asks of its application are judged without it.
@@ -29,7 +30,7 @@ from typing import NamedTuple
 
 from offers.dimensions import Amounts
 from offers.policy.hierarchy.configuration.partition import Fencing
-from offers.policy.hierarchy.state.queue import Queue, is_owed
+from offers.policy.hierarchy.state.queue import Queue, goal_of
 
 
 class Side(NamedTuple):
@@ -58,7 +59,11 @@ def _outrank(asks: list[Side], owners: Sequence[Side]) -> bool:
     together = Counter[str]()
     for ask in asks:
         together.update(dict(ask.request))
-    return is_owed(asks[0].leaf, tuple(together.items())) or all(is_higher(a, owner) for a in asks for owner in owners)
+    goal = goal_of(asks[0].leaf, [name for name, amount in together.items() if amount > 0])
+    is_owed = goal is not None and goal.stays_within_guarantee(tuple(together.items()))
+    return all(
+        (is_owed and goal not in owner.leaf.path) or all(is_higher(ask, owner) for ask in asks) for owner in owners
+    )
 
 
 def is_higher(ask: Side, owner: Side) -> bool:

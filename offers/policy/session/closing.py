@@ -184,14 +184,14 @@ class Closing:
             need = session.needs.of(group.template)
             for name in group.jobs:
                 late[name] = partial(self._aside_condition, need, session.snapshot.jobs[name])
-        for task in session.standing():
-            if task.queue not in session.queues:
-                late[task.name] = partial(no_queue, task)
+        for resting in session.standing():
+            if resting.queue not in session.queues:
+                late[resting.name] = partial(no_queue, resting)
                 continue
-            state = JobState(task, -1, session.snapshot.figures[task.name], session.queues[task.queue])
+            state = JobState(resting, -1, session.snapshot.figures[resting.name], session.queues[resting.queue])
             condition = self._condition(state)
             if condition is not None:
-                late[task.name] = partial(_known, condition)
+                late[resting.name] = partial(_known, condition)
         return late
 
     def _aside_condition(self, need: Need, job: Job) -> Condition:

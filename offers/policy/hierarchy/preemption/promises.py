@@ -17,7 +17,7 @@ comes already, and other work would take the room.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -29,6 +29,8 @@ from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node
 from offers.policy.hierarchy.state.queue import Queue, is_owed
 from offers.policy.hierarchy.tree import Tree
+
+NOTHING: Mapping[str, int] = {}
 
 # --- promises that are made again -------------------------------------------------------------------------------------
 
@@ -99,7 +101,7 @@ def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> Non
 def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) -> list[Allocation]:
     """Promises the nodes of allocations that have ended and were not preempted to asks of their leaves. `ended`: leaves
     with their allocations; the node has the room, or the allocation is leaving. `now`: seconds of the clock of the
-    asks. Returns the asks with their nodes."""
+    asks. Returns the asks with their nodes. Room that old work still lacks there is for those that outrank it."""
     made: list[Allocation] = []
     candidates: dict[Queue, list[Ask]] = {}
     for leaf, allocation in ended if tree.partition.preemption else ():
@@ -110,7 +112,12 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
             candidates[leaf] = list(waiting(tree, leaf, now))
         room = dict(request)
         for ask in chain(_own(tree, allocation.ask.application), candidates[leaf]):
-            if fits_request(ask.request, room) and may_take(tree, leaf, ask, node):
+            beside = tree.beside(leaf, ask).get(node.name, NOTHING)
+            if (
+                fits_request(ask.request, room)
+                and may_take(tree, leaf, ask, node)
+                and has_room(node, ask.request, beside)
+            ):
                 candidates[leaf] = [candidate for candidate in candidates[leaf] if candidate is not ask]
                 give(tree, node, ask)
                 made.append(Allocation(ask, node.name))
@@ -146,9 +153,10 @@ def _is_short(leaf: Queue, ask: Ask) -> bool:
     return is_owed(leaf, ask.request) and not any(queue.excess(ask.request) for queue in leaf.path)
 
 
-def has_room(node: Node, request: Iterable[tuple[str, int]]) -> bool:
-    """True if a node has room for a request once its victims have left and the reservations there have ended."""
-    return all(node.room(name) >= amount for name, amount in request)
+def has_room(node: Node, request: Iterable[tuple[str, int]], beside: Mapping[str, int] = NOTHING) -> bool:
+    """True if a node has room for a request once its victims have left and the reservations there have ended. `beside`:
+    kept room that counts too, below 0 if it is not for the request (`Tree.beside`)."""
+    return all(node.room(name) + beside.get(name, 0) >= amount for name, amount in request)
 
 
 def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:

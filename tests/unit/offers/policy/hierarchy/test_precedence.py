@@ -58,6 +58,16 @@ def test_all_owners_must_be_outranked_and_own_room_is_not_that_of_others() -> No
     assert not outranks([side(state, "owed", 0, application="low")], owners[:1])
 
 
+def test_a_guarantee_that_both_branches_share_prefers_none_of_them() -> None:
+    """`first` has a guarantee of its own below that of its parent, `second` has only that of the parent."""
+    state = tree([{**queue("both", 4), "queues": [queue("first", 2), queue("second")]}, queue("other")], {"n1": 4})
+    first, second = (side(state, f"both.{name}") for name in ("first", "second"))
+    owner = side(state, "other", 9, application="owner")
+    assert outranks([second], [owner]) and outranks([first], [second]) and outranks([first], [owner])
+    assert not outranks([second], [first]) and not outranks([second], [owner, first])
+    assert not outranks([side(state, "both.first", application="alike")], [first])
+
+
 def test_a_cycle_and_a_search_have_the_same_answer() -> None:
     """The owner of the room is the old work for the search, and reserves the node for the cycle."""
     for leaf, priority, amount in (("owed", 0, 1), ("owed", 0, 2), ("plain", 1, 1), ("plain", 0, 1), ("fence", 9, 1)):

@@ -10,7 +10,7 @@ import pytest
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.promises import promises_to, regain
 from offers.policy.hierarchy.state.application import Application
-from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.model import Allocation, Ask, Kept
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few
@@ -68,6 +68,21 @@ def test_an_allocation_that_is_leaving_is_awaited_and_no_victim_is_chosen() -> N
     assert preempt(state, LATE) == []
     state.release("run-root.q2", "t0")
     assert [(one.ask, one.node) for one in state.run()] == [(ask, "n2")]
+
+
+def test_room_that_old_work_still_lacks_is_for_those_that_outrank_it() -> None:
+    """An allocation ends for old work of `first`. The guarantee of the parent is that of both queues."""
+    state = tree([queue("both", 4, None, queue("first", 2), queue("second"))], {"n1": 2})
+    running(state, "root.both.second", "n1", 1, 1)
+    state.submit(Application("old", "root.both.first", 0))
+    ask = wait(state, "more", "root.both.second")
+    allocation = state.applications["run-root.both.second"].allocations["t0"]
+    state.leave(allocation)
+    ended = [(state.queues["root.both.second"], allocation)]
+    state.begin(state.terms._replace(kept=Kept({}, {"n1": {"cpus": 1}}, frozenset({"old"}))))
+    assert regain(state, ended, LATE) == []
+    state.begin(state.terms._replace(kept=None))
+    assert regain(state, ended, LATE) == [Allocation(ask, "n1")]
 
 
 def test_a_reservation_of_another_queue_ends() -> None:
