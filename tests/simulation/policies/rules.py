@@ -12,13 +12,13 @@ I85  a drain ends if every healthy taskgroup has a place elsewhere
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
 I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
-     starts something
+     starts something; what starts in the turn of a decision counts, because units of a turn have no order
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from offers.ledger.holds import GATHERED
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
@@ -58,6 +58,8 @@ class Rules:
         """Beneficiary and victim: the first eviction since the beneficiary started something."""
         self._made: set[tuple[str, str, int]] = set()
         """Beneficiary, application and index of the taskgroups that were ended for it since it started something."""
+        self._judged: Sequence[Unit] = ()
+        """The units of the turn that is judged."""
         self._touched: dict[str, float] = {}
         """When room on an agent changed the last time."""
         self._promised: dict[str, set[str]] = {}
@@ -79,6 +81,9 @@ class Rules:
 
     def decided(self, unit: Unit, before: Mapping[str, TaskGroup]) -> None:
         """Judges the evictions of a unit. `before`: the taskgroups without the changes of the unit."""
+        if self._judged is not self.world.units:
+            self._judged = self.world.units
+            self._started(before)
         victims: dict[str, list[TaskGroup]] = {}
         touched: set[str] = set()
         for change in unit.changes:
@@ -86,10 +91,6 @@ class Rules:
                 continue
             old, new = before.get(change.key), change.record
             touched.update(group.agent_id for group in (old, new) if isinstance(group, TaskGroup))
-            if old is None and isinstance(new, TaskGroup):
-                started = new.application_key
-                self._waits = {pair: at for pair, at in self._waits.items() if pair[0] != started}
-                self._made = {place for place in self._made if place[0] != started}
             if not isinstance(old, TaskGroup) or not isinstance(new, TaskGroup) or new.ended:
                 continue
             if new.end_cause == "Evicted" and old.end_cause != "Evicted":
@@ -106,6 +107,13 @@ class Rules:
                 self._room_is_used(beneficiary, groups)
         for agent in touched:
             self._touched[agent] = self._moved = self.world.now
+
+    def _started(self, before: Mapping[str, TaskGroup]) -> None:
+        """The applications that start a taskgroup in this turn have used room that was made for them."""
+        records = (change.record for unit in self.world.units for change in unit.changes if change.key not in before)
+        started = {record.application_key for record in records if isinstance(record, TaskGroup)}
+        self._waits = {pair: at for pair, at in self._waits.items() if pair[0] not in started}
+        self._made = {place for place in self._made if place[0] not in started}
 
     def _started_and_ended(self, before: Mapping[str, TaskGroup]) -> set[str]:
         """The agents on which this turn starts a taskgroup that an update ends at once: its room was not free when
