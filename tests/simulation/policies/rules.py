@@ -155,7 +155,8 @@ class Rules:
         self._no_room_is_idle(beneficiary, smallest, victims)
         agents = sorted({group.agent_id for group in victims})
         rooms, amount = self._rooms(leaving=True), waiting[0].amount
-        number = sum(_count(amount, rooms[agent], len(waiting)) for agent in agents if agent in rooms)
+        closed = self._kept_from(beneficiary, ids).difference(agents)
+        number = sum(_count(amount, free, len(waiting)) for agent, free in rooms.items() if agent not in closed)
         for agent in agents:
             self._all_are_needed(beneficiary, waiting, [group for group in victims if group.agent_id == agent], number)
 
@@ -190,7 +191,7 @@ class Rules:
         return {one for one in kept if not all(outranks(beneficiary, each, victims) for each in self._keepers(one))}
 
     def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int) -> None:
-        """`number`: of the asks that fit the agents of all victims of the decision; its limit has to hold them."""
+        """`number`: of the asks that fit the agents, some of them idle room: the limit has to hold these as well."""
         agent = victims[0].agent_id
         if self._has_changed(agent) or agent in self._kept_from(beneficiary, {group.id for group in victims}):
             return
