@@ -182,6 +182,8 @@ class Turn:
             need = self._need(position)
             if (job.number, position) in session.changes.promised:
                 placed = self._use_promise(statement, position, need)
+            elif (job.number, position) in session.planned:
+                placed = self._use_plan(statement, position, need)
             else:
                 placed = self._place(statement, need)
             if not placed:
@@ -224,11 +226,13 @@ class Turn:
         """Counts the next tasks that need the same, up to `most`."""
         tasks, begin = self._tasks, self._next
         end = min(len(tasks), begin + most)
-        if self._needs is not None:
+        promised, planned, number = self._session.changes.promised, self._session.planned, self.job.number
+        if self._needs is not None and not planned:
             return end - begin
-        promised, number = self._session.changes.promised, self.job.number
         at = begin
-        while at < end and self._need(tasks[at]) is need and (at == begin or (number, tasks[at]) not in promised):
+        while at < end and self._need(tasks[at]) is need:
+            if at > begin and ((number, tasks[at]) in promised or (number, tasks[at]) in planned):
+                break
             at += 1
         return at - begin
 
@@ -270,6 +274,17 @@ class Turn:
                     statement.apply(kind, job, need, position, rank)
                     self._next += 1
                     return True
+        return self._place(statement, need)
+
+    def _use_plan(self, statement: Statement, position: int, need: Need) -> bool:
+        """Tries the agent first on which `reclaim` has found room for the task."""
+        session, job = self._session, self.job
+        rank = session.planned[job.number, position]
+        is_open = session.rules.room(job.queue, need) > 0 and session.candidates(need).accepts(rank)
+        if is_open and session.agents.fits_now(rank, need):
+            statement.apply(ALLOCATE, job, need, position, rank)
+            self._next += 1
+            return True
         return self._place(statement, need)
 
     def _pass_over(self, need: Need) -> None:

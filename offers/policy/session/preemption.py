@@ -220,6 +220,8 @@ class Reclaim:
         give_back(session, begin)
         for operation in reversed(idle):
             session.changes.take_back(operation)
+            if operation.kind == PIPELINE and len(session.changes.committed) > begin:
+                session.planned[operation.job.number, operation.positions[0]] = operation.ranks[0]
 
 
 def _for_queue(session: Session, queue: QueueState, jobs: BestJobs, idle: list[Operation]) -> bool:

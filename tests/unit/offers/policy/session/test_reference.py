@@ -36,6 +36,7 @@ def test_the_engine_decides_as_the_reference(seed: int, actions: tuple[str, ...]
 
 @given(st.integers(0, 2**32), st.sampled_from(ORDERS), st.booleans())
 @settings(max_examples=share(120), deadline=None)
+@example(1152, ("reclaim", "allocate", "backfill", "preempt"), False)
 def test_the_engine_evicts_as_the_reference(seed: int, actions: tuple[str, ...], strict: bool) -> None:
     compare(crowded_cluster(seed), actions, strict)
 
