@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 
-from bcs_scheduler.core.placement.hierarchy.asks import ALWAYS
 from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures, TreeQueueFigures
 from bcs_scheduler.observability.exposition import PREFIX
-from offers.dimensions import recorded
+from offers.dimensions import THOUSANDTHS, recorded
 from offers.policy.hierarchy.configuration.partition import ROOT
 
 
@@ -50,7 +49,7 @@ def tree_series(tree: TreeFigures, *, named: bool = False) -> Iterator[GaugeMetr
     )
     applications = made.family("queue_running_applications", "Applications of a queue that have taskgroups", "queue")
     halted = made.family("queue_halted", "1 if an operator has stopped the queue or lets it drain, else 0", "queue")
-    counted = sorted({*ALWAYS, *(name for each in tree.queues for name in _named(each))})
+    counted = sorted({*THOUSANDTHS.names[:2], *(name for each in tree.queues for name in _named(each))})
     for each in tree.queues:
         for role in each.used:
             for resource in counted:

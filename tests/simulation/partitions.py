@@ -16,8 +16,8 @@ from dataclasses import replace
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
-from bcs_scheduler.core.placement.hierarchy.trees import read_tree
 from bcs_scheduler.core.placement.loop import Loop
+from bcs_scheduler.core.placement.revisions import read_tree
 from offers.model import Demand
 from store.records import Record, TaskGroup, Version
 from store.state.unit_of_work import Unit

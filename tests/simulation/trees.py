@@ -29,7 +29,9 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.asks import task_name
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, Trees, read_tree
+from bcs_scheduler.core.placement.hierarchy.trees import Trees
+from bcs_scheduler.core.placement.records import NOBODY
+from bcs_scheduler.core.placement.revisions import read_tree
 from offers.model import Demand, Placement
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.state.queue import Queue

@@ -21,7 +21,7 @@ from bcs_scheduler.prober.probe import Verdict
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.session.configuration import default_policy
 from store.base import Change, Position
-from store.records import Daemonset, Endpoint, Limits, Queue
+from store.records import DEFAULT_PARTITION, Daemonset, Endpoint, Limits, Queue
 from store.records.definition import Amounts
 from tests.unit.metrics_support import (
     NOW,
@@ -73,7 +73,7 @@ def tree_names() -> set[str]:
     """The names of the series of hierarchical queues."""
     metrics, tree = Metrics(), {"queues": [{"name": "a", "resources": {"guaranteed": {"cpus": 1}, "max": {"cpus": 2}}}]}
     core = lead(metrics)
-    trees = Trees(core.turn_context, partition_of(tree))
+    trees = Trees(core.turn_context, partition_of(tree), "", lambda _: True, DEFAULT_PARTITION)
     core.turn_context.queues.trees[trees.name] = trees
     trees.of("*")
     return {name for name, _ in samples(metrics)}

@@ -23,12 +23,12 @@ from offers.policy.session.model import Nomination
 from offers.policy.waiting import WaitCode
 from offers.resources import requested
 from store.ids import namespace_of
-from store.records import DEFAULT_QUEUE, Queue, QueueTree
+from store.records import DEFAULT_QUEUE, Queue
 from store.state.census import TASKGROUPS
 from store.state.reader import StateReader
 from transactions.base import Slot
 from transactions.engine.demands import Demands
-from transactions.rules.queues import queue_of
+from transactions.rules.queues import present_tree, queue_of
 
 Waiting: TypeAlias = str
 """The reasons for which a taskgroup waits: values of `TreeReason`, labels of obstacles (`offers.policy.obstacles`), and
@@ -103,9 +103,6 @@ class QueueTrees(Protocol):
 
     def covers(self, role: str) -> bool:
         """True if the tree decides about the role."""
-
-    def present(self) -> QueueTree | None:
-        """The newest stored revision; None if no revision is stored."""
 
     def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
         """Like `QueueAccounts.too_small`."""
@@ -218,7 +215,7 @@ class QueueAccounts:
         parts = self._options.partitions if len(self._options.partitions) > 1 else ()
         named = tuple(part.decides for part in parts)
         figures = queue_figures(trees.roles, self._waiting(trees.covers))
-        return TreeFigures(partition, trees.document, trees.present(), figures, named)
+        return TreeFigures(partition, trees.document, present_tree(self._state, partition), figures, named)
 
     def _shares(self, role: str) -> bool:
         """True if the taskgroups of a role count for the queues of sessions."""

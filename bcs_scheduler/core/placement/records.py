@@ -7,21 +7,24 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.interface.leased import Decline
-from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, by_dimension, request_of
-from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, Tenant
+from bcs_scheduler.core.placement.revisions import Revisions, read_tree
+from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, by_dimension, dimension_of, request_of
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, StoredTree, Tenant
 from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.dimensions import Amounts, amounts
 from offers.ledger.holds import Cause
 from offers.model import Demand, Placement, Site
+from offers.policy.hierarchy.placement import Submission
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.model import Queue, Status, Task, Template
 from offers.resources import SCALARS
 from store.ids import namespace_of, nanoseconds_of, object_key, owner_of
-from store.records import DEFAULT_QUEUE, Namespace, Record, TaskGroup
+from store.records import DEFAULT_QUEUE, Namespace, Record, ReschedulePayload, TaskGroup
 from store.records import Queue as QueueRecord
 from store.records.definition import Amounts as Resources
 from transactions.base import Failure, Refused, Slot
@@ -41,6 +44,8 @@ UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
 APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
+NOBODY = "nobody"
+"""The user of applications whose creator is not known, as in YuniKorn."""
 LEAVES_ROOM = frozenset({"Failed", "Error", "Finish", "Killed"})
 """The states of taskgroups that have ended on an agent that is there: the agent has their room."""
 TASKGROUPS = 500
@@ -209,7 +214,8 @@ class Records:
             return None
         version = self._state.version(application, record.version)
         least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
-        return Facts(least, priority, version is None or version.preemption_policy != "Never", record.created_at)
+        preempts = version is None or version.preemption_policy != "Never"
+        return Facts(least, priority, preempts, record.created_at, bound_to_agents(record))
 
     def queue_of(self, application: str) -> str:
         """See `Source`: that of its namespace."""
@@ -261,6 +267,47 @@ class Records:
             for name, record in self._state.namespaces.items():
                 if isinstance(record, Namespace) and record.queue == key:
                     self._namespace_changed(name, None, None)
+
+    # --- trees of queues
+
+    def tree(self, partition: str) -> StoredTree | None:
+        """See `Source`: the newest revision that this version can read."""
+        record = Revisions(self._turn, partition).readable()
+        return StoredTree(read_tree(record.document), record.document, record.halts) if record is not None else None
+
+    def keep_tree(self, partition: str, document: str) -> bool:
+        """See `Source`: as the first revision."""
+        return Revisions(self._turn, partition).seed(document)
+
+    dimension = staticmethod(dimension_of)
+
+    def submission(self, application: str) -> Submission:
+        """See `Source`."""
+        namespace = namespace_of(application)
+        record, settings = self._state.applications.get(application), self._state.namespaces.get(namespace)
+        user, groups = (record.user, record.user_groups) if record is not None else ("", ())
+        queue = settings.queue if settings is not None else ""
+        return Submission(user or NOBODY, groups, queue, {"namespace": namespace})
+
+    def roles(self) -> Iterable[str]:
+        """See `Source`."""
+        return (role for _, role in self._state.held())
+
+    def beneficiaries(self) -> Iterable[tuple[str, str]]:
+        """See `Source`: of the transactions that are active."""
+        active = self._state.active_transactions()  # replays have another order
+        for transaction in sorted(active, key=attrgetter("id")):
+            payload = transaction.payload
+            if isinstance(payload, ReschedulePayload) and payload.beneficiary:
+                yield payload.taskgroup, payload.beneficiary
+
+    def idle(self) -> Iterable[tuple[str, str]]:
+        """See `Source`."""
+        for key, groups in self._state.readiness.all.items():
+            if (application := self._state.applications.get(key)) is not None:
+                for group in groups.values():
+                    if not (group.ended or group.killing_since or disruptions.is_serving(application, group)):
+                        yield key, group.id
 
     # --- budgets
 

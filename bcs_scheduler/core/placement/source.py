@@ -11,10 +11,12 @@ agent counts as used, claimed or held, the ledger knows (`offers.ledger`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from offers.dimensions import Amounts
 from offers.model import Demand, Placement, Site
+from offers.policy.hierarchy.configuration.partition import Partition
+from offers.policy.hierarchy.placement import Submission
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.model import Queue, Task
 from transactions.base import Failure, Slot
@@ -56,6 +58,32 @@ class Facts(NamedTuple):
     priority: int
     preempts: bool
     created: float
+    lasting: bool = False
+    """Its units stay for as long as their agents do."""
+
+
+class Halt(Protocol):
+    """A queue of a tree that an operator has halted."""
+
+    @property
+    def queue(self) -> str:
+        """Its full name."""
+
+    @property
+    def state(self) -> Literal["Stopped", "Draining"]:
+        """`Draining`: it takes no applications; `Stopped`: nothing is placed."""
+
+    @property
+    def since(self) -> float:
+        """Unix seconds. Applications that are older are in the queue, younger ones are not taken."""
+
+
+class StoredTree(NamedTuple):
+    """The stored configuration of a tree of queues. `document`: the same as canonical JSON."""
+
+    partition: Partition
+    document: str
+    halts: tuple[Halt, ...] = ()
 
 
 class Follower(Protocol):
@@ -146,6 +174,30 @@ class Source(Protocol):
 
     def capability(self, queue: str) -> Amounts:
         """The maximum of a queue by resource; empty: it has none."""
+
+    # --- applications in trees of queues
+
+    def tree(self, partition: str) -> StoredTree | None:
+        """The stored tree of a partition of roles, given by name; None: that of the settings counts."""
+
+    def keep_tree(self, partition: str, document: str) -> bool:
+        """Stores a tree, given as canonical JSON, if no tree of the partition is stored. True if it is stored now."""
+
+    def dimension(self, resource: str) -> str:
+        """The dimension of a resource that a tree names."""
+
+    def submission(self, application: str) -> Submission:
+        """The properties of an application that placement rules and limits look at."""
+
+    def roles(self) -> Iterable[str]:
+        """The roles in which units hold room."""
+
+    def beneficiaries(self) -> Iterable[tuple[str, str]]:
+        """The units that are being ended for applications, or were ended for them lately, with these, the earliest
+        decision first."""
+
+    def idle(self) -> Iterable[tuple[str, str]]:
+        """Applications and names of the units that do no useful work and are not being ended."""
 
     # --- the end of units for other work
 

@@ -145,8 +145,8 @@ class Job:
     next snapshot."""
 
     __slots__ = (
-        "_positions", "admitted", "created", "min_available", "name", "pending", "preempts", "priority", "queue",
-        "tasks", "template",
+        "_positions", "admitted", "created", "lasting", "min_available", "name", "pending", "preempts", "priority",
+        "queue", "tasks", "template",
     )  # fmt: skip
 
     def __init__(
@@ -160,16 +160,18 @@ class Job:
         created: float = 0.0,
         admitted: bool = False,
         preempts: bool = True,
+        lasting: bool = False,
     ) -> None:
         """`admitted`: an earlier session let the job in; only the action `enqueue` asks. `preempts` False: no task is
-        evicted for the job. Raises ValueError for a negative minimum or for two tasks of one name."""
+        evicted for the job. `lasting`: its tasks stay for as long as their agents do. Raises ValueError for a negative
+        minimum or for two tasks of one name."""
         if min_available < 0:
             raise ValueError(f"job {name}: min_available is {min_available}")
         if len({task.name for task in tasks}) < len(tasks):
             raise ValueError(f"job {name}: two tasks have the same name")
         self.name, self.queue, self.tasks = name, queue, tasks
         self.min_available, self.priority, self.created, self.admitted = min_available, priority, created, admitted
-        self.preempts = preempts
+        self.preempts, self.lasting = preempts, lasting
         self.pending = tuple(i for i, task in enumerate(tasks) if task.status is Status.PENDING)
         """Positions of the pending tasks."""
         first = tasks[self.pending[0]].template if self.pending else None

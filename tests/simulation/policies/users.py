@@ -11,7 +11,7 @@ import msgspec
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.revisions import read_tree
 from bcs_scheduler.simulator.model import START, Machine
 from offers.policy.session.configuration import policy_of
 from store.records import Deployment, Limits, Namespace, Queue, Strategy, Version

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
-from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, Tenant
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, StoredTree, Tenant
 from offers.dimensions import Amounts
 from offers.ledger.usage import ANY_ROLE
 from offers.model import Demand, Placement, Provisional, ResourceRequest, Site
 from offers.planned import PlannedCensus
+from offers.policy.hierarchy.placement import Submission
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.kept import Standing
 from offers.policy.session.model import Queue, Status, Task, Template
@@ -233,6 +234,29 @@ class Pods:
 
     def capability(self, queue: str) -> Amounts:
         return next(one.capability for one in QUEUES if one.name == queue)
+
+    # --- trees of queues
+
+    def tree(self, partition: str) -> StoredTree | None:
+        return None
+
+    def keep_tree(self, partition: str, document: str) -> bool:
+        return False
+
+    def dimension(self, resource: str) -> str:
+        return resource
+
+    def submission(self, application: str) -> Submission:
+        return Submission(queue=queue_of(application))
+
+    def roles(self) -> Iterable[str]:
+        return (ANY_ROLE,)
+
+    def beneficiaries(self) -> Iterable[tuple[str, str]]:
+        return ()
+
+    def idle(self) -> Iterable[tuple[str, str]]:
+        return ()
 
     # --- budgets
 

@@ -12,7 +12,6 @@ from itertools import islice
 from math import inf
 from typing import TypeVar
 
-from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import (
     MOST_USES,
@@ -39,6 +38,7 @@ from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
+from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
 from offers.ledger.holds import LONGEST
@@ -57,7 +57,6 @@ from offers.policy.session.decisions import Bind, Eviction
 from offers.policy.session.model import HOLDING
 from offers.policy.waiting import WaitCode
 from transactions.base import Failure, Slot
-from transactions.rules import disruptions
 from transactions.rules.queues import partition_of_revision
 
 T = TypeVar("T")
@@ -85,7 +84,7 @@ class Hierarchical:
 
     def __init__(
         self,
-        turn: TurnContext,
+        turn: Turn,
         part: RolePartition,
         partition: Partition,
         covers: Callable[[str], bool],
@@ -98,7 +97,6 @@ class Hierarchical:
         self._turn, self._part, self._covers = turn, part, covers
         self._untried, self._inputs, self._pauses = untried, inputs, pauses
         self.trees = Trees(turn, partition, part.hierarchy_document, covers, part.title)
-        turn.queues.trees[self.trees.name] = self.trees
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
         self._followed_at = 0.0
@@ -172,7 +170,7 @@ class Hierarchical:
     def _is_shown(self, role: str, agent: str) -> bool:
         """True if an offer shows the free room of an agent."""
         row = self._turn.pool.row(agent, role)
-        return row is not None and bool(row.offers)
+        return row is not None and self._turn.pool.hand.is_open(row)
 
     def _inputs_of(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> RoleInput:
         """See `Inputs.take`. A gang of which members run gets the others back one by one, as they find room: it would
@@ -236,7 +234,9 @@ class Hierarchical:
         tree = tree_of.tree
         if name in tree_of.unplaced:
             refusal = str(tree_of.unplaced[name])
-            return HeldBack(self.trees.named_queue(name), True, (), (), WaitCode.NO_QUEUE, whose=refusal)
+            source = self._turn.source
+            named = source.submission(name).queue or source.queue_of(name)
+            return HeldBack(named, True, (), (), WaitCode.NO_QUEUE, whose=refusal)
         application = tree.applications.get(name)
         if application is None or not application.asks:
             return None
@@ -376,12 +376,9 @@ class Hierarchical:
 
     def _idle(self, tree_of: RoleTree) -> Iterator[tuple[str, str]]:
         """Yields the taskgroups that are not ready."""
-        state = self._turn.state
-        for key, groups in state.readiness.all.items():
-            if key in tree_of.tree.applications and (application := state.applications.get(key)) is not None:
-                for group in groups.values():
-                    if not (group.ended or group.killing_since or disruptions.is_serving(application, group)):
-                        yield key, group.id
+        for application, unit in self._turn.source.idle():
+            if application in tree_of.tree.applications:
+                yield application, unit
 
     def _can_end(self, _ask: Ask, _node: str, victims: tuple[Allocation, ...]) -> bool:
         """False if a victim is a placement of this decision: nothing that could be ended runs there yet."""
@@ -545,7 +542,7 @@ class Hierarchical:
 
     def _roles(self) -> Iterable[str]:
         """The roles of all trees, and of everything that waits or holds room."""
-        engine, held = self._turn.engine, (role for _, role in self._turn.state.held())
+        engine, held = self._turn.engine, self._turn.source.roles()
         demands = (demand.role for demand in engine.demands.values() if not demand.per_agent)
         roles = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
         return [role for role in roles if self._covers(role)]
@@ -592,8 +589,8 @@ class Hierarchical:
         return result
 
     def recover(self) -> None:
-        """See `Engine`: makes the file of the settings the first revision of the stored tree."""
-        self.trees.seed()
+        """See `Engine`: the tree of the settings is stored, if no tree is."""
+        self.trees.recover()
         role = self._turn.options.transactions.role
         for name in (role,) if self._covers(role) else self._part.roles:
             self.trees.of(name)

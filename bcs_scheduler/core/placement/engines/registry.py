@@ -56,5 +56,7 @@ class EnginesOfRecords:
         plain = part.hierarchy is not None
         inputs = Inputs(turn, snapshots, around.launcher, around.promises, around.covers, plain=plain)
         if part.hierarchy is not None:
-            return Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
+            engine = Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
+            turn.queues.trees[engine.trees.name] = engine.trees
+            return engine
         return Session(turn, around.policy, around.groups, inputs, around.pauses)

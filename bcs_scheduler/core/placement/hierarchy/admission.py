@@ -8,7 +8,6 @@ import numpy as np
 
 from bcs_scheduler.core.placement.hierarchy.asks import Counted
 from bcs_scheduler.core.placement.snapshots.agent_tests import AgentTests
-from bcs_scheduler.core.placement.snapshots.held import dimension_of
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from offers.matching.explain import Explainer
 from offers.policy.session.columns import Array
@@ -45,11 +44,10 @@ class Admission:
         return frozenset(name for name, passed in zip(self._rank, mask.tolist(), strict=True) if passed)
 
 
-def frozen(present: Callable[[], Admits | None], resources: Collection[str]) -> Callable[[Hashable, str], bool]:
+def frozen(present: Callable[[], Admits | None], counted: Collection[str]) -> Callable[[Hashable, str], bool]:
     """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
-    judged once, by the tests that `present` returns at that moment. `resources`: the names of those that the tree of
-    the trial counts."""
-    counted = frozenset(map(dimension_of, resources))
+    judged once, by the tests that `present` returns at that moment. `counted`: the dimensions that the tree of the
+    trial counts."""
     known: dict[Template, frozenset[str] | None] = {}
 
     def admitted(constraint: Hashable, node: str) -> bool:

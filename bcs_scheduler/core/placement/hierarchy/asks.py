@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from bcs_scheduler.core.placement.snapshots.held import dimension_of
 from bcs_scheduler.core.placement.snapshots.pending import demand_of
-from offers.dimensions import THOUSANDTHS, Amounts
+from offers.dimensions import Amounts
 from offers.model import HeldBack
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.partition import Partition
@@ -17,10 +16,7 @@ from offers.policy.session.decisions import Eviction
 from offers.policy.session.model import Agent, Job, Status, Task
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.waiting import WaitCode
-from store import ids
 
-ALWAYS = THOUSANDTHS.names[:2]
-"""The resources that every tree counts: CPU and memory."""
 QUEUE_HOLDS = frozenset(
     {
         WaitCode.QUEUE_MAXIMUM,
@@ -36,10 +32,10 @@ class Counted:
     """The resources that the queues and nodes of a tree count: CPU, memory, and those that its configuration names. The
     tree has them under the names of the configuration, in thousandths; snapshots have dimensions."""
 
-    def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names`: of resources that the configuration names."""
-        self.names = frozenset(ALWAYS).union(names)
-        self.by_dimension: Mapping[str, str] = {dimension_of(name): name for name in sorted(self.names)}
+    def __init__(self, names: Iterable[str], dimension: Callable[[str], str]) -> None:
+        """`names`: of the resources. `dimension`: see `Source.dimension`."""
+        self.names = frozenset(names)
+        self.by_dimension: Mapping[str, str] = {dimension(name): name for name in sorted(self.names)}
         """The names by dimension."""
         self._is_renamed = any(dimension != name for dimension, name in self.by_dimension.items())
 
@@ -58,11 +54,10 @@ def counted_with(tree: Tree, partition: Partition) -> frozenset[str]:
     return partition.resources.union(*[queue.max for queue in tree.queues.values() if queue.parent is not None])
 
 
-def ask_of(job: Job, task: Task, counted: Counted, *, lasting: bool = False) -> Ask:
-    """A task as the tree has it. Conditions on nodes matter only while the task waits. `lasting`: the taskgroups of the
-    job stay for as long as their agents do."""
+def ask_of(job: Job, task: Task, counted: Counted, age_of: Callable[[str], int]) -> Ask:
+    """A task as the tree has it. Conditions on nodes matter only while the task waits. `age_of`: see `Source`."""
     pending = task.status is Status.PENDING
-    created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
+    created = age_of(demand_of(task.name)) / 1e9 if pending else task.created
     constraint, request = task.template if pending else None, counted.of(task.template.request)
     return Ask(
         job.name,
@@ -74,7 +69,7 @@ def ask_of(job: Job, task: Task, counted: Counted, *, lasting: bool = False) -> 
         may_preempt=job.preempts,
         preemptable=not task.critical,
         critical=task.critical,
-        lasting=lasting,
+        lasting=job.lasting,
     )
 
 

@@ -1,6 +1,6 @@
 """The tree of queues of one role, which follows the kept snapshot of the role.
 
-Agents become nodes with cores and memory, and with the resources that the configuration of the queues names.
+Agents become nodes with CPU and memory, and with the resources that the configuration of the queues names.
 Applications belong to a leaf. Slots of open demands become asks, taskgroups and planned placements become allocations.
 Other resources are a condition on nodes.
 """
@@ -8,7 +8,7 @@ Other resources are a condition on nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import chain
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
     task_name,
 )
 from bcs_scheduler.core.placement.snapshots.pending import demand_of
+from bcs_scheduler.core.placement.source import Halt, Source
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted, remade
@@ -52,7 +53,6 @@ from offers.policy.hierarchy.steps import recover_all, rename
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
-from store.records import QueueHalt
 
 MOST_MOVES = 32
 """Agents that may join, leave or change their size at a time before the tree is made anew, except in parts."""
@@ -75,18 +75,14 @@ class RoleTree:
     def __init__(
         self,
         partition: Partition,
-        halts: tuple[QueueHalt, ...],
-        submission: Callable[[str], Submission],
-        has_ended: Callable[[str], bool],
+        halts: tuple[Halt, ...],
+        source: Source,
+        always: Sequence[str],
         vacated: Iterable[Vacated] = (),
-        lasts: Callable[[str], bool] = lambda application: False,
     ) -> None:
-        """`submission`: properties of an application, by its key, for placement rules and limits. `has_ended`: True if
-        the taskgroup with an id has ended; the agent may have its room later. `vacated`: from a former leader. `lasts`:
-        True if the taskgroups of an application stay for as long as their agents do."""
-        self._partition, self._halts, self._submission_of, self._has_ended = partition, halts, submission, has_ended
-        self._lasts = lasts
-        self.counted = Counted(partition.resources)
+        """`always`: the resources that every tree counts, CPU and memory. `vacated`: from a former leader."""
+        self._partition, self._halts, self._source, self._always = partition, halts, source, always
+        self.counted = self._counting(partition.resources)
         """The resources that the tree counts."""
         self._is_recounting = False
         """The tree counts other resources than before: asks and allocations follow."""
@@ -115,6 +111,10 @@ class RoleTree:
         self._promised: list[Promise] = []
         """Promises of a replaced tree, until the new one has the applications."""
 
+    def _counting(self, names: Iterable[str]) -> Counted:
+        """`names`: of resources that the configuration names."""
+        return Counted((*self._always, *names), self._source.dimension)
+
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         admits = self.tree.terms.admits
         return admits is None or not isinstance(constraint, Template) or admits(constraint, node)
@@ -123,8 +123,8 @@ class RoleTree:
         """The state of the tree, with amounts of all resources that it counts at present or with a configuration."""
         names = counted_with(self.tree, partition) - self.counted.names
         if not names:
-            return captured(self.tree, frozen(self._present, self.counted.names))
-        counted = Counted(names | self.counted.names)
+            return captured(self.tree, frozen(self._present, self.counted.by_dimension))
+        counted = self._counting(names | self.counted.names)
         sizes = {
             name: (dict(counted.of(agent.total)), counted.of(agent.foreign)) for name, agent in self._agents.items()
         }
@@ -133,12 +133,12 @@ class RoleTree:
             for application, tasks in self._tasks.items()
             for name, task in tasks.items()
         }
-        return recounted(captured(self.tree, frozen(self._present, counted.names)), sizes, requests)
+        return recounted(captured(self.tree, frozen(self._present, counted.by_dimension)), sizes, requests)
 
     def _present(self) -> Admits | None:
         return self.tree.terms.admits
 
-    def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
+    def change(self, partition: Partition, halts: tuple[Halt, ...]) -> None:
         """Gives the tree another configuration. The next `follow` tries applications again that no queue has taken."""
         self._halts = halts
         self.attempts.restore()
@@ -158,7 +158,7 @@ class RoleTree:
     def _recount(self, names: Iterable[str]) -> None:
         """The tree counts other resources from now on. Nodes follow at once, asks and allocations with the next
         `follow`."""
-        before, after = self.counted, Counted(names)
+        before, after = self.counted, self._counting(names)
         if after.names == before.names:
             return
         self.counted, self._is_recounting = after, True
@@ -251,7 +251,7 @@ class RoleTree:
 
     def _count_anew(self) -> None:
         """A new tree counts the resources that its configuration names: it has no other queues."""
-        self.counted = Counted(self._partition.resources)
+        self.counted = self._counting(self._partition.resources)
         self._is_recounting = self._has_all = False
 
     def _new_tree(
@@ -340,11 +340,10 @@ class RoleTree:
         asks: list[Ask] = []
         goes_on: list[tuple[str, Allocation]] = []
         runs: list[Allocation] = []
-        lasting = self._lasts(name)
         for identity, task in tasks.items():
             if identity in present:
                 continue
-            ask = ask_of(job, task, self.counted, lasting=lasting)
+            ask = ask_of(job, task, self.counted, self._source.age_of)
             if not task.agent:
                 asks.append(ask)
             elif names := free.get((task.agent, ask.request)):
@@ -367,7 +366,7 @@ class RoleTree:
                 keep(tree, leaving)
             else:
                 tree.leave(leaving)
-                if self._has_ended(identity):
+                if self._source.has_ended(identity):
                     self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
         # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
@@ -391,7 +390,7 @@ class RoleTree:
 
     def _submission(self, name: str) -> Submission:
         """Properties for placement rules. An application that runs and has no queue counts in the recovery queue."""
-        given = self._submission_of(name)
+        given = self._source.submission(name)
         forced = self._given.get(name)
         if forced is not None and forced == given._replace(forced=True):
             return forced

@@ -323,7 +323,7 @@ class RoleSnapshot:
         if parts.facts is None and not parts.gone:
             return None
         held = self.held.of(key)
-        least, priority, preempts, created = parts.facts or Facts(1, 0, False, 0.0)
+        least, priority, preempts, created, lasting = parts.facts or Facts(1, 0, False, 0.0)
         there = len(parts.planned) + len(held.tasks)
         # The application may have been made smaller than its minimum.
         least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))
@@ -347,6 +347,7 @@ class RoleSnapshot:
             priority=priority,
             created=created,
             preempts=preempts,
+            lasting=lasting,
         )
 
     # --- agents -----------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
-from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees, full_names, halts_in, read_tree
 from bcs_scheduler.core.placement.partitions import Placing
+from bcs_scheduler.core.placement.revisions import KEPT, Revisions, full_names, read_tree
 from bcs_scheduler.core.requests.planned_effect import shown_partition
 from offers.errors import Problem
 from offers.model import DecidedBy
@@ -85,19 +85,20 @@ class TreeRequests:
             raise Refused("not_found", f"queue {name} is not configured{more}")
         if name == ROOT and command.state == "Draining":
             raise Refused("invalid", "root cannot drain; stop root, or drain the queues below", "$.state")
-        before = next((halt for halt in trees.halts if halt.queue == name), None)
+        halted = tuple(self._halts(placing))
+        before = next((halt for halt in halted if halt.queue == name), None)
         answer: Data = {"queue": name, "state": command.state} | self._labelled(placing)
         if command.state == (before.state if before is not None else "Active"):
             return answer | {"unchanged": True}
-        others = tuple(halt for halt in trees.halts if halt.queue != name)
+        others = tuple(halt for halt in halted if halt.queue != name)
         halts = others
         if command.state != "Active":
             halts = (*others, QueueHalt(queue=name, state=command.state, since=self._turn.now))
         if command.dry_run:
             self._turn.later(self._try(placing, trees.partition, halts, answer))
-        record = trees.present()
+        record = self._revisions(placing).present()
         if record is None:  # the tree of the settings counts, and becomes the first revision
-            record = self._next(trees, trees.document, (), "from the settings", "")
+            record = self._next(placing, trees.document, (), "from the settings", "")
         self._turn.uow.put(msgspec.structs.replace(record, halts=halts, updated_at=self._turn.now))
         words = f"{name}: {command.state}" + (f", by {command.author}" if command.author else "")
         self._turn.record_event(
@@ -114,7 +115,7 @@ class TreeRequests:
         if not found:
             raise Refused("conflict", "the scheduler has no tree of queues: scheduler.policy is not hierarchical")
         placing = found[chosen_tree(found, command.partition)]
-        present = placing.trees.present()
+        present = self._revisions(placing).present()
         number = present.number if present is not None else 0
         if command.expected not in (None, number):
             words = f"the queues have been changed: the present revision is {number}, not {command.expected}"
@@ -122,7 +123,7 @@ class TreeRequests:
         return placing
 
     def _store(self, placing: Hierarchical, command: requests.ChangeTree, document: str, why: str) -> Data:
-        present = placing.trees.present()
+        present = self._revisions(placing).present()
         try:
             partition = read_tree(document)
         except BadQueues as error:
@@ -136,8 +137,9 @@ class TreeRequests:
             placing.present().refuse(partition)
         except CannotChange as error:
             raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
-        halts = halts_in(partition, placing.trees.halts)
-        record = self._next(placing.trees, document, halts, why, command.author)
+        names = {name for name, _ in full_names(partition.root)}
+        halts = tuple(halt for halt in self._halts(placing) if halt.queue in names)
+        record = self._next(placing, document, halts, why, command.author)
         answer: Data = {"revision": record.number} | self._labelled(placing)
         if command.dry_run:
             self._turn.later(self._try(placing, partition, halts, answer))
@@ -148,10 +150,20 @@ class TreeRequests:
         self._turn.record_event("queuetree", record.key, "QueueTreeUpdated", words)
         return answer
 
-    def _next(self, trees: Trees, document: str, halts: tuple[QueueHalt, ...], why: str, author: str) -> QueueTree:
-        present, now = trees.present(), self._turn.now
+    def _revisions(self, placing: Hierarchical) -> Revisions:
+        return Revisions(self._turn, placing.trees.name)
+
+    def _halts(self, placing: Hierarchical) -> Iterator[QueueHalt]:
+        """The halted queues, as records."""
+        return (QueueHalt(queue=one.queue, state=one.state, since=one.since) for one in placing.trees.halts)
+
+    def _next(
+        self, placing: Hierarchical, document: str, halts: tuple[QueueHalt, ...], why: str, author: str
+    ) -> QueueTree:
+        revisions, now = self._revisions(placing), self._turn.now
+        present = revisions.present()
         number = present.number + 1 if present is not None else 1
-        return trees.revision(
+        return revisions.made(
             number=number, document=document, halts=halts, author=author, why=why, created_at=now, updated_at=now
         )
 

@@ -9,7 +9,7 @@ import pytest
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
-from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.revisions import read_tree
 from offers.policy.session.configuration import default_policy
 from store.records import Drain, Limits, Queue
 from tests.unit.agentlab import Cluster

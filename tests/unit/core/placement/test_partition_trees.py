@@ -13,7 +13,7 @@ from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.hierarchy.figures import TreeQueueFigures
-from bcs_scheduler.core.placement.hierarchy.trees import KEPT, read_tree
+from bcs_scheduler.core.placement.revisions import KEPT, read_tree
 from bcs_scheduler.observability.metrics import Metrics
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.maintenance import Maintenance

@@ -10,7 +10,7 @@ import pytest
 from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
-from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.revisions import read_tree
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.session.configuration import default_policy
 from store.records import Namespace, PodGroup, Queue

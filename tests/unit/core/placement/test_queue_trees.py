@@ -12,7 +12,8 @@ import pytest
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
-from bcs_scheduler.core.placement.hierarchy.trees import KEPT, Trees
+from bcs_scheduler.core.placement.hierarchy.trees import Trees
+from bcs_scheduler.core.placement.revisions import KEPT
 from bcs_scheduler.core.scheduler import Core
 from offers.policy.hierarchy.configuration.document import canonical, partition_of
 from store.records import Namespace, QueueTree

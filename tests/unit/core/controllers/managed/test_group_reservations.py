@@ -13,7 +13,7 @@ from bcs_scheduler.api.views.explain import explain_application
 from bcs_scheduler.core.interface import effects, inputs, requests
 from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.revisions import read_tree
 from offers.policy.session.configuration import default_policy
 from store.records import GROUP_ANNOTATION, Limits, PodGroup, Queue
 from store.state.validation import validate

@@ -14,7 +14,7 @@ from bcs_scheduler.core.controllers.managed.applications import ManagedApplicati
 from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.revisions import read_tree
 from offers.ledger.holds import SWAP_SECONDS
 from store.records import ANNOTATION_OF_PLACEHOLDER, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint

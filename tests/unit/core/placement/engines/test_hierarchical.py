@@ -22,8 +22,10 @@ from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.engines.hierarchical import FULL_PAUSE, Hierarchical
 from bcs_scheduler.core.placement.hierarchy import trees
 from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
+from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.snapshots import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
+from offers.dimensions import THOUSANDTHS
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Terms
@@ -687,6 +689,13 @@ def figures(tree_of: RoleTree) -> Any:
     )
 
 
+class Unended(Records):
+    """The units of a tree that has seen no end of a unit."""
+
+    def has_ended(self, unit: str) -> bool:
+        return False
+
+
 @pytest.mark.parametrize(
     ("portion", "step"), ((hierarchical.PORTION, role_snapshots.STEP), (2, role_snapshots.STEP), (2, 1))
 )
@@ -713,7 +722,8 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
         for role, kept in placing.trees.roles.items():
             snapshot = placing._inputs.snapshots._roles[role]._snapshot
             kept.follow(snapshot, (), (), Terms())
-            fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission, lambda _: False)
+            source, always = Unended(steps.lab.core.turn_context), THOUSANDTHS.names[:2]
+            fresh = RoleTree(placing.trees.partition, placing.trees.halts, source, always)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, Terms())
             assert figures(kept) == figures(fresh)
 
