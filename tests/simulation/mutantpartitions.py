@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
+from bcs_scheduler.core.placement.revisions import Revisions
 from bcs_scheduler.core.requests.kinds import trees
 
 
@@ -68,8 +68,8 @@ def count_work_of_other_trees(patch: pytest.MonkeyPatch) -> None:
 def share_the_stored_tree(patch: pytest.MonkeyPatch) -> None:
     """The newest revision of any partition counts in all of them."""
     patch.setattr(
-        Trees,
-        "_readable",
+        Revisions,
+        "readable",
         lambda self: max(self._turn.state.queue_trees.values(), key=lambda tree: tree.number, default=None),
     )
 

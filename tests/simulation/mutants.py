@@ -23,7 +23,7 @@ from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
 from bcs_scheduler.core.controllers.ended_transactions import EndedTransactions
 from bcs_scheduler.core.interface import cluster_manager, effects
-from bcs_scheduler.core.placement import launcher
+from bcs_scheduler.core.placement import records
 from bcs_scheduler.core.requests.kinds import commands
 from bcs_scheduler.core.scheduler import Core
 from offers.model import Allocation
@@ -116,7 +116,7 @@ def _forget_ports(patch: pytest.MonkeyPatch) -> None:
     def careless(*, allocation: Allocation, **fields: Any) -> cluster_manager.Launch:
         return cluster_manager.Launch(allocation=Allocation(allocation.scalars), **fields)
 
-    patch.setattr(launcher, "Launch", careless)
+    patch.setattr(records, "Launch", careless)
 
 
 def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.placement.engines import hierarchical
-from bcs_scheduler.core.placement.hierarchy import role_tree, trees
+from bcs_scheduler.core.placement.hierarchy import role_tree
+from bcs_scheduler.core.placement.revisions import Revisions
 from offers.policy.hierarchy import maintenance
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
@@ -73,7 +74,7 @@ def keep_the_present_tree(patch: pytest.MonkeyPatch) -> None:
 
 def begin_with_the_oldest(patch: pytest.MonkeyPatch) -> None:
     """The oldest revision counts."""
-    patch.setattr(trees.Trees, "_readable", lambda self: next(iter(revisions_of(self._turn.state, self.name)), None))
+    patch.setattr(Revisions, "readable", lambda self: next(iter(revisions_of(self._turn.state, self._partition)), None))
 
 
 def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from bcs_scheduler.core.controllers.cluster import loss_guard
 from tests import effort
+from tests.simulation import mutants
 from tests.simulation.mutants import (
     MUTANTS,
     OF_GROUP_RESERVATIONS,
@@ -150,6 +151,16 @@ def _is_caught(mutant: Mutant, patch: pytest.MonkeyPatch, **kinds: bool) -> None
             assert violation.number in mutant.caught_by, str(violation)
             return
     pytest.fail(f"nobody noticed: {mutant.name}")
+
+
+def test_every_fault_can_be_planted() -> None:
+    """A run tries a part of the faults only, and one may replace what has got another name."""
+    faults = [value for value in vars(mutants).values() if isinstance(value, tuple)]
+    planted = [fault for table in faults for fault in table if isinstance(fault, Mutant)]
+    assert len(planted) > 100
+    for fault in planted:
+        with pytest.MonkeyPatch.context() as patch:
+            fault.breaks(patch)
 
 
 @pytest.mark.rotating

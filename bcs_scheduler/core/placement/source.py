@@ -71,7 +71,7 @@ class Halt(Protocol):
 
     @property
     def state(self) -> Literal["Stopped", "Draining"]:
-        """`Draining`: it takes no applications; `Stopped`: nothing is placed."""
+        """The state of the queue. `Draining`: it takes no applications; `Stopped`: nothing is placed."""
 
     @property
     def since(self) -> float:
