@@ -12,7 +12,6 @@ CREATE TABLE IF NOT EXISTS records (
     kind TEXT NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (kind, key));
 CREATE TABLE IF NOT EXISTS leadership (
     only INTEGER PRIMARY KEY CHECK (only = 1), epoch INTEGER NOT NULL, url TEXT NOT NULL);
-INSERT OR IGNORE INTO leadership VALUES (1, 0, '');
 """
 _BUSY_SECONDS = 1.0
 """Seconds that a statement waits for a lock of another connection."""
@@ -32,6 +31,14 @@ def connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=FULL")
     return connection
+
+
+def prepare(connection: sqlite3.Connection, script: str) -> None:
+    """Creates the tables that do not exist; `script`: further ones. A complete file is only read: a leader that writes
+    without end does not keep others from opening it. Raises sqlite3.Error."""
+    connection.executescript(SCRIPT + script)
+    if connection.execute("SELECT 1 FROM leadership").fetchone() is None:
+        connection.execute("INSERT OR IGNORE INTO leadership VALUES (1, 0, '')")
 
 
 def epoch_of(row: tuple[int] | None) -> int:

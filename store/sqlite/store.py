@@ -92,7 +92,7 @@ class SqliteStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             database.create(self.path)
             connection = database.connect(self.path)
-            connection.executescript(database.SCRIPT + CHANGE_LOG)
+            database.prepare(connection, CHANGE_LOG)
             self._probe = FileLock(self._lock_path)
         except (OSError, sqlite3.Error) as error:
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error

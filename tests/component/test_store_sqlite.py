@@ -47,6 +47,19 @@ def test_commits_wait_while_the_file_cannot_be_written(tmp_path: Path) -> None:
     intruder.close()
 
 
+def test_a_store_opens_while_another_process_writes(tmp_path: Path) -> None:
+    """A leader that commits without end leaves no moment for a write of others."""
+    first, second = SqliteStore(tmp_path / "bcs.db"), SqliteStore(tmp_path / "bcs.db")
+    first.open()
+    intruder = sqlite3.connect(first.path, isolation_level=None)
+    intruder.execute("BEGIN IMMEDIATE")
+    second.open()
+    assert second.load().records == []
+    intruder.close()
+    for store in (second, first):
+        store.close()
+
+
 def test_a_record_that_was_corrected_by_hand_is_read(tmp_path: Path) -> None:
     """The tools of SQLite store text; for others that follow the file as well as for the next leader."""
     store = SqliteStore(tmp_path / "bcs.db")

@@ -51,7 +51,8 @@ ROUNDS = 4
 """How often a turn is measured anew while the ratio is above its bound: processes beside this one push its memory out
 of the caches, which costs the large core more. The least times count."""
 UNSEEN = {
-    inputs.Input, requests.Request, requests.Creation, requests.Put, requests.ChangeTree, cluster_manager.Superseded,
+    inputs.Input, requests.Request, requests.Creation, requests.Put, requests.OfObject, requests.ChangeTree,
+    cluster_manager.Superseded,
     # A change of the tree of queues is about all applications that the tree has.
     requests.PutQueueTree, requests.RollbackQueueTree, requests.SetQueueState,
     # A rebalancing is about all agents; its plan is made in slices.
