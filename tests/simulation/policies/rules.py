@@ -8,7 +8,8 @@ I82  no two applications end each other twice without a change from outside, no 
      to rest
 I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help
 I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
-I85  a drain ends if every healthy taskgroup has a place elsewhere
+I85  a drain ends if every healthy taskgroup has a place elsewhere, which no work takes that waits for the limit of its
+     queue and is as important
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
 I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
@@ -25,7 +26,7 @@ from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transa
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
 from tests.simulation.policies.presence import SPARED, presence
-from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, version_of
+from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
 from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
@@ -313,21 +314,23 @@ class Rules:
     def _room_beside(self, ask: Ask, waiting: list[Ask]) -> int:
         """The number of taskgroups of the application that wait together beside room that fits them, and that their
         limits admit; 0: there is no such room, or an older ask may keep it."""
-        number = max(1, self._lacking(ask.application))
-        of_application = [one for one in waiting if one.application == ask.application]
-        wanted = Amount()
-        for one in of_application[:number]:
-            wanted.update(one.amount)
-        if len(of_application) < number or self.queues.waits_for_its_share(ask.application):
+        first = self._together(ask.application, waiting)
+        if not first or self.queues.waits_for_its_share(ask.application):
             return 0
-        if not self.queues.admits(ask.application, wanted):
+        if not self.queues.admits(ask.application, _sum(first)):
             return 0
         self.world.counts["asks within their limits"] += 1
         rooms = self._rooms()
         is_behind = any(one.since < ask.since and _larger(one, ask) and self._may_run(one) for one in waiting)
-        if is_behind and not all(_pack(of_application[:number], _without(rooms, agent)) for agent in rooms):
+        if is_behind and not all(_pack(first, _without(rooms, agent)) for agent in rooms):
             return 0  # an old ask may keep one agent for itself
-        return number if _pack(of_application[:number], rooms) else 0
+        return len(first) if _pack(first, rooms) else 0
+
+    def _together(self, application: str, waiting: list[Ask]) -> list[Ask]:
+        """The asks for which an application needs places at the same time; empty if fewer wait."""
+        number = max(1, self._lacking(application))
+        found = [one for one in waiting if one.application == application][:number]
+        return found if len(found) == number else []
 
     def _may_run(self, ask: Ask) -> bool:
         """Whether the limits of its queue could admit an ask, and an empty agent hold it: others keep no agent."""
@@ -393,10 +396,26 @@ class Rules:
                 continue
             if not all(self.queues.admits(group.application_key, Amount(cpus=1, mem=1)) for group in there):
                 continue  # the limit of a queue keeps new places from it, those of moves as well
+            if self._has_heirs(there):
+                continue
             self.world.counts["drains judged"] += 1
             if _pack(wanted, self._rooms()):
                 words = f"the drain of {setting.agent} does not end; {len(healthy)} healthy taskgroups have places"
                 raise Violation("I85", words, setting.agent, *(group.id for group in there))
+
+    def _has_heirs(self, leaving: list[TaskGroup]) -> bool:
+        """Whether work that only its limit holds back, and that is as important, takes places once these taskgroups
+        end: a drain ends them only if they have places beside it."""
+        ids = {group.id for group in leaving}
+        least = min((priority_of(self.world, group.application_key) for group in leaving), default=0)
+        waiting = asks(self.world)
+        for application in {ask.application for ask in waiting if priority_of(self.world, ask.application) >= least}:
+            first = self._together(application, waiting)
+            wanted = _sum(first)
+            is_freed = self.queues.admits(application, wanted, gone=ids) and not self.queues.admits(application, wanted)
+            if is_freed and first and _pack(first, self._rooms()):
+                return True
+        return False
 
     def _is_awaited(self, agent: str, since: float) -> bool:
         """Whether an application that a drain has moved from an agent since this moment has a taskgroup that is not
@@ -468,6 +487,10 @@ def _larger(one: Ask, other: Ask) -> bool:
 
 def _fits(wanted: Amount, free: Mapping[str, int]) -> bool:
     return all(wanted[name] <= free[name] for name in NAMES if wanted[name])
+
+
+def _sum(wanted: list[Ask]) -> Amount:
+    return Amount({name: sum(getattr(ask, name) for ask in wanted) for name in NAMES})
 
 
 def _count(wanted: Amount, free: Amount, most: int) -> int:
