@@ -8,6 +8,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from store.records import TaskGroup
 from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.unit.lab import Lab, running
+from transactions.kinds.reschedule import Reschedule
 
 ALWAYS = RestartPolicy(policy="Always")
 
@@ -266,18 +267,31 @@ def test_a_restart_out_of_time_is_begun_again() -> None:
     assert lab.group().id != failed.id
 
 
-def test_two_demands_for_one_index_place_it_once() -> None:
+def waiting_and_updated() -> tuple[Lab, str]:
+    """A restart waits for a place when an update of all taskgroups begins. Its id."""
     lab = running(1)
-    failed = lab.group()
     lab.core.turn_context.pool.hand.clear()
-    lab.report(failed, "FAILED")
-    restart = lab.transaction("RESCHEDULE")
-    demand = lab.core.turn_context.engine.demands[restart.id]
+    lab.report(lab.group(), "FAILED")
+    restart = lab.transaction("RESCHEDULE").id
     lab.update(1, labels={"revision": "2"})
-    engine = lab.core.turn_context.engine
-    # As if the restart had not been looked at since the update took over.
-    engine.demands[restart.id] = demand
-    engine._version_of[restart.id] = failed.version
+    return lab, restart
+
+
+def test_a_restart_that_waits_asks_for_no_place_once_an_update_does() -> None:
+    lab, restart = waiting_and_updated()
+    assert list(lab.core.turn_context.engine.demands) == [lab.transaction("UPDATE").id]
+    assert lab.core.state.transactions[restart].message.endswith("replaces it")
+    lab.cancel(lab.transaction("UPDATE"))
+    lab.wait(1)
+    (again,) = lab.core.state.active_transactions()
+    assert again.type == "RESCHEDULE" and list(lab.core.turn_context.engine.demands) == [again.id]
+
+
+def test_two_demands_for_one_index_place_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:  # as if the restart had not been looked at since the update took over
+        patch.setattr(Reschedule, "settled", lambda *_: None)
+        lab, restart = waiting_and_updated()
+    assert restart in lab.core.turn_context.engine.demands
     lab.offer()
     assert [group.index for group in lab.groups] == [0]
     assert len(lab.core.state.taskgroups) == 1

@@ -79,7 +79,7 @@ class Engine(Demands):
         Engine.__init__(self, self.options)
         # The order of the index is that of its changes, which a replay of the decisions does not know.
         active = {one.id: one for one in sorted(ctx.state.active_transactions(), key=attrgetter("id"))}
-        ctx.each_change([("transaction", key) for key in active], lambda _, key: self._register(active[key]))
+        ctx.each_change([("transaction", key) for key in active], lambda _, key: self._register(ctx, active[key]))
         for key in ctx.state.applications:
             self._push(CHECK, key)
 
@@ -129,7 +129,7 @@ class Engine(Demands):
         """Like `unplan`, but called after the records that `placed` wrote for the slot were undone."""
         transaction = ctx.state.transactions.get(identity)
         if transaction is not None and transaction.active:
-            self._register(transaction)
+            self._register(ctx, transaction)
         self.unplan(identity, slot)
 
     def placed(self, ctx: Context, placement: Placement[Slot], injections: Injections) -> Placed | None:
@@ -224,7 +224,7 @@ class Engine(Demands):
                 if transaction is None or not transaction.active:
                     self._forget(key, transaction)
                 else:
-                    self._register(transaction)
+                    self._register(ctx, transaction)
             elif kind == "application":
                 self._push(STATUS, key)
             elif kind in ("configmap", "secret"):
@@ -265,12 +265,15 @@ class Engine(Demands):
             self._resting.add(identity)
             self._wake(at, identity)
 
-    def _register(self, transaction: Transaction) -> None:
+    def _register(self, ctx: Context, transaction: Transaction) -> None:
         key = transaction.application_key
         if transaction.taskgroup:
             self._drivers[transaction.taskgroup] = transaction.id
-        else:
-            self._owners.setdefault(key, set()).add(transaction.id)
+        elif transaction.id not in (owners := self._owners.setdefault(key, set())):
+            owners.add(transaction.id)
+            # It may replace taskgroups for whose restart others ask for a place.
+            for identity in sorted(one.id for one in ctx.state.active_of(key).values() if one.taskgroup):
+                self._push(STEP, identity, key)
         self._push(STEP, transaction.id, key)
 
     def _forget(self, identity: str, transaction: Transaction | None) -> None:
@@ -398,7 +401,7 @@ class Engine(Demands):
             return
         transaction = self_healing.heal(ctx, group, self._owners.get(group.application_key, ()))
         if transaction is not None:
-            self._register(transaction)
+            self._register(ctx, transaction)
             self._work.discard(transaction.namespace, transaction.id, STEP)
             self._look(ctx, transaction.id)
 
