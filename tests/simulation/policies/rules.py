@@ -6,7 +6,8 @@ I81  every victim was needed: kept, one taskgroup less of the beneficiary would 
      agent with idle room would have done
 I82  no two applications end each other twice without a change from outside, no two queues either, and the cluster comes
      to rest
-I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help
+I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help, whose application does not
+     pause for it
 I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
 I85  a drain ends if every healthy taskgroup has a place elsewhere, which no work takes that waits for the limit of its
      queue and is as important
@@ -37,8 +38,8 @@ FRESH = 3.0
 """Seconds after which the scheduler has the offers of room that has become free."""
 NOMINATED = 65.0
 """Seconds from an eviction in which its beneficiary starts, or the pair pauses."""
-PAUSED = 300.0
-"""Seconds of the first pause of a pair."""
+PAUSED, LONGEST = 300.0, 3600.0
+"""Seconds of the first pause of a pair, and of the longest: each takes twice as long as the one before."""
 UNREST = 3600.0
 """Seconds without a change from outside after which the cluster must be at rest."""
 LOOK = 20.0
@@ -57,6 +58,8 @@ class Rules:
         """How often an application, or a queue, was ended for another one since the latest change from outside."""
         self._waits: dict[tuple[str, str], float] = {}
         """Beneficiary and victim: the first eviction since the beneficiary started something."""
+        self._vain: dict[tuple[str, str], tuple[float, int]] = {}
+        """The same: the latest one, and how many there were. Changes from outside end no pause."""
         self._made: set[tuple[str, str, int]] = set()
         """Beneficiary, application and index of the taskgroups that were ended for it since it started something."""
         self._judged: Sequence[Unit] = ()
@@ -114,6 +117,7 @@ class Rules:
         records = (change.record for unit in self.world.units for change in unit.changes if change.key not in before)
         started = {record.application_key for record in records if isinstance(record, TaskGroup)}
         self._waits = {pair: at for pair, at in self._waits.items() if pair[0] not in started}
+        self._vain = {pair: vain for pair, vain in self._vain.items() if pair[0] not in started}
         self._made = {place for place in self._made if place[0] not in started}
 
     def _started_and_ended(self, before: Mapping[str, TaskGroup]) -> set[str]:
@@ -246,6 +250,8 @@ class Rules:
     # --- I86 --------------------------------------------------------------------------------------------------
 
     def _pair_pauses(self, beneficiary: str, victims: list[TaskGroup]) -> None:
+        for pair in {(beneficiary, group.application_key) for group in victims}:
+            self._vain[pair] = self.world.now, self._vain.get(pair, (0.0, 0))[1] + 1
         # Room that old work gathers in parts is no attempt of its own.
         counted = [group for group in victims if beneficiary not in self._keepers(group.agent_id)]
         for victim in sorted({group.application_key for group in counted}):
@@ -253,6 +259,13 @@ class Rules:
             if NOMINATED < self.world.now - since < NOMINATED + PAUSED:
                 words = f"{victim} is ended again for {beneficiary}, which has started nothing since"
                 raise Violation("I86", words, beneficiary, victim)
+
+    def _is_paused(self, beneficiary: str, victim: str) -> bool:
+        """Whether nothing of an application may be ended for another one, because that has not helped."""
+        if (vain := self._vain.get((beneficiary, victim))) is None:
+            return False
+        at, number = vain
+        return self.world.now - at < NOMINATED + min(PAUSED * 2.0 ** min(number - 1, 4), LONGEST) + LOOK
 
     # --- I88 --------------------------------------------------------------------------------------------------
 
@@ -352,7 +365,8 @@ class Rules:
             if group.ended or group.application_key == ask.application or group.agent_id not in rooms:
                 continue
             free = rooms[group.agent_id] + of(group)
-            if _fits(ask.amount, free) and self.may_end(group) and self.queues.may_lose(group, ask):
+            is_legal = self.may_end(group) and self.queues.may_lose(group, ask)
+            if _fits(ask.amount, free) and is_legal and not self._is_paused(ask.application, group.application_key):
                 words = f"{ask.application} is entitled to a taskgroup, {group.id} may be ended for it, and is not"
                 raise Violation("I83", words, ask.application, group.id)
 
