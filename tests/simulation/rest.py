@@ -201,6 +201,9 @@ class Rest:
         wanted = owner.instances if isinstance(owner, Deployment) else application.instances
         if sum(map(counts, members)) < wanted:
             return False
+        over = sum(one.ended and self._let_be(one) for one in members)
+        if isinstance(owner, Deployment) and not bound and owner.strategy.max_surge <= over:
+            return False  # the stand-ins serve in the place of those that are not restarted
         neighbours = neighbours_in(self._durable.values())
         # Without a taskgroup that may be unavailable, the first new one runs beside all present ones.
         beside = [g for g in neighbours.live if not bound or g.id != group.id]

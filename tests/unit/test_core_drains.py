@@ -397,6 +397,19 @@ def test_stand_ins_end_with_a_drain_that_a_user_ends() -> None:
     assert len(lab.groups) == 2 and len(on(lab)) == 2 and lab.application.instances == 2
 
 
+def test_a_taskgroup_that_has_finished_keeps_no_stand_in() -> None:
+    lab = deployed(2)
+    lab.report(lab.group(1), "FINISHED")
+    drain(lab)
+    lab.wait(1)
+    (extra,) = [group for group in lab.groups if group.agent_id != "a0"]
+    lab.report(extra, "RUNNING")
+    assert lab.application.instances == 3
+    assert not lab.ask(requests.SetAgent(agent="a0", disabled=False)).error
+    settle(lab)
+    assert lab.application.instances == 2 == len(lab.groups)
+
+
 @pytest.mark.parametrize("instances", [1, 3, 5])
 def test_requests_of_users_go_before_stand_ins(instances: int) -> None:
     lab = deployed(2)

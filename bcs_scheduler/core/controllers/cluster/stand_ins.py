@@ -162,9 +162,12 @@ class StandIns:
     def _may_end(self, application: Application, deployment: Deployment) -> bool:
         state = self._turn.state
         _, serving = _beyond(state, application, deployment)
-        members = len(state.groups_of(application.key))
-        ready = members - len(state.readiness.unready(application.key)) - serving
-        return not serving or ready >= max(0, deployment.instances - deployment.strategy.max_unavailable)
+        unready = state.readiness.unready(application.key)
+        ready = len(state.groups_of(application.key)) - len(unready) - serving
+        restarted = {transaction.taskgroup for transaction in state.active_of(application.key).values()}
+        # A taskgroup that is not restarted would keep its stand-in without end.
+        over = sum(one.ended and identity not in restarted for identity, one in unready.items())
+        return not serving or ready >= max(0, deployment.instances - over - deployment.strategy.max_unavailable)
 
     def _end(self, application: Application, deployment: Deployment) -> None:
         # A stand-in that has found no place yet is not waited for.
