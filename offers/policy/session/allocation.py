@@ -182,8 +182,6 @@ class Turn:
             need = self._need(position)
             if (job.number, position) in session.changes.promised:
                 placed = self._use_promise(statement, position, need)
-            elif (job.number, position) in session.planned:
-                placed = self._use_plan(statement, position, need)
             else:
                 placed = self._place(statement, need)
             if not placed:
@@ -205,10 +203,12 @@ class Turn:
         return False
 
     def _attempt(self) -> tuple[Hashable, ...] | None:
-        """A key of the attempt, equal for jobs that are alike; None if the tasks of the job have several templates, the
-        order is not known, or tasks were placed already."""
-        job, need = self.job, self._needs
+        """A key of the attempt, equal for jobs that are alike; None if the tasks of the job have several templates or
+        promises, the order is not known, or tasks were placed already."""
+        job, need, promised = self.job, self._needs, self._session.changes.promised
         if need is None or self._session.rules.missing is None or self._next:
+            return None
+        if promised and any((job.number, position) in promised for position in self._tasks):
             return None
         return (
             Allocate.name,
@@ -226,12 +226,12 @@ class Turn:
         """Counts the next tasks that need the same, up to `most`."""
         tasks, begin = self._tasks, self._next
         end = min(len(tasks), begin + most)
-        promised, planned, number = self._session.changes.promised, self._session.planned, self.job.number
-        if self._needs is not None and not planned:
+        promised, number = self._session.changes.promised, self.job.number
+        if self._needs is not None and not promised:
             return end - begin
         at = begin
         while at < end and self._need(tasks[at]) is need:
-            if at > begin and ((number, tasks[at]) in promised or (number, tasks[at]) in planned):
+            if at > begin and (number, tasks[at]) in promised:
                 break
             at += 1
         return at - begin
@@ -274,17 +274,6 @@ class Turn:
                     statement.apply(kind, job, need, position, rank)
                     self._next += 1
                     return True
-        return self._place(statement, need)
-
-    def _use_plan(self, statement: Statement, position: int, need: Need) -> bool:
-        """Tries the agent first on which `reclaim` has found room for the task."""
-        session, job = self._session, self.job
-        rank = session.planned[job.number, position]
-        is_open = session.rules.room(job.queue, need) > 0 and session.candidates(need).accepts(rank)
-        if is_open and session.agents.fits_now(rank, need):
-            statement.apply(ALLOCATE, job, need, position, rank)
-            self._next += 1
-            return True
         return self._place(statement, need)
 
     def _pass_over(self, need: Need) -> None:

@@ -220,8 +220,9 @@ class Reclaim:
         give_back(session, begin)
         for operation in reversed(idle):
             session.changes.take_back(operation)
-            if operation.kind == PIPELINE and len(session.changes.committed) > begin:
-                session.planned[operation.job.number, operation.positions[0]] = operation.ranks[0]
+        for kind, job, need, (position, *_), (rank, *_) in idle if len(session.changes.committed) > begin else ():
+            if kind == PIPELINE and (job.number, position) not in session.changes.promised:
+                session.changes.promise(job, need, position, rank)
 
 
 def _for_queue(session: Session, queue: QueueState, jobs: BestJobs, idle: list[Operation]) -> bool:

@@ -136,9 +136,6 @@ class Session:
         self.measure = Measure(snapshot.totals, (units.get(name).unit for name in snapshot.dimensions))
         """Compares amounts of victims."""
         self.changes = Changes(self.agents)
-        self.planned: dict[tuple[int, int], int] = {}
-        """Rank of the agent with room for a task beside victims of `reclaim`, by numbers of job and task: `allocate`
-        takes it before others, so that these victims stay needed."""
         self.sequence: list[tuple[int, Overused]] = []
         """Queues passed over, each with the number of operations committed before."""
         self.queues: dict[str, QueueState] = {}

@@ -55,8 +55,6 @@ class Reference:
         )
         self.total = {d: sum(dict(a.total).get(d, 0) for a in self.agents.values()) for d in self.dims}
         self.promised: dict[Key, str] = {}
-        self.planned: dict[Key, str] = {}
-        """Agents on which `reclaim` has found room for tasks beside its victims."""
         for job in self.jobs.values():
             for task in job.tasks:
                 promise = task.nomination
@@ -366,10 +364,7 @@ class Reference:
         promised = self.promised.pop(key, None)
         if not self.within(job.queue, task, self.strict):
             return None
-        order, planned = self.ranking(task), self.planned.get(key)
-        if promised is None and planned in order and self.fits_now(task, str(planned)):
-            self.put(key, str(planned), Status.ALLOCATED)
-            return planned
+        order = self.ranking(task)
         first = [promised] if promised in order else []
         for agents in (first, order):
             for name in agents:
@@ -458,9 +453,8 @@ class Reference:
         for key in idle:
             self.status[key] = Status.PENDING
             place = self.place.pop(key)
-            if len(self.evicted) > begin:
-                self.planned[key] = place
-            self.promised.update({key: promised[key]} if key in promised else {})
+            if key in promised or len(self.evicted) > begin:
+                self.promised[key] = promised.get(key, place)
 
     def _make_room(self, key: Key, jobs: list[Job], choose: Any) -> list[Key] | None:
         """Returns the evicted tasks; None if there is no agent."""
