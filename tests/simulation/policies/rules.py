@@ -2,8 +2,8 @@
 
 I80  nothing is ended for work that its own limit forbids; for old work whose victims end one after the other, those
      that may still end on its agents count as gone
-I81  every victim was needed: kept, one taskgroup less of the beneficiary would have its room or its limit; and no
-     agent with idle room would have done
+I81  every victim was needed: kept, one taskgroup less of the beneficiary would have its room or its limit, which
+     promises to others use as well; and no agent with idle room would have done
 I82  no two applications end each other twice without a change from outside, no two queues either, and the cluster comes
      to rest
 I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help, whose application does not
@@ -218,18 +218,30 @@ class Rules:
             less.subtract(of(group))
             if _count(waiting[0].amount, less, len(waiting)) < wanted:
                 continue
-            admitted = self._admitted(beneficiary, waiting)  # without room there, the victims are for the limit
-            most = min(number, admitted) or admitted
-            needed = Amount({name: most * waiting[0].amount[name] for name in NAMES})
+            others = self._promised_beside(beneficiary)
+            admitted = self._admitted(beneficiary, waiting, others)
+            most = min(number, admitted) or admitted  # without room there, the victims are for the limit
+            needed = Amount({name: others[name] + most * waiting[0].amount[name] for name in NAMES})
             if self.queues.admits(beneficiary, needed, {group.id}):
                 words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
                 raise Violation("I81", words, beneficiary, group.id)
 
-    def _admitted(self, beneficiary: str, waiting: list[Ask]) -> int:
-        """How many of the asks, which are alike, the limit of the queue admits."""
+    def _promised_beside(self, beneficiary: str) -> Amount:
+        """The asks of other applications of the queue for which room is kept: the limit has to hold these as well. One
+        ask of each application counts for an agent."""
+        queue, first = self.queues.name(beneficiary), {ask.application: ask.amount for ask in asks(self.world)[::-1]}
+        found = Amount(dict.fromkeys(NAMES, 0))
+        for applications in self.queues.promised().values():
+            for application in applications - {beneficiary}:
+                if application in first and self.queues.name(application) == queue:
+                    found.update(first[application])
+        return found
+
+    def _admitted(self, beneficiary: str, waiting: list[Ask], others: Amount) -> int:
+        """How many of the asks, which are alike, the limit of the queue admits beside others."""
         most, amount = 0, waiting[0].amount
         while most < len(waiting) and self.queues.admits(
-            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES})
+            beneficiary, Amount({name: others[name] + (most + 1) * amount[name] for name in NAMES})
         ):
             most += 1
         return most
