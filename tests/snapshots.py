@@ -10,7 +10,6 @@ from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.loop import Loop
 from bcs_scheduler.core.placement.snapshots.role import RoleInput, RoleSnapshot
-from bcs_scheduler.core.placement.snapshots.snapshots import Promises
 from bcs_scheduler.core.scheduler import Core
 from offers.policy.session.snapshot import Snapshot
 
@@ -48,7 +47,7 @@ def contents(snapshot: Snapshot) -> dict[str, Any]:
 
 def outdated(core: Core) -> list[str]:
     """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing. A copy is
-    read: the moment at which a snapshot is read decides until when room counts as coming."""
+    read: the live engine does not notice."""
     placing = core._offer_manager.placing
     return [
         line
@@ -60,7 +59,7 @@ def outdated(core: Core) -> list[str]:
 
 def _outdated(core: Core, placing: Loop, inputs: Inputs) -> list[str]:
     turn, kept = core.turn_context, inputs.snapshots
-    promises = Promises(inputs.promises.nominations, inputs.promises.leaving)
+    promises = inputs.promises.nominations
     found: list[str] = []
     for role in filter(placing._covers, kept._roles):
         demands = [demand for demand in turn.engine.demands.values() if demand.role == role and not demand.per_agent]
@@ -68,8 +67,6 @@ def _outdated(core: Core, placing: Loop, inputs: Inputs) -> list[str]:
         moving = kept.moving(role, demands, {}, planned, promises)
         taken = kept.of_role(role, demands, {}, planned, promises, turn.now, plain=inputs.plain)
         fresh = RoleSnapshot(turn.source, turn.pool, role, plain=inputs.plain)
-        since = kept._roles[role]  # room counts as coming since it was first seen
-        fresh._expected, fresh._coming = dict(since._expected), dict(since._coming)
         found += _differences(fresh.inputs(moving, turn.now), taken, plain=inputs.plain)
     return found
 

@@ -166,7 +166,7 @@ class Cause(Enum):
         Origin.NOTHING,
     )  # 8
     LEFT = Rule(
-        "placement/snapshots/leaving:LeavingTasks",
+        "offers/ledger/coming:ComingRoom",
         "tasks with nominations; trees",
         "the offers have the amounts",
         ("RETURN_SECONDS", "UNOFFERED_SECONDS"),

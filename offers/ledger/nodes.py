@@ -19,6 +19,7 @@ import numpy as np
 
 from offers.dimensions import Amounts, Dimensions, amounts
 from offers.host_ports import HostPort
+from offers.ledger.coming import ComingRoom
 from offers.ledger.holds import Cause, Left
 from offers.ledger.pool import Pool
 from offers.ledger.table import Row
@@ -81,6 +82,8 @@ class Nodes:
         self.dimensions = dimensions
         self.lines = (*dimensions.names, PORTS)
         self._pool, self._usage = pool, pool.usage
+        self.coming = ComingRoom(pool.touch)
+        """Always empty: all free room of a node is in hand."""
         self._overcommitted: set[int] = set()
 
     @property

@@ -20,6 +20,7 @@ import numpy as np
 from offers.dimensions import THOUSANDTHS
 from offers.host_ports import HostPort
 from offers.ledger.ages import Ages
+from offers.ledger.coming import ComingRoom
 from offers.ledger.expected import ExpectedRoom, rest_of
 from offers.ledger.external import ExternalHolds
 from offers.ledger.holds import PROMISED_SECONDS, Hold, Left, set_apart, together
@@ -80,6 +81,7 @@ class Offers:
         self._pool, self._occupants = pool, occupants
         self.external = ExternalHolds()
         self.expected = ExpectedRoom()
+        self.coming = ComingRoom(pool.touch)
         self.taken: list[str] = []
         """Ids of the offers that `withdraw` and `expire` have removed, until the owner of the pool empties the list."""
         self._offers: dict[str, Offer] = {}
@@ -108,6 +110,8 @@ class Offers:
         row.offers[offer.id] = offer
         self._offers[offer.id] = offer
         self.expected.drop(row.number)
+        if self.coming.is_expected(row.site):
+            self.coming.offered(row.site, rest_of((offer,)))
         self.external.added(offer)
         self.count_offers(offer.agent_id, 1)
         self._ages.note(offer, self._offers)
@@ -165,7 +169,7 @@ class Offers:
         taken: list[Offer] = []
         for row in self._pool.rows_of(agent_id):
             if role is None or row.role == role:
-                self.expected.more(row.number, rest_of(row.offers.values(), row.claims))
+                self._give_back(row, rest_of(row.offers.values(), row.claims))
                 taken.extend(offer for offer_id in row.offers if (offer := self._forget(offer_id)) is not None)
                 row.offers.clear()
                 self._void(row)
@@ -190,10 +194,14 @@ class Offers:
             if needed:
                 self._ages.postpone(offer, now)
             elif (row := self._remove(offer.id)) is not None:
-                self.expected.more(row.number, rest_of((offer,)))
+                self._give_back(row, rest_of((offer,)))
                 old.append(offer)
         self.taken += [offer.id for offer in old]
         return old
+
+    def _give_back(self, row: Row, amounts: Sequence[int]) -> None:
+        self.expected.more(row.number, amounts)
+        self.coming.more(row.site, amounts)
 
     def clear(self) -> None:
         """Forgets all offers, as after a new subscription; settings and sizes of agents stay."""
@@ -203,12 +211,14 @@ class Offers:
         self.external.clear()
         self._pool.holds.cleared()
         self.expected = ExpectedRoom()
+        self.coming.clear()
 
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
         taken = self.withdraw(agent_id)
         for row in self._pool.remove_rows(agent_id):
             self.expected.drop(row.number)
+            self.coming.drop(row.site)
         return taken
 
     def all(self) -> list[Offer]:
@@ -251,8 +261,8 @@ class Offers:
     # --- expected, kept and lent ------------------------------------------------------------------------------
 
     def freed(self, site: Site, amounts: Sequence[int]) -> None:
-        """A unit has ended on an agent that was offered before: its room is expected. `amounts`: thousandths in the
-        order of SCALARS."""
+        """A unit has ended, and has left its room to its agent. `amounts`: thousandths in the order of SCALARS."""
+        self.coming.more(site, amounts)
         row = self._pool.row(*site)
         if row is not None:
             self.expected.more(row.number, amounts)
@@ -262,6 +272,7 @@ class Offers:
         """No offer of an agent is expected: the agent is away."""
         for row in self._pool.rows_of(agent_id):
             self.expected.drop(row.number)
+            self.coming.drop(row.site)
             self._pool.touch(agent_id)
 
     def expect_nothing_on(self, rows: Mask) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from offers.dimensions import Dimensions
+from offers.ledger.coming import ComingRoom
 from offers.ledger.holds import Holds, Left
 from offers.ledger.table import Row, Source, Table
 from offers.ledger.usage import ANY_ROLE, Usage
@@ -57,6 +58,10 @@ class Hand(Source, Protocol):
     @property
     def agents(self) -> int:
         """See `Pool.agents`."""
+
+    @property
+    def coming(self) -> ComingRoom:
+        """Room that no unit has any more, and that is not in hand yet."""
 
     def eligibility(self, rules: Rules, role: str) -> Eligibility:
         """See `Pool.eligibility`."""

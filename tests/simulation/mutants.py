@@ -403,7 +403,7 @@ OF_SESSIONS = (
         "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(4, 44)
     ),
     Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(4, 44)),
-    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(79, 119)),
+    Mutant("count the unready", mutantsessions.count_the_unready, ("I41", "I23"), range(79, 119)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""
 

@@ -150,7 +150,7 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
 )
 OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("preempt guarantees", preempt_guarantees, ("I54",), range(3, 43)),
-    ("preempt for a part", preempt_for_a_part, ("I73",), range(21, 61)),
+    ("preempt for a part", preempt_for_a_part, ("I73",), range(23, 63)),
     ("drop victims afterwards", drop_victims_afterwards, ("I74",), range(1, 41)),
 )
 """Looked for in worlds with guarantees."""

@@ -208,7 +208,7 @@ class Hands(Protocol):
         nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
         agents."""
 
-    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[Tenant]:
+    def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
         """Ends as many of these as the disruption budgets admit now. Returns them."""
 
     def all_ended(self, application: str, ended: Sequence[Tenant]) -> None:
@@ -488,7 +488,8 @@ class Aging:
             self._looked_at = 0.0
             return
         wants = self._hands.wants(demand)
-        if not wants or not self._rules.admits_more(wants):
+        # The limits may admit it only without all its victims: `_make_room` asks for that.
+        if not wants or not (kept.ended or kept.left or self._rules.admits_more(wants)):
             self._end(role, now + REST)
         elif [want.request for want in wants] != [place.request for place in kept.places]:
             self._end(role)  # the gang has changed
@@ -543,7 +544,7 @@ class Aging:
             self._end(role, now + GATHERED)
             return False
         if kept.left:
-            ended = self._hands.end_some(role, kept.left)
+            ended = self._hands.end_some(kept.left)
             names = {tenant.unit for tenant in ended}
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
             kept.ended += ended

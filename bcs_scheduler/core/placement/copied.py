@@ -26,7 +26,6 @@ from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.snapshots.held import Held, HeldTasks
-from bcs_scheduler.core.placement.snapshots.leaving import LeavingTasks
 from bcs_scheduler.core.placement.snapshots.pending import Kind, PendingTasks
 from bcs_scheduler.core.placement.snapshots.role import Parts, RoleSnapshot
 from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
@@ -51,7 +50,7 @@ _SHARED = (
 )  # fmt: skip
 PASSES = SNAPSHOTS.joined(TREES).joined(
     Rules(
-        (HeldTasks, Inputs, LeavingTasks, PendingTasks, PartitionHolds, RoleSnapshot, RoleTree, Snapshots, Trees),
+        (HeldTasks, Inputs, PendingTasks, PartitionHolds, RoleSnapshot, RoleTree, Snapshots, Trees),
         _SHARED,
         # The tasks of an application, and the amounts of an agent, are replaced and not changed in place.
         shallow={HeldTasks: ("_tasks", "used"), RoleTree: ("_tasks",)},

@@ -29,11 +29,9 @@ class Evictor:
             if beneficiary:
                 self._pauses.evicted(beneficiary, ended)
 
-    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[Tenant]:
+    def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
         """See `aging.Hands`."""
-        ended = [tenant for some in self._end(self._within_budgets(evictions)).values() for tenant in some]
-        self._engine.expect(role, {tenant.agent for tenant in ended}, {tenant.unit for tenant in ended})
-        return ended
+        return [tenant for some in self._end(self._within_budgets(evictions)).values() for tenant in some]
 
     def _within_budgets(self, evictions: Iterable[Eviction]) -> list[Eviction]:
         """The evictions that the disruption budgets admit now. Those of a whole gang spend one together."""

@@ -3,15 +3,17 @@ promises."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
+from math import inf
 
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
-from bcs_scheduler.core.placement.snapshots.snapshots import Promises, Snapshots
+from bcs_scheduler.core.placement.snapshots.snapshots import Snapshots
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
+from offers.policy.session.decisions import Later, Passing
 from transactions.base import Slot
 
 
@@ -37,11 +39,8 @@ class Inputs:
         """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
         most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
-        promises, now = self.promises, self._turn.now
-        if demands:  # otherwise nothing waits for the room
-            self.snapshots.expect(role, promises.leaving, now)
-        moving = (self._launcher.placements(), Promises(promises.nominations, promises.leaving))
-        return self.snapshots.of_role(role, demands, most, *moving, now, plain=self.plain)
+        moving = (self._launcher.placements(), self.promises.nominations)
+        return self.snapshots.of_role(role, demands, most, *moving, self._turn.now, plain=self.plain)
 
     def _most(self, demand: Demand[Slot]) -> int:
         """Number of slots that the matcher would place at most now. Constraints that count taskgroups are not known to
@@ -54,13 +53,14 @@ class Inputs:
         see `RoleSnapshot.catch_up`."""
         return self.snapshots.catch_up(role, self._turn.now, plain=self.plain, left=left)
 
+    def later(self) -> Later | None:
+        """See `Engine.later`."""
+        until = self._turn.pool.hand.coming.until()
+        return Later(Passing.ROOM, until) if until < inf else None
+
     def roles(self) -> list[str]:
         """The roles of the partition with a snapshot, and that of the options."""
         return list(filter(self._covers, self.snapshots.roles(self._turn.options.transactions.role)))
-
-    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
-        """See `Engine.expect`."""
-        self.promises.leaving.promise(role, self.snapshots.latest(role), agents, set(victims), self._turn.now)
 
     def planned(self) -> Iterable[Demand[Slot]]:
         """The demand of each placement that is not launched yet."""

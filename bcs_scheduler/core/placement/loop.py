@@ -162,7 +162,7 @@ class Loop:
         later = self._later
         if later is not None and later.code is Passing.OFFERS:
             later = Later(Passing.OFFERS, min(later.at, self._turn.offers_until))
-        self._later = earliest((later, self._promises.leaving.later()))
+        self._later = earliest((later, self.engine.later()))
 
     def _judge_again(self) -> None:
         """Demands that have waited to be spread are decided about again, and at once if they wait no longer."""
@@ -223,6 +223,8 @@ class Loop:
                 self._waiting = True
             else:
                 self._attempt("queues", partial(self._end_idle, pace))
+        for hold in self.aging.holds():
+            turn.pool.hand.coming.keep((hold.agent, hold.role))
         if self._promises.expire():
             self._waiting = self._waiting or self._has_demands()
         if self.spreading.is_over:
@@ -313,7 +315,7 @@ class Loop:
         later += [Later(Passing.OFFERS, turn.shown_at(demand.id)) for demand in unshown]
         if turn.now < turn.returning_until:
             later.append(Later(Passing.OFFERS, turn.returning_until))
-        self._later = earliest((*later, self._promises.leaving.later()))
+        self._later = earliest((*later, self.engine.later()))
         rest = (present for demand in demands if (present := turn.engine.demands.get(demand.id)) is not None)
         waiting = list(islice(rest, turn.options.explained))
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
@@ -346,8 +348,6 @@ class Loop:
             self.engine.accept(chosen.portion, decisions, placed, self._deciding(role))
         self.evictor.evict(decisions.evictions)
         if decisions.promises:
-            agents = {promise.agent for promise in decisions.promises.values()}
-            self.engine.expect(role, agents, {eviction.task for eviction in decisions.evictions})
             self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
@@ -459,9 +459,9 @@ class Loop:
         """See `aging.Hands`."""
         return self.engine.room_for(wants, held, self._deciding)
 
-    def end_some(self, role: str, evictions: Sequence[Eviction]) -> list[Tenant]:
+    def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
         """See `aging.Hands`."""
-        return self.evictor.end_some(role, evictions)
+        return self.evictor.end_some(evictions)
 
     def all_ended(self, application: str, ended: Sequence[Tenant]) -> None:
         """See `aging.Hands`."""

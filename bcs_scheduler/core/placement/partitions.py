@@ -56,7 +56,7 @@ class Placing:
             labels = (part.title if part.kind == "hierarchical" else "",)
         policy = part.policy or default_policy()
         promises, untried = PartitionHolds(turn, policy.nomination_seconds), Untried(turn, covers)
-        pauses = Pauses(turn, policy.nomination_seconds, promises.leaving.__contains__)
+        pauses = Pauses(turn, policy.nomination_seconds)
         groups = Groups(turn, covers)
         engine = engines(part, Around(policy, covers, launcher, groups, untried, promises, pauses))
         return Loop(turn, launcher, covers, groups, engine, untried, promises, pauses, labels)
@@ -193,6 +193,7 @@ class Placing:
 
     def place(self, pace: TimeBudget) -> bool:
         """Decides and launches for as long as the turn lasts. True if anything was launched."""
+        self._turn.pool.hand.coming.tick(self._turn.now)
         for loop in self.loops:
             loop.decide(pace)
         launched = False

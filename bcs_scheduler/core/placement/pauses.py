@@ -12,7 +12,7 @@ beneficiary, and make no pause.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.source import Tenant
@@ -38,8 +38,8 @@ class _Awaited:
 
     def __init__(self, beneficiary: str, at: float) -> None:
         self.beneficiary, self.at = beneficiary, at
-        self.victims: dict[str, str] = {}
-        """Applications by id of the taskgroup."""
+        self.victims: dict[str, Tenant] = {}
+        """The victims by the id of the taskgroup, as they were when their end was decided."""
         self.free_at: float | None = None
         """Unix seconds at which all victims had ended, and their room could be offered; None: not yet."""
 
@@ -54,12 +54,9 @@ class _Pause(NamedTuple):
 class Pauses:
     """Belongs to the thread that owns the state."""
 
-    def __init__(
-        self, turn: Turn, patience: float, is_expected: Callable[[str], bool] = lambda taskgroup: False
-    ) -> None:
-        """`patience`: seconds from the moment when the room is free until the beneficiary must have started.
-        `is_expected`: True if the room of a taskgroup that has ended, given by id, has not been offered yet."""
-        self._turn, self._patience, self._is_expected = turn, patience, is_expected
+    def __init__(self, turn: Turn, patience: float) -> None:
+        """`patience`: seconds from the moment when the room is free until the beneficiary must have started."""
+        self._turn, self._patience = turn, patience
         self._awaited: list[_Awaited] = []
         self._pairs: dict[Pair, _Pause] = {}
         self._looked_at = 0.0
@@ -67,7 +64,7 @@ class Pauses:
     def evicted(self, beneficiary: str, victims: Iterable[Tenant]) -> None:
         """Units are being ended for an application, given by its key."""
         awaited = _Awaited(beneficiary, self._turn.now)
-        awaited.victims.update((victim.unit, victim.application) for victim in victims)
+        awaited.victims.update((victim.unit, victim) for victim in victims)
         if awaited.victims:
             self._awaited.append(awaited)
             del self._awaited[:-MOST_AWAITED]
@@ -81,7 +78,7 @@ class Pauses:
         kept: list[_Awaited] = []
         waiting: frozenset[str] | None = None
         for awaited in self._awaited:
-            if awaited.free_at is None and all(self._has_ended(victim) for victim in awaited.victims):
+            if awaited.free_at is None and all(map(self._has_left, awaited.victims.values())):
                 awaited.free_at = now
             if awaited.free_at is None or now < awaited.free_at + self._patience:
                 kept.append(awaited)
@@ -99,7 +96,7 @@ class Pauses:
         for awaited in self._awaited:
             until = awaited.at + self._patience + FIRST
             if awaited.at + self._patience <= now < until and not self._has_helped(awaited):
-                pauses[awaited.beneficiary].update(dict.fromkeys(awaited.victims.values(), until))
+                pauses[awaited.beneficiary].update({victim.application: until for victim in awaited.victims.values()})
         for (beneficiary, victim), pause in self._pairs.items():
             if pause.until > now:
                 pauses[beneficiary][victim] = pause.until
@@ -108,7 +105,7 @@ class Pauses:
     def _judge(self, awaited: _Awaited, *, waits: bool) -> None:
         """The time of a beneficiary is over. `waits`: it wants places."""
         turn = self._turn
-        pairs = dict.fromkeys((awaited.beneficiary, victim) for victim in awaited.victims.values())
+        pairs = dict.fromkeys((awaited.beneficiary, victim.application) for victim in awaited.victims.values())
         if self._has_helped(awaited):
             for pair in pairs:
                 self._pairs.pop(pair, None)
@@ -125,5 +122,9 @@ class Pauses:
     def _has_helped(self, awaited: _Awaited) -> bool:
         return self._turn.source.has_started(awaited.beneficiary, awaited.at)
 
-    def _has_ended(self, unit: str) -> bool:
-        return self._turn.source.has_ended(unit) and not self._is_expected(unit)
+    def _has_left(self, victim: Tenant) -> bool:
+        """True if a victim has ended, and an offer could show its room."""
+        pool = self._turn.pool
+        return self._turn.source.has_ended(victim.unit) and not any(
+            pool.hand.coming.is_awaited(row.site) for row in pool.rows_of(victim.agent)
+        )

@@ -46,8 +46,6 @@ APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
 NOBODY = "nobody"
 """The user of applications whose creator is not known, as in YuniKorn."""
-LEAVES_ROOM = frozenset({"Failed", "Error", "Finish", "Killed"})
-"""The states of taskgroups that have ended on an agent that is there: the agent has their room."""
 TASKGROUPS = 500
 """Running taskgroups that are looked at for the same."""
 
@@ -238,15 +236,6 @@ class Records:
             return
         for follower in self._followers:
             follower.unit_changed(group.application_key, key, present=after is not None)
-        if not (isinstance(before, TaskGroup) and isinstance(after, TaskGroup)) or before.ended is after.ended:
-            return
-        if before.ended:
-            for follower in self._followers:
-                follower.unit_returned(key)
-        elif after.status in LEAVES_ROOM:
-            ending = bool(before.killing_since)
-            for follower in self._followers:
-                follower.unit_left(before.application_key, key, partial(self._task, before), ending=ending)
 
     def _application_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
         for follower in self._followers:

@@ -10,7 +10,7 @@ agent counts as used, claimed or held, the ledger knows (`offers.ledger`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from offers.dimensions import Amounts
@@ -91,13 +91,6 @@ class Follower(Protocol):
 
     def unit_changed(self, application: str, unit: str, *, present: bool) -> None:
         """A unit has changed; `present`: it exists."""
-
-    def unit_left(self, application: str, unit: str, task: Callable[[str, bool], Task | None], *, ending: bool) -> None:
-        """A unit has ended, and its agent has the room. `task`: see `Source.task`, as it was before; `ending`: it was
-        being ended."""
-
-    def unit_returned(self, unit: str) -> None:
-        """The end of a unit was only supposed, for a question."""
 
     def application_changed(self, application: str) -> None:
         """Facts of an application have changed, or it is gone."""

@@ -18,7 +18,7 @@ from offers.dimensions import Amounts, amounts
 from offers.errors import BadDocument, Problem
 from offers.ledger.holds import RETRY
 from offers.policy.amounts import Vector, added, difference
-from offers.policy.hierarchy.cluster import resize
+from offers.policy.hierarchy.cluster import expect, resize
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.explanation import Cause, cause_of
 from offers.policy.hierarchy.preemption.preemption import Check, preempting
@@ -55,6 +55,7 @@ class _Node(NamedTuple):
     total: Mapping[str, int]
     free: Mapping[str, int]
     running: list[Allocation]
+    coming: Amounts
 
 
 class _Queue(NamedTuple):
@@ -106,7 +107,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
         admits if admits is not None else tree.nodes.admits,
         tree.terms._replace(lacking=dict(tree.terms.lacking), idle=lambda: idle, kept=None),
         [
-            _Node(node.name, node.total, dict(node.free), [each.allocation for each in node.running])
+            _Node(node.name, node.total, dict(node.free), [each.allocation for each in node.running], node.coming)
             for node in tree.nodes
         ],
         [_captured_queue(queue) for queue in tree.queues.values()],
@@ -140,11 +141,11 @@ def _captured_queue(queue: Queue) -> _Queue:
 
 
 def recounted(
-    state: Captured, sizes: Mapping[str, tuple[Vector, Amounts]], requests: Mapping[tuple[str, str], Amounts]
+    state: Captured, sizes: Mapping[str, tuple[Vector, Amounts, Amounts]], requests: Mapping[tuple[str, str], Amounts]
 ) -> Captured:
-    """The state of a tree that counts other resources. `sizes`: the total of each node, and the amounts that others
-    than the applications use there; `requests`: the amounts of each ask and allocation, by application and name.
-    Nodes, asks and allocations that are missing there stay as they are."""
+    """The state of a tree that counts other resources. `sizes`: the total of each node, the amounts that others than
+    the applications use there, and those of these that come; `requests`: the amounts of each ask and allocation, by
+    application and name. Nodes, asks and allocations that are missing there stay as they are."""
 
     def anew(ask: Ask) -> Ask:
         return ask._replace(request=requests.get((ask.application, ask.name), ask.request))
@@ -156,9 +157,10 @@ def recounted(
         running = all_anew(node.running)
         if node.name not in sizes:
             return node._replace(running=running)
-        total, foreign = sizes[node.name]
+        total, foreign, coming = sizes[node.name]
         used = [dict(allocation.ask.request) for allocation in running]
-        return node._replace(total=total, free=difference(total, added(dict(foreign), *used)), running=running)
+        free = difference(total, added(dict(foreign), *used))
+        return node._replace(total=total, free=free, running=running, coming=coming)
 
     return state._replace(
         nodes=[sized(node) for node in state.nodes],
@@ -195,6 +197,7 @@ def copying(state: Captured, closings: Closings | None = None) -> Steps[Tree]:
         copy.nodes.add(other)
         used = added(*[dict(allocation.ask.request) for allocation in node.running])
         copy.nodes.use(node.name, amounts(difference(difference(node.total, node.free), used)), 1)
+        expect(copy, node.name, node.coming)
         if number % STEP == 0:
             yield
     resize(copy)

@@ -60,6 +60,17 @@ def occupy_anew(tree: Tree, name: str, before: Amounts, after: Amounts) -> None:
     conditions_changed(tree, name)
 
 
+def expect(tree: Tree, name: str, amounts: Amounts) -> None:
+    """The amounts that others than the applications have on a node, and that become free by themselves: they count as
+    room that is leaving. Raises KeyError for an unknown node."""
+    node = tree.nodes.by_name[name]
+    if amounts != node.coming:
+        tree.version += 1
+        tree.nodes.leave(name, node.coming, -1)
+        node.coming = amounts
+        tree.nodes.leave(name, amounts, 1)
+
+
 def conditions_changed(tree: Tree, name: str) -> None:
     """Notes that a node may meet other constraints than before, with the same amounts. Raises KeyError for an unknown
     node."""

@@ -61,7 +61,8 @@ class Columns:
         """Requested CPUs for scores: a task without a request counts `Scored.least_cpus`."""
         self.score_mem = [0] * count
         self.leaving: dict[str, int] = {}
-        """Tasks that are being released, by the name of the agent; agents without such tasks are missing."""
+        """Tasks that are being released, by the name of the agent, and one more for room that comes; agents without
+        such room are missing."""
         self.max_tasks = [NO_LIMIT] * count
         self.totals = [0] * len(index)
         """The sum over all agents, by dimension."""

@@ -43,6 +43,8 @@ SETTLE_SECONDS = 0.1
 """Seconds after the first of these offers in which others may come."""
 KEPT_DEMANDS = 100
 """Number of closed demands that are remembered beside as many as are open."""
+LEAVES_ROOM = frozenset({"Failed", "Error", "Finish", "Killed"})
+"""The states of taskgroups that have ended on an agent that is there: the agent has their room."""
 LIMITS = frozenset({QueueTree.kind, Queue.kind, Namespace.kind, PodGroup.kind})
 """Records that hold back work. Offers that nothing could use are declined, so the offers at hand do not show the room
 that a change of these records opens."""
@@ -199,7 +201,9 @@ class OfferManager:
 
     def _expect_room_of(self, key: str, before: Record) -> None:
         after = self._turn.state.taskgroups.get(key)
-        if isinstance(before, TaskGroup) and not before.ended and (after is None or after.ended):
+        if not isinstance(before, TaskGroup) or before.ended or before.id in self._turn.pool.holds:
+            return  # room that the scheduler holds is in hand
+        if after is None or after.status in LEAVES_ROOM:
             site = (before.agent_id, before.role or "*")
             self._turn.pool.hand.freed(site, [getattr(before.resources, name) for name in SCALARS])
 

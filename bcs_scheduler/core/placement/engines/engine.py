@@ -213,8 +213,9 @@ class Engine(Protocol):
 
     # --- following
 
-    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
-        """Room is promised on these agents, which taskgroups leave. `victims`: the ids of those that are ended now."""
+    def later(self) -> Later | None:
+        """The moment from which room that comes counts as that of others, so that the engine may decide otherwise.
+        None: no such room is expected, or it does not count."""
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
         """Follows records that have changed, each named by kind and key. True: the demands may have to be decided

@@ -6,7 +6,7 @@ The tree gives the order, the limits and the victims, and the matcher finds the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
@@ -53,7 +53,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Terms
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
-from offers.policy.session.decisions import Bind, Eviction
+from offers.policy.session.decisions import Bind, Eviction, Later
 from offers.policy.session.model import HOLDING
 from offers.policy.waiting import WaitCode
 from transactions.base import Failure, Slot
@@ -547,9 +547,9 @@ class Hierarchical:
         roles = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
         return [role for role in roles if self._covers(role)]
 
-    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
+    def later(self) -> Later | None:
         """See `Engine`."""
-        self._inputs.expect(role, agents, victims)
+        return self._inputs.later()
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
         """See `Engine`; the stored tree of the partition is followed."""

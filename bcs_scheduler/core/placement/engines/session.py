@@ -6,7 +6,7 @@ The session decides how many slots of which demands are launched, and on which a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -46,6 +46,7 @@ from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
     QUEUE_LIMIT,
+    Later,
     PluginFault,
     earliest,
 )
@@ -175,7 +176,7 @@ class Session:
             self._held_back(outcome),
             outcome.attempts,
             {queue: {name: int(part) for name, part in parts.items()} for queue, parts in outcome.deserved.items()},
-            earliest((outcome.later, inputs.later, self._set_aside.later(self._turn.now))),
+            earliest((outcome.later, self._set_aside.later(self._turn.now))),
             Rest.TURNS if outcome.unfinished else Rest.NOTHING,
         )
 
@@ -350,9 +351,9 @@ class Session:
 
     # --- following --------------------------------------------------------------------------------------------
 
-    def expect(self, role: str, agents: Iterable[str], victims: Set[str]) -> None:
+    def later(self) -> Later | None:
         """See `Engine`."""
-        self._inputs.expect(role, agents, victims)
+        return self._inputs.later()
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
         """See `Engine`; queues and their namespaces decide about the order."""

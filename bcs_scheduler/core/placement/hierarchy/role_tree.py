@@ -29,7 +29,7 @@ from bcs_scheduler.core.placement.source import Halt, Source
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted, remade
-from offers.policy.hierarchy.cluster import conditions_changed, occupy, occupy_anew, remove_node, set_nodes
+from offers.policy.hierarchy.cluster import conditions_changed, expect, occupy, occupy_anew, remove_node, set_nodes
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.maintenance import keep
@@ -126,7 +126,8 @@ class RoleTree:
             return captured(self.tree, frozen(self._present, self.counted.by_dimension))
         counted = self._counting(names | self.counted.names)
         sizes = {
-            name: (dict(counted.of(agent.total)), counted.of(agent.foreign)) for name, agent in self._agents.items()
+            name: (dict(counted.of(agent.total)), counted.of(agent.foreign), counted.of(agent.coming))
+            for name, agent in self._agents.items()
         }
         requests = {
             (application, safe(name)): counted.of(task.template.request)
@@ -168,6 +169,7 @@ class RoleTree:
         with self.tree.nodes.settling():
             for agent in there:
                 occupy_anew(self.tree, agent.name, before.of(agent.foreign), after.of(agent.foreign))
+                expect(self.tree, agent.name, after.of(agent.coming))
             set_nodes(self.tree, {name: size for name, size in sizes.items() if size != nodes[name].total})
 
     def wants_all(self) -> bool:
@@ -243,6 +245,7 @@ class RoleTree:
             for agent in snapshot.agents:
                 if any(amount for _, amount in agent.foreign):
                     occupy(self.tree, agent.name, self.counted.of(agent.foreign), 1)
+                expect(self.tree, agent.name, self.counted.of(agent.coming))
             for name, job in sorted(snapshot.jobs.items()):
                 self._set_job(name, job)
         promise_again(self.tree, self._promised)
@@ -293,6 +296,7 @@ class RoleTree:
         self._agents[agent.name] = agent
         foreign = before.foreign if before is not None else ()
         occupy_anew(self.tree, agent.name, self.counted.of(foreign), self.counted.of(agent.foreign))
+        expect(self.tree, agent.name, self.counted.of(agent.coming))
 
     # --- applications -----------------------------------------------------------------------------------------
 
@@ -366,8 +370,6 @@ class RoleTree:
                 keep(tree, leaving)
             else:
                 tree.leave(leaving)
-                if self._source.has_ended(identity):
-                    self._ended[leaving.ask.id] = (leaf, leaving)
         tree.ask_all(asks)
         # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
         application.preempted_at.update((ask.name, tried[ask.name]) for ask in asks if ask.name in tried)

@@ -6,7 +6,7 @@ Taskgroups that have changed are noted, and only these are read again for the ne
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -21,8 +21,6 @@ from store.state.census import EXTENDED
 MOST_TEMPLATES = 4096
 """Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
 cost time only."""
-MOST_ENDED = 1024
-"""Number of ended taskgroups that are remembered until the next session."""
 
 
 class Held(NamedTuple):
@@ -45,12 +43,10 @@ class HeldTasks:
         self._source = source
         self._role = role
         self._plain = plain
-        self._ended: dict[str, tuple[str, Task, float]] = {}
-        """See `ended`; by id of the taskgroup."""
         self.drop_figures()
 
     def drop_figures(self) -> None:
-        """Reads all taskgroups again. The moments of ends stay: no record has them."""
+        """Reads all taskgroups again."""
         self._tasks: dict[str, dict[str, Task]] = {}
         """Tasks by application and id of the taskgroup. The tasks of an application are replaced, and not changed in
         place, like the amounts of an agent in `used`."""
@@ -70,25 +66,6 @@ class HeldTasks:
             self._changed.setdefault(application, {})[identity] = None
         elif identity in self._changed.get(application, ()):
             self._changed[application].pop(identity)
-
-    def note_end(self, application: str, unit: str, make: Callable[[str, bool], Task | None], at: float) -> None:
-        """A unit has ended and left its room to its agent. `make`: makes its task until then; `at`: Unix seconds."""
-        task = make(self._role, self._plain)
-        if task is not None:
-            self._ended[unit] = (application, task, at)
-            if len(self._ended) > 2 * MOST_ENDED:
-                del self._ended[next(iter(self._ended))]
-
-    def forget_end(self, identity: str) -> None:
-        """The end of a taskgroup was only supposed, for a question."""
-        self._ended.pop(identity, None)
-
-    def ended(self) -> list[tuple[str, Task, float]]:
-        """The taskgroups that were noted since the latest call: application, task as it was before, and Unix seconds of
-        the end. If there are very many, the newest ones."""
-        ended = list(self._ended.values())[-MOST_ENDED:]
-        self._ended.clear()
-        return ended
 
     @property
     def behind(self) -> int:

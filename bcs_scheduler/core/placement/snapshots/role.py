@@ -7,27 +7,24 @@ amounts and those of our taskgroups; the rest is in the hands of others.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import chain, islice, takewhile
-from operator import gt
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
 
+from bcs_scheduler.core.placement.snapshots.agents import agent_of, held_on
 from bcs_scheduler.core.placement.snapshots.held import Held, HeldTasks
-from bcs_scheduler.core.placement.snapshots.leaving import Used, agent_of
 from bcs_scheduler.core.placement.snapshots.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.source import Facts, Source
-from offers.ledger.holds import RETURN_SECONDS
 from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
 from offers.model import Demand
 from offers.policy.session.columns import Array
-from offers.policy.session.decisions import Later, Passing
 from offers.policy.session.model import Agent, Job, Nomination, Task, Template
 from offers.policy.session.snapshot import Snapshot
-from offers.resources import SCALARS, amounts_of
+from offers.resources import SCALARS
 from store.ids import namespace_of
 from transactions.base import Slot
 
@@ -49,8 +46,6 @@ class Moving(NamedTuple):
     """The placements of the role that are not launched yet."""
     nominations: Mapping[tuple[str, str], Nomination]
     """Promises by names of job and task."""
-    gone: Callable[[Used], Mapping[str, list[Task]]]
-    """The room that ended taskgroups leave to promises and that was not offered yet, as tasks by application."""
 
 
 class Changes(NamedTuple):
@@ -61,7 +56,7 @@ class Changes(NamedTuple):
     jobs: set[str]
 
 
-NOTHING = Moving((), {}, (), {}, lambda _: {})
+NOTHING = Moving((), {}, (), {})
 
 
 class RoleInput(NamedTuple):
@@ -82,8 +77,6 @@ class RoleInput(NamedTuple):
     """Agents that may be different from those of the decisions before, or gone; the reader empties the set."""
     jobs: set[str]
     """Jobs that are different from those of the decisions before, or gone; the reader empties the set."""
-    later: Later | None
-    """The moment from which the first room that is coming back counts as that of others; None: no room is coming."""
 
 
 class Parts(NamedTuple):
@@ -91,7 +84,6 @@ class Parts(NamedTuple):
 
     held: Held
     planned: tuple[Task, ...]
-    gone: tuple[Task, ...]
     demands: tuple[Demand[Slot], ...]
     most: tuple[int | None, ...]
     nominations: tuple[tuple[str, Nomination], ...]
@@ -107,22 +99,13 @@ class RoleSnapshot:
         self._source, self._pool, self._role = source, pool, role
         self.plain = plain
         self.held = HeldTasks(source, role, plain=plain)
-        self._expected: dict[str, tuple[int, ...]] = {}
-        """The amounts that offers were expected to have when agents were read, by agent."""
-        self._coming: dict[str, float] = {}
-        """The agents of which such amounts count as coming, with the end of this in Unix seconds, the soonest first."""
-        self._dropped: Snapshot | None = None
-        """The state as the latest decision has found it, while the figures are dropped."""
         self._dropped_agents: set[str] = set()
         self._dropped_jobs: set[str] = set()
         """Agents and jobs that the reader may know, and that are read again."""
         self._derive()
 
     def drop_figures(self) -> None:
-        """Has the next input read everything again. The state as the latest decision has found it stays until then, as
-        do the moments of ends, and those from which room is coming: no record has them."""
-        if self._dropped is None:
-            self._dropped = self._snapshot
+        """Has the next input read everything again."""
         self._dropped_agents.update(self._looked_at, self._snapshot.rank)
         self._dropped_jobs.update(self._remade, self._snapshot.jobs)
         self.held.drop_figures()
@@ -146,11 +129,11 @@ class RoleSnapshot:
         self._snapshot = Snapshot((), (), (), plain=self.plain, units=self._pool.hand.dimensions)
         self._pending = PendingTasks()
         self._parts: dict[str, Parts] = {}
-        """The parts of the jobs with something planned, pending or leaving."""
+        """The parts of the jobs with something planned or pending."""
         self._kinds: dict[str, list[tuple[Kind, Demand[Slot]]]] = {}
         self._missing: dict[str, int] = {}
         self._extra_before: dict[str, dict[str, int]] = {}
-        """Amounts of planned and leaving tasks in the latest session."""
+        """Amounts of planned tasks in the latest session."""
         self._rows: dict[str, Row] = {}
         self._numbers: Array = np.zeros(0, dtype=np.int64)
         self._names: dict[str, set[str]] = {}
@@ -204,7 +187,7 @@ class RoleSnapshot:
             touched -= names
             used -= names
             self._pool.table.flush()
-            self._read_agents(names, self._extra_before, now)
+            self._read_agents(names, self._extra_before)
             return True
         if self._read and (jobs or len(self._read) > left):
             moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in self._read.items())
@@ -216,11 +199,6 @@ class RoleSnapshot:
             self._changed.difference_update(jobs)
             self._advance(now, {}, self._made(jobs, NOTHING))
         return bool(jobs)
-
-    @property
-    def latest(self) -> Snapshot:
-        """The state as the latest decision has found it."""
-        return self._snapshot if self._dropped is None else self._dropped
 
     def changes(self, is_new: bool) -> Changes:
         """The changes of the snapshot that its reader has not taken over; all of it for a new reader."""
@@ -234,19 +212,16 @@ class RoleSnapshot:
         """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""
         jobs = self._jobs(moving)
         extra = self._extra()
-        agents = self._agents(extra, now)
+        agents = self._agents(extra)
         self._advance(now, agents, jobs)
-        if self._dropped is not None:
-            self._looked_at |= self._dropped_agents
-            self._remade |= self._dropped_jobs
-            self._dropped, self._dropped_agents, self._dropped_jobs = None, set(), set()
+        self._looked_at |= self._dropped_agents
+        self._remade |= self._dropped_jobs
+        self._dropped_agents, self._dropped_jobs = set(), set()
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
         waiting = dict.fromkeys(demand.application for demand in moving.demands)
         sets = (self._looked_at, self._remade)
-        ends = next(iter(self._coming.values()), None)
-        later = Later(Passing.ROOM, ends) if ends is not None else None
-        return RoleInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets, later)
+        return RoleInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets)
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""
@@ -278,15 +253,13 @@ class RoleSnapshot:
         nominations: dict[str, dict[str, Nomination]] = defaultdict(dict)
         for (job, task), promise in moving.nominations.items():
             nominations[job][task] = promise
-        gone = moving.gone(self.held.used)
-        restless = {*demands, *planned, *gone}
+        restless = {*demands, *planned}
         jobs: dict[str, Job | None] = {}
         for key in sorted({*changed, *restless}):
             of_key = tuple(demands.get(key, ()))
             parts = Parts(
                 self.held.of(key),
                 tuple(planned.get(key, ())),
-                tuple(gone.get(key, ())),
                 of_key,
                 tuple(moving.most.get(demand.id) for demand in of_key),
                 tuple(nominations.get(key, {}).items()) if of_key else (),
@@ -320,10 +293,10 @@ class RoleSnapshot:
         self._missing.pop(key, None)
 
     def _job(self, key: str, parts: Parts, nominations: Mapping[str, Nomination]) -> Job | None:
-        if parts.facts is None and not parts.gone:
+        if parts.facts is None:
             return None
         held = self.held.of(key)
-        least, priority, preempts, created, lasting = parts.facts or Facts(1, 0, False, 0.0)
+        least, priority, preempts, created, lasting = parts.facts
         there = len(parts.planned) + len(held.tasks)
         # The application may have been made smaller than its minimum.
         least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))
@@ -333,7 +306,6 @@ class RoleSnapshot:
             pending, kind = self._pending.tasks_of(demand, most, nominations)
             tasks += pending
             kinds.append((kind, demand))
-        tasks += parts.gone
         if parts.demands:
             self._kinds[key] = kinds
             self._missing[key] = least - len(parts.planned) - held.members
@@ -353,40 +325,38 @@ class RoleSnapshot:
     # --- agents -----------------------------------------------------------------------------------------------
 
     def _extra(self) -> dict[str, dict[str, int]]:
-        """Amounts of planned and leaving tasks by agent and dimension."""
+        """Amounts of planned tasks by agent and dimension."""
         by_agent: dict[str, dict[str, int]] = {}
         for parts in self._parts.values():
-            for task in (*parts.planned, *parts.gone):
+            for task in parts.planned:
                 sums = by_agent.setdefault(task.agent, {})
                 for name, amount in task.template.request:
                     sums[name] = sums.get(name, 0) + amount
         return by_agent
 
-    def _agents(self, extra: dict[str, dict[str, int]], now: float) -> dict[str, Agent | None]:
+    def _agents(self, extra: dict[str, dict[str, int]]) -> dict[str, Agent | None]:
         """The agents that have changed, and that the snapshot does not have yet."""
         self._pool.table.flush()
         before, self._extra_before = self._extra_before, extra
         names = {*self._touched, *self.held.touched, *(name for name in before if name not in extra)}
         names.update(name for name, sums in extra.items() if before.get(name) != sums)
-        names.update(takewhile(lambda name: self._coming[name] <= now, self._coming))
         self._touched.clear()
         self.held.touched.clear()
         self._looked_at |= names
-        self._read_agents(names, extra, now)
+        self._read_agents(names, extra)
         agents, self._read = self._read, {}
         return agents
 
-    def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]], now: float) -> None:
-        """Reads agents for the snapshot. `extra`: amounts of planned and leaving tasks, by agent and dimension. `now`:
-        Unix seconds."""
-        read, snapshot, sizes = self._read, self._snapshot, self._pool.sizes
+    def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]]) -> None:
+        """Reads agents for the snapshot. `extra`: amounts of planned tasks, by agent and dimension."""
+        read, snapshot, pool, sizes = self._read, self._snapshot, self._pool, self._pool.sizes
+        coming = pool.hand.coming
         rows, everything, rank_of, agents = self._rows, self.held.used, snapshot.rank, snapshot.agents
         for name in names:
             read.pop(name, None)
-            row = self._pool.row(name, self._role)
+            row = pool.row(name, self._role)
             if row is None:
-                for known in (rows, self._expected, self._coming):
-                    known.pop(name, None)
+                rows.pop(name, None)
             else:
                 rows[name] = row
             rank = rank_of.get(name)
@@ -397,32 +367,11 @@ class RoleSnapshot:
                 if rank is not None:
                     read[name] = None
                 continue
-            comes = row is not None and row.node is None and not self.plain
-            expected = self._expected_on(name, row, more or NONE, now) if row is not None and comes else NONE
-            agent = agent_of(name, row, used, sizes.get(name), expected, self._pool.table.lines)
+            comes = coming.on((name, self._role)) if coming.is_expected((name, self._role)) else ()
+            room = dict(zip(SCALARS, comes, strict=True)) if comes else NONE
+            kept = held_on(row, pool) if comes else NONE
+            agent = agent_of(name, row, used, sizes.get(name), room, kept, pool.table.lines)
             read[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
-
-    def _expected_on(self, agent: str, row: Row, extra: Mapping[str, int], now: float) -> Mapping[str, int]:
-        """The amounts that the next offers of an agent are expected to have, for `RETURN_SECONDS` from the moment from
-        which more is expected: those of offers that were given back, and the rest of those that were used. Held room
-        and `extra`, the amounts of planned and leaving tasks, are not among them."""
-        amounts, before = self._pool.hand.expected.of(row.number), self._expected.get(agent, ())
-        if not any(amounts):
-            self._expected.pop(agent, None)
-            self._coming.pop(agent, None)
-            return NONE
-        if not before or any(map(gt, amounts, before)):
-            self._coming.pop(agent, None)  # the soonest stay first
-            self._coming[agent] = now + RETURN_SECONDS
-        self._expected[agent] = amounts
-        if self._coming.get(agent, now) <= now:
-            self._coming.pop(agent, None)
-            return NONE
-        expected = Counter(dict(zip(SCALARS, amounts, strict=True)))
-        expected.subtract(extra)
-        for request in self._pool.holds.on((agent, self._role)).values():
-            expected.subtract(dict(zip(SCALARS, amounts_of(request), strict=True)))
-        return expected
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:
         rows, rank = self._rows, self._snapshot.rank

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
-from bcs_scheduler.core.placement.snapshots.leaving import LeavingTasks
 from bcs_scheduler.core.placement.snapshots.pending import Planned
 from bcs_scheduler.core.placement.snapshots.role import Changes, Moving, RoleInput, RoleSnapshot
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
-from offers.policy.session.model import Nomination, Task
-from offers.policy.session.snapshot import Snapshot
+from offers.policy.session.model import Nomination
 from transactions.base import Slot
 
 TaskName = tuple[str, str]
 """Names of job and task."""
-
-
-class Promises(NamedTuple):
-    """The promises of earlier sessions."""
-
-    nominations: Mapping[TaskName, Nomination]
-    leaving: LeavingTasks
 
 
 class Snapshots:
@@ -45,7 +34,7 @@ class Snapshots:
         demands: Iterable[Demand[Slot]],
         most: Mapping[str, int],
         planned: Iterable[Planned],
-        promises: Promises,
+        nominations: Mapping[TaskName, Nomination],
         now: float,
         *,
         plain: bool = False,
@@ -54,13 +43,7 @@ class Snapshots:
         slots that take part, by the id of the demand, where not all do. `now`: Unix seconds. `plain`: the decisions
         come from a tree of queues; the same in all calls for a role."""
         self.drain()
-        return self._of(role, plain=plain).inputs(self.moving(role, demands, most, planned, promises), now)
-
-    def expect(self, role: str, leaving: LeavingTasks, now: float) -> None:
-        """Has `leaving` follow the taskgroups of a role that have ended since the latest call. `now`: Unix seconds."""
-        snapshot = self._roles.get(role)
-        if snapshot is not None:
-            leaving.end(role, snapshot.latest, snapshot.held.ended(), now)
+        return self._of(role, plain=plain).inputs(self.moving(role, demands, most, planned, nominations), now)
 
     def catch_up(self, role: str, now: float, *, plain: bool = False, left: int | None = None) -> bool:
         """Takes over a part of the changes of a role, if there are many. False: the next input costs little beside the
@@ -68,10 +51,6 @@ class Snapshots:
         `of_role`."""
         self.drain()
         return self._of(role, plain=plain).catch_up(now, left)
-
-    def latest(self, role: str) -> Snapshot:
-        """See `RoleSnapshot.latest`. Raises KeyError before the first `catch_up` or `of_role`."""
-        return self._roles[role].latest
 
     def changes(self, role: str, *, is_new: bool) -> Changes:
         """See `RoleSnapshot.changes`. Raises KeyError before the first `catch_up` or `of_role`."""
@@ -117,12 +96,11 @@ class Snapshots:
         demands: Iterable[Demand[Slot]],
         most: Mapping[str, int],
         planned: Iterable[Planned],
-        promises: Promises,
+        nominations: Mapping[TaskName, Nomination],
     ) -> Moving:
         """The arguments of `of_role` as a role takes them."""
         here = [(demand, placement) for demand, placement in planned if demand.role == role]
-        gone = partial(promises.leaving.tasks, role, here)
-        return Moving(demands, most, here, promises.nominations, gone)
+        return Moving(demands, most, here, nominations)
 
     # --- changes of the source
 
@@ -130,17 +108,6 @@ class Snapshots:
         """See `source.Follower`."""
         for role in self._roles.values():
             role.held.note(application, unit, present=present)
-
-    def unit_left(self, application: str, unit: str, task: Callable[[str, bool], Task | None], *, ending: bool) -> None:
-        """See `source.Follower`."""
-        for role in self._roles.values():
-            if not (role.plain and ending):  # trees follow their own victims
-                role.held.note_end(application, unit, task, self._turn.now)
-
-    def unit_returned(self, unit: str) -> None:
-        """See `source.Follower`."""
-        for role in self._roles.values():
-            role.held.forget_end(unit)
 
     def application_changed(self, application: str) -> None:
         """See `source.Follower`."""

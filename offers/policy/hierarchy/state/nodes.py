@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import NamedTuple
 
-from offers.dimensions import Amounts
+from offers.dimensions import NOTHING, Amounts
 from offers.ledger.holds import MOST_IN_WINDOW, WINDOW
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.configuration.fields import LARGEST
@@ -39,13 +39,13 @@ class Running(NamedTuple):
 
 
 class Node:
-    """A node. Amounts by resource: `total`; `free`, not used; `leaving`, used by allocations that are ending;
-    `promised` to asks whose victims are ending, or that get back the room of their queue; `reserved` for an ask without
-    victims; `lasting`, used by allocations that stay for as long as the node does. Other work gets the room that
-    promises and reservations leave (`open`)."""
+    """A node. Amounts by resource: `total`; `free`, not used; `leaving`, used by allocations that are ending, and the
+    `coming` amounts, which others use and which are free in a moment. `promised` to asks whose victims are ending, or
+    that get back the room of their queue; `reserved` for an ask without victims; `lasting`, used by allocations that
+    stay for as long as the node does. Other work gets the room that promises and reservations leave (`open`)."""
 
     __slots__ = (
-        "factors", "free", "key", "largest", "lasting", "leaving", "name", "open", "promised",
+        "coming", "factors", "free", "key", "largest", "lasting", "leaving", "name", "open", "promised",
         "promises", "reserved", "reserving", "running", "total", "waiting", "whole",
     )  # fmt: skip
 
@@ -58,6 +58,7 @@ class Node:
         """The share of used resources is the sum of used amounts times factors, by `whole`: name, total, factor."""
         self.whole = 1
         self.leaving: dict[str, int] = {}
+        self.coming: Amounts = NOTHING
         self.lasting: dict[str, int] = {}
         self.promised: dict[str, int] = {}
         self.reserved: dict[str, int] = {}
@@ -243,7 +244,7 @@ class Nodes:
         return node
 
     def leave(self, name: str, request: Amounts, sign: int) -> None:
-        """Allocations of a node begin to leave (`sign` 1), or stay or are gone (-1)."""
+        """Room of a node begins to leave (`sign` 1), or stays or is free (-1)."""
         node = self.by_name[name]
         add_to(node.leaving, request, sign)
         self.columns.changed(node)

@@ -30,7 +30,8 @@ class AgentTable:
         self.score_cpus = list(columns.score_cpus)
         self.score_mem = list(columns.score_mem)
         self.leaving = {snapshot.rank[name]: number for name, number in columns.leaving.items()}
-        """Ranks with tasks that are being released, and how many: only these have room later that is not idle."""
+        """Ranks with room that is being released, and the number of its parts: only these have more room later than
+        idle room."""
         self.log: list[int] = []
         self.ports: dict[int, dict[Port, int]] = {}
         """Ports in use by rank and port, with the number of users; filled on the first question for ports."""

@@ -189,6 +189,18 @@ def test_the_hold_ends_if_the_room_is_not_needed_any_more(engine: str) -> None:
     assert not placing(cluster).agent_holds() and len(cluster.groups("low", "has")) == 4
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_hold_stays_while_only_the_rest_of_the_victims_is_in_the_way(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The victims may be of the same queue: its limits admit the old work only without all of them."""
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    monkeypatch.setattr(type(placing(cluster).engine), "admits_more", lambda engine, wants: False)
+    assert len(evictions(cluster, 2 * MINUTE)) == 1
+    assert len(cluster.groups("old", "owed")) == 1
+
+
 def test_the_hold_ends_if_the_rest_may_not_end_any_more() -> None:
     """The guarantee of the queue is raised after the first end."""
     cluster = contended("session")

@@ -35,6 +35,7 @@ class World:
         self.started: dict[str, list[float]] = {}
         self.engine = SimpleNamespace(wanted={("*", "shop/web"): 1})
         self.source = self
+        self.pool = SimpleNamespace(rows_of=lambda agent: ())
         self.pauses = Pauses(self, PATIENCE)  # type: ignore[arg-type]
 
     def has_ended(self, unit: str) -> bool:

@@ -230,7 +230,7 @@ def evicted(lab: Lab) -> list[Any]:
     return [group for group in lab.core.state.taskgroups.values() if group.end_cause == "Evicted"]
 
 
-@pytest.mark.parametrize(("bound", "victims"), [(6, 3), (2, 2), (1, 1)])
+@pytest.mark.parametrize(("bound", "victims"), [(6, 2), (2, 2), (1, 1)])
 def test_a_queue_takes_back_its_share_within_the_disruption_budget(bound: int, victims: int) -> None:
     lab = full(bound)
     create(lab, "shop", 6)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import msgspec
@@ -14,7 +15,6 @@ from hypothesis import strategies as st
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines.session import Session
-from bcs_scheduler.core.placement.snapshots.snapshots import Promises
 from offers.agents import ListedAgent
 from offers.ledger.holds import RETURN_SECONDS, Cause
 from offers.model import ResourceRequest
@@ -138,18 +138,18 @@ def test_room_of_offers_that_were_given_back_is_coming_for_some_seconds() -> Non
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a", cpus=1000),)))
 
     inputs = placing._inputs
-    snapshots, promises = inputs.snapshots, Promises({}, inputs.promises.leaving)
+    snapshots, coming = inputs.snapshots, turn.pool.hand.coming
 
     def room(after: float = 0.0) -> tuple[int, int, bool]:
-        found = snapshots.of_role("*", (), {}, (), promises, lab.now + after)
-        columns = found.snapshot.columns
-        return columns.idle[0][0], columns.future[0][0], found.later is not None
+        coming.tick(lab.now + after)
+        columns = snapshots.of_role("*", (), {}, (), {}, lab.now + after).snapshot.columns
+        return columns.idle[0][0], columns.future[0][0], coming.until() < inf
 
     assert room() == (1000, 1000, False)
     turn.pool.hand.withdraw("a")
     assert room() == (0, 1000, True)
     turn.pool.holds.add("old", Cause.OLD, ("a", "*"), ResourceRequest(cpus=600))
-    assert room(1.0) == (0, 400, True)
+    assert room(1.0) == (0, 1000, True)  # what the held room lacks, sessions take out of it themselves
     turn.pool.holds.drop("old")
     assert room(1.0) == (0, 1000, True)
     assert room(RETURN_SECONDS) == (0, 0, False)
@@ -166,20 +166,18 @@ def test_room_that_leaves_beside_held_room_is_expected_when_the_hold_is_gone() -
     cluster.create("short", 1000, lasts=5.0)
     cluster.seconds(3)
 
-    def leaving() -> list[int]:
-        inputs.snapshots.expect("*", inputs.promises.leaving, cluster.lab.now)
-        inputs.of_role("*", [], {})
-        tasks = inputs.promises.leaving.tasks("*", (), {}).get("default/short", ())
-        return [dict(task.template.request).get("cpus", 0) for task in tasks]
+    def coming() -> int:
+        (agent,) = inputs.of_role("*", [], {}).snapshot.agents
+        return dict(agent.coming).get("cpus", 0)
 
     turn.pool.holds.add("old", Cause.OLD, ("a", "*"), ResourceRequest(cpus=3000))
-    assert leaving() == []
+    assert coming() == 0
     cluster.is_silent = True
     while cluster.groups("short"):
         cluster.second()
-    assert leaving() == [1000]
+    assert coming() == 1000
     turn.pool.holds.drop("old")
-    assert leaving() == [1000]
+    assert coming() == 1000
 
 
 def test_figures_of_agents_are_made_again_when_their_settings_change() -> None:
@@ -191,8 +189,7 @@ def test_figures_of_agents_are_made_again_when_their_settings_change() -> None:
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("a"),)))
 
     def changes() -> int:
-        promises = Promises({}, inputs.promises.leaving)
-        return inputs.snapshots.of_role("*", (), {}, (), promises, lab.now).snapshot.agent_changes
+        return inputs.snapshots.of_role("*", (), {}, (), {}, lab.now).snapshot.agent_changes
 
     before = changes()
     assert changes() == before

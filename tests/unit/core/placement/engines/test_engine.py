@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.snapshots.role import RoleSnapshot
 from tests import effort
 from tests.unit.core.placement.engines.test_hierarchical import options
 from tests.unit.core.placement.test_session_snapshots import OPTIONS, Steps
@@ -41,10 +40,3 @@ def different(seeds: Iterable[int], engine: str) -> list[int]:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_dropping_figures_changes_no_decision(engine: str) -> None:
     assert different(effort.in_turn(1, 5), engine) == []
-
-
-@pytest.mark.rotating
-def test_room_that_ended_taskgroups_leave_is_a_fact_of_the_latest_decision(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A snapshot that was read again does not have this room."""
-    monkeypatch.setattr(RoleSnapshot, "latest", property(lambda self: self._snapshot))
-    assert different(range(1, 21), "session") != []

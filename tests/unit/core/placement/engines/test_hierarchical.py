@@ -689,13 +689,6 @@ def figures(tree_of: RoleTree) -> Any:
     )
 
 
-class Unended(Records):
-    """The units of a tree that has seen no end of a unit."""
-
-    def has_ended(self, unit: str) -> bool:
-        return False
-
-
 @pytest.mark.parametrize(
     ("portion", "step"), ((hierarchical.PORTION, role_snapshots.STEP), (2, role_snapshots.STEP), (2, 1))
 )
@@ -722,7 +715,7 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
         for role, kept in placing.trees.roles.items():
             snapshot = placing._inputs.snapshots._roles[role]._snapshot
             kept.follow(snapshot, (), (), Terms())
-            source, always = Unended(steps.lab.core.turn_context), THOUSANDTHS.names[:2]
+            source, always = Records(steps.lab.core.turn_context), THOUSANDTHS.names[:2]
             fresh = RoleTree(placing.trees.partition, placing.trees.halts, source, always)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, Terms())
             assert figures(kept) == figures(fresh)
