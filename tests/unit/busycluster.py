@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core.interface import effects, leased, requests
+from bcs_scheduler.core.interface import leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from store.records import Record, TaskGroup
+from store.records import Record, TaskGroup, Version
 from store.records.definition import Amounts, Container, RestartPolicy
 from tests.unit.lab import Lab, version
 
@@ -35,13 +35,15 @@ class BusyCluster:
         self, name: str, cores: int, instances: int = 1, namespace: str = "default", lasts: float = 0.0, **fields: Any
     ) -> None:
         """An application. `lasts`: seconds that its taskgroups run; 0: without end."""
-        container = Container(command="x", requests=Amounts(cpus=cores, mem=32_000, disk=0))
         if lasts:
             fields["restart_policy"] = RestartPolicy(policy="OnFailure")
             self.lasts[f"{namespace}/{name}"] = lasts
-        wanted = version(instances, containers=(container,), **fields)
-        wanted = msgspec.structs.replace(wanted, namespace=namespace, application=name)
-        reply: effects.Reply = self.lab.ask(requests.CreateApplication(version=wanted))
+        reply = self.lab.ask(requests.CreateApplication(version=_version(name, cores, instances, namespace, **fields)))
+        assert not reply.error, reply
+
+    def update(self, name: str, cores: int, instances: int = 1, namespace: str = "default") -> None:
+        """An application gets another version."""
+        reply = self.lab.ask(requests.UpdateApplication(version=_version(name, cores, instances, namespace)))
         assert not reply.error, reply
 
     def groups(self, name: str, namespace: str = "default") -> list[TaskGroup]:
@@ -91,3 +93,9 @@ class BusyCluster:
         """Lets so many seconds pass."""
         for _ in range(number):
             self.second()
+
+
+def _version(name: str, cores: int, instances: int, namespace: str, **fields: Any) -> Version:
+    container = Container(command="x", requests=Amounts(cpus=cores, mem=32_000, disk=0))
+    wanted = version(instances, containers=(container,), **fields)
+    return msgspec.structs.replace(wanted, namespace=namespace, application=name)

@@ -57,8 +57,8 @@ class Attempts:
         self.vacated = list(vacated)
         """Rooms of victims that no ask has been promised again, and that are still expected."""
         self.left: list[tuple[str, str]] = []
-        """Applications, and the promised nodes that asks of them did not take in the latest runs: another node had room
-        earlier."""
+        """Applications, and the nodes of their promises that have ended since the latest `renew`: another node had room
+        earlier, or the ask is gone."""
         self.unfinished = False
         """The latest run ended because it had made as many allocations as it may."""
         self.is_behind = False
@@ -108,9 +108,7 @@ class Attempts:
                     break
             short = list(_short(made, lacking))
             if not short:
-                self.left += [
-                    (preemption.ask.application, preemption.node) for preemption in _not_taken(present, order)
-                ]
+                self.leave(_not_taken(present, order))
                 return order
             for name in short:
                 self._set_aside(name, made.pop(name), promised[name])
@@ -162,9 +160,13 @@ class Attempts:
                 refused.add(alike)
         return preemptions
 
+    def leave(self, ended: Iterable[Promise]) -> None:
+        """Promises with victims have ended: the next `renew` promises their room again."""
+        self.left += [(promise.ask.application, promise.node) for promise in ended]
+
     def renew(self, now: float, is_shown: Callable[[str], bool] = always) -> None:
-        """Promises the room of victims to other asks of the same applications: room of a former leader, and those
-        that an ask did not need. `now`: seconds of the clock of the asks. `is_shown`: True if the free room of a node
+        """Promises the room of victims to other asks of the same applications: room of a former leader, and of promises
+        that have ended. `now`: seconds of the clock of the asks. `is_shown`: True if the free room of a node
         is known."""
         self.vacated += [Vacated(name, node, now) for name, node in self.left]
         self.left.clear()

@@ -265,7 +265,7 @@ class RoleTree:
         self._promised += promises(before)
         self.tree = Tree(self._partition, nodes, self._admitted, before.closings)
         self.tree.begin(before.terms)
-        self.attempts = Attempts(self.tree, self.attempts.vacated if vacated is None else vacated)
+        self.attempts = self.attempts.moved(self.tree) if vacated is None else Attempts(self.tree, vacated)
         self._set_states()
         self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
 
@@ -373,7 +373,8 @@ class RoleTree:
         tree.ask_all(asks)
         # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
         application.preempted_at.update((ask.name, tried[ask.name]) for ask in asks if ask.name in tried)
-        hand_over(tree, promised, asks)  # the matcher places the first slots, whichever asks the tree has placed
+        # The matcher places the first slots, whichever asks the tree has placed.
+        self.attempts.leave(hand_over(tree, promised, asks))
 
     def _is_stale(self, name: str, task: Task) -> bool:
         """True if the tree has another request of a known task than it counts now."""

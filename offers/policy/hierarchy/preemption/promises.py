@@ -8,10 +8,11 @@ room comes back. So the node is promised to an ask of the same application, or e
 may preempt. Reservations of other asks on the node end: an allocation that they bring there would be preempted
 afterwards.
 
-*Rooms of victims that are promised to no ask* (`renew`). A promise ends without its room in two cases. A new leader has
-a new tree: the records of the evictions name the application that gets the room of a victim, not the ask. And an ask
-may find room on another node earlier. Without another promise, the next ask would choose another victim, although room
-comes already, and other work would take the room.
+*Rooms of victims that are promised to no ask* (`renew`). A promise ends without its room in three cases. A new leader
+has a new tree: the records of the evictions name the application that gets the room of a victim, not the ask. An ask
+may find room on another node earlier. And the operation of an ask may end: its update is cancelled, or its time is
+over. Without another promise, the next ask would choose another victim, although room comes already, and other work
+would take the room.
 """
 
 from __future__ import annotations
@@ -78,11 +79,12 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         tree.promise(ask.application, ask.name, node, reserves=reserves)
 
 
-def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> None:
+def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> list[Promise]:
     """Passes promises on from asks that are gone to asks of the same application with equal requests and constraints.
     `before`: the promises before the asks went; `asks`: the asks that came; the first one is served first. Promises for
-    which there is no such ask end. An ask that came in the place of one of the same name has its promise."""
-    rest = list(asks)
+    which there is no such ask end; those with victims are returned. An ask that came in the place of one of the same
+    name has its promise."""
+    rest, ended = list(asks), list[Promise]()
     for promise in before:
         gone = promise.ask
         if gone.name in tree.applications[gone.application].asks:
@@ -93,6 +95,9 @@ def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> Non
         if taker is not None:
             rest.remove(taker)
             promise_again(tree, [promise._replace(ask=taker)])
+        elif not promise.reserves:
+            ended.append(promise)
+    return ended
 
 
 # --- room that is given back ------------------------------------------------------------------------------------------

@@ -104,6 +104,27 @@ def test_a_new_leader_expects_the_room_of_a_victim_that_took_long_to_end() -> No
     assert cluster.groups("team", "owed") and not cluster.groups("other")
 
 
+def test_room_for_an_update_stays_with_the_application_when_the_update_is_cancelled() -> None:
+    owed = {"name": "owed", "resources": {"guaranteed": {"cpus": 1}}, "properties": {"preemption.delay": "9s"}}
+    cluster = BusyCluster(tree_options({"name": "default"}, owed), {"a": 1000, "b": 500})
+    cluster.create("low", 1000, max_unavailable=1)
+    cluster.ends_after["default/low"] = 10.0
+    cluster.seconds(3)
+    cluster.create("team", 500, namespace="owed")
+    cluster.seconds(3)
+    cluster.create("filler", 500)
+    cluster.update("team", 1000, namespace="owed")
+    cluster.seconds(2)
+    while not cluster.evicted:
+        cluster.second()
+    cluster.create("other", 1000, priority=5)
+    cluster.seconds(7)
+    (update,) = (one for one in cluster.lab.core.state.active_transactions() if one.type == "UPDATE")
+    assert cluster.evicted and not cluster.lab.cancel(update).error
+    cluster.seconds(6)
+    assert cluster.groups("team", "owed") and not cluster.groups("other")
+
+
 def test_no_ask_waits_for_the_room_of_an_application_that_is_gone() -> None:
     state, _ = interrupted()
     gone = Vacated("gone", "n0", LATE)
