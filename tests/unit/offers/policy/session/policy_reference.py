@@ -55,7 +55,7 @@ class Reference:
         )
         self.total = {d: sum(dict(a.total).get(d, 0) for a in self.agents.values()) for d in self.dims}
         self.promised: dict[Key, str] = {}
-        for job in self.jobs.values():
+        for job in sorted(self.jobs.values(), key=lambda job: (job.created, job.name)):
             for task in job.tasks:
                 promise = task.nomination
                 valid = promise and promise.until > now and promise.agent in self.agents
@@ -64,6 +64,8 @@ class Reference:
         full, usable = self._deserved(lambda *_: True), self._deserved(self._could_run)
         self.deserved = {name: {d: max(row[d], usable[name][d]) for d in row} for name, row in full.items()}
         self.binds: list[tuple[str, str, str]] = []
+        self.kept: dict[str, list[tuple[str, str, str]]] = {}
+        """Launches of jobs that are not ready yet."""
         self.evicted: list[tuple[str, str]] = []
         self.held: set[Key] = set()
 
@@ -352,12 +354,19 @@ class Reference:
                     break
                 if agent is None and self.ready(job) + self.waiting(job) + len(tasks) < job.min_available:
                     break
-            if self.is_ready(job):
-                self.binds += launched
-                if tasks:
-                    waiting[name].append(job)
-            elif not self.is_pipelined(job):
-                self.restore(before)
+            if self._end(job, launched, before) and tasks:
+                waiting[name].append(job)
+
+    def _end(self, job: Job, launched: list[tuple[str, str, str]], before: Any) -> bool:
+        """Launches the tasks of a job that is ready, with those that were kept before. True if it is."""
+        if self.is_ready(job):
+            self.binds += self.kept.pop(job.name, []) + launched
+            return True
+        if self.is_pipelined(job):
+            self.kept[job.name] = self.kept.get(job.name, []) + launched
+        else:
+            self.restore(before)
+        return False
 
     def _find_place(self, job: Job, key: Key) -> str | None:
         task = self.tasks[key]
@@ -389,10 +398,7 @@ class Reference:
                 if found and self.within(job.queue, task, self.strict):
                     self.put(key, found[0], Status.ALLOCATED)
                     launched.append((*key, found[0]))
-            if self.is_ready(job):
-                self.binds += launched
-            elif not self.is_pipelined(job):
-                self.restore(before)
+            self._end(job, launched, before)
 
     def preempt(self) -> None:
         for_later, begin = list(self.deserved), len(self.evicted)

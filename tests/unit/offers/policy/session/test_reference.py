@@ -30,6 +30,8 @@ def compare(cluster: Cluster, actions: tuple[str, ...], strict: bool = False) ->
 @given(st.integers(0, 2**32), st.sampled_from(ORDERS), st.booleans())
 @settings(max_examples=share(250), deadline=None)
 @example(0, ("reclaim", "allocate", "backfill", "preempt"), False)
+@example(481, ("reclaim", "allocate", "backfill", "preempt"), False)
+@example(1092, ("reclaim", "allocate", "backfill", "preempt"), False)
 def test_the_engine_decides_as_the_reference(seed: int, actions: tuple[str, ...], strict: bool) -> None:
     compare(random_cluster(seed), actions, strict)
 
