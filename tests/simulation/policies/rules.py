@@ -154,7 +154,8 @@ class Rules:
         if not self.queues.may_hold(beneficiary, smallest.amount):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue may never hold {dict(smallest.amount)}"
             raise Violation("I80", words, beneficiary, *ids)
-        if not self.queues.admits(beneficiary, smallest.amount, gone=self._still_to_end(beneficiary, victims)):
+        needed = smallest.amount + self._promised_beside(beneficiary)
+        if not self.queues.admits(beneficiary, needed, gone=self._still_to_end(beneficiary, victims)):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue has no limit left for it"
             raise Violation("I80", words, beneficiary, *ids)
         self._no_room_is_idle(beneficiary, smallest, victims)
@@ -179,7 +180,8 @@ class Rules:
     def _no_room_is_idle(self, beneficiary: str, ask: Ask, victims: list[TaskGroup]) -> None:
         """Of a gang all members have to find room, which is not judged here; nor is room that may be kept."""
         ids = {group.id for group in victims}
-        if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
+        needed = ask.amount + self._promised_beside(beneficiary)
+        if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, needed, ids):
             return
         closed = self._kept_from(beneficiary, ids)
         for agent, free in self._rooms().items():
