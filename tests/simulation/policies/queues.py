@@ -86,8 +86,8 @@ class Queues(ABC):
         return found
 
     @abstractmethod
-    def promised(self) -> dict[str, set[str]]:
-        """The applications for which room is kept, by agent."""
+    def promised(self) -> dict[str, Counter[str]]:
+        """The numbers of taskgroups for which room is kept, by agent and application."""
 
     @abstractmethod
     def name(self, application: str) -> str:
@@ -130,11 +130,11 @@ class SessionQueues(Queues):
         """Number of the turn after which the deserved shares were worked out."""
         self._shares: dict[str, dict[str, int]] = {}
 
-    def promised(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+    def promised(self) -> dict[str, Counter[str]]:
+        found: dict[str, Counter[str]] = {}
         for one in self._passes():
             for (application, _), promise in one._inputs.promises.nominations.items():
-                found.setdefault(promise.agent, set()).add(application)
+                found.setdefault(promise.agent, Counter())[application] += 1
         return found
 
     def _passes(self) -> list[Session]:
@@ -269,12 +269,12 @@ class SessionQueues(Queues):
 class TreeQueues(Queues):
     """Queues of the policy `hierarchical`: maxima and guarantees on the path of a leaf."""
 
-    def promised(self) -> dict[str, set[str]]:
-        found: dict[str, set[str]] = {}
+    def promised(self) -> dict[str, Counter[str]]:
+        found: dict[str, Counter[str]] = {}
         for placing in self._passes():
             for role in placing.trees.roles.values():
                 for promise in promises(role.tree):
-                    found.setdefault(promise.node, set()).add(promise.ask.application)
+                    found.setdefault(promise.node, Counter())[promise.ask.application] += 1
         return found
 
     def _path(self, application: str) -> list[TreeQueue]:

@@ -66,7 +66,7 @@ class Rules:
         """The units of the turn that is judged."""
         self._touched: dict[str, float] = {}
         """When room on an agent changed the last time."""
-        self._promised: dict[str, set[str]] = {}
+        self._promised: dict[str, Counter[str]] = {}
         """The applications for which room was kept before the present turn, by agent."""
         self._kept: dict[str, set[str]] = {}
         """The applications whose old work kept an agent before the present turn, by agent."""
@@ -229,14 +229,13 @@ class Rules:
                 raise Violation("I81", words, beneficiary, group.id)
 
     def _promised_beside(self, beneficiary: str) -> Amount:
-        """The asks of other applications of the queue for which room is kept: the limit has to hold these as well. One
-        ask of each application counts for an agent."""
+        """The asks of other applications of the queue for which room is kept: the limit has to hold these as well."""
         queue, first = self.queues.name(beneficiary), {ask.application: ask.amount for ask in asks(self.world)[::-1]}
         found = Amount(dict.fromkeys(NAMES, 0))
         for applications in self.queues.promised().values():
-            for application in applications - {beneficiary}:
-                if application in first and self.queues.name(application) == queue:
-                    found.update(first[application])
+            for application, number in applications.items():
+                if application in first and application != beneficiary and self.queues.name(application) == queue:
+                    found.update({name: number * amount for name, amount in first[application].items()})
         return found
 
     def _admitted(self, beneficiary: str, waiting: list[Ask], others: Amount) -> int:
@@ -487,7 +486,7 @@ class Rules:
 
     def _owners(self, agent: str) -> set[str]:
         """The applications for which room on an agent is or was kept."""
-        return self._promised.get(agent, set()) | self.queues.promised().get(agent, set())
+        return {*self._promised.get(agent, ()), *self.queues.promised().get(agent, ())}
 
     def _kept_now(self) -> dict[str, set[str]]:
         """The applications whose old work keeps an agent, by agent."""
