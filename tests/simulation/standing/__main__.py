@@ -1,4 +1,4 @@
-"""``python -m tests.simulation.standing --seeds N --steps N [--first S]``
+"""``python -m tests.simulation.standing --seeds N --steps N [--first S] [--engine NAME]``
 
 Runs seeds of standing capacity under random operations; exits 1 at the first violation, with its story.
 """
@@ -17,12 +17,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.standing", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
     parser.add_argument("--steps", type=int, default=200, help="steps of each")
+    parser.add_argument("--engine", default="simple", choices=("simple", "session", "hierarchical"))
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     arguments = parser.parse_args()
     began = time.perf_counter()
     counts: Counter[str] = Counter()
     for seed in range(arguments.first, arguments.first + arguments.seeds):
-        result = simulate(seed, arguments.steps)
+        result = simulate(seed, arguments.steps, engine=arguments.engine)
         counts.update(result.counts)
         if result.violation is not None:
             print("\n".join(result.story))

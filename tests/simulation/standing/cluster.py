@@ -34,6 +34,12 @@ class Unit:
     """Others may be ended for it."""
     least: int = 1
     """So many units of its application start together."""
+    created: float = 0.0
+    """Unix seconds."""
+    beneficiary: str = ""
+    """The application for which it is being ended; empty: none."""
+    ended_at: float = 0.0
+    """Unix seconds at which it was told to end; 0: it was not."""
 
     @property
     def user(self) -> User:
@@ -125,15 +131,17 @@ class Cluster:
                 self._touch(node)
         self._tell("unit", unit.name, unit, unit.node)
 
-    def end_unit(self, name: str) -> None:
-        """Told to end: it waits for nothing any more, or ends on its agent in its own time."""
+    def end_unit(self, name: str, beneficiary: str = "") -> None:
+        """Told to end: it waits for nothing any more, or ends on its agent in its own time. `beneficiary`: see
+        `Unit`."""
         unit = self.units.get(name)
         if unit is None or unit.terminating:
             return
         if not unit.node:
             self.remove_unit(name)
             return
-        self.put_unit(replace(unit, terminating=True), outside=False)
+        told = replace(unit, terminating=True, beneficiary=beneficiary, ended_at=self.world.now)
+        self.put_unit(told, outside=False)
         self.world.after(self.world.between(0.1, 20.0), self.remove_unit, name)
 
     def remove_unit(self, name: str) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.engines.engine import Engine
+from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.registry import Around
 from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.engines.simple import Simple
@@ -28,13 +29,15 @@ from offers.rules.constraints import EMPTY_RULES
 from tests.simulation.sessions import POLICY
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Gangs, Store
-from tests.simulation.standing.source import QUEUES, PlainTurn, queue_of
+from tests.simulation.standing.source import GPU, QUEUES, TREE, PlainTurn, queue_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from tests.unit.offers.ledger.standing_machine import kept
 from tests.unit.offers.matching.reference_matcher import LiveCensus
 
-DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
+DIMENSIONS = Dimensions(
+    (Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods"), Dimension(GPU))
+)
 ASSUME_TIMEOUT = 60.0
 PROMISE = 60.0
 """Seconds for which room is kept for an important unit."""
@@ -85,18 +88,29 @@ class Scheduler:
         self.units: dict[str, Unit] = {}
         """All units, as far as known."""
         self.decides = engine != "simple"
-        policy = POLICY if self.decides else None
-        options = CoreOptions(scoring=scoring, policy=policy, session_period=0.5, aging=0.0, strict=True)
+        options = CoreOptions(
+            scoring=scoring,
+            policy=POLICY if engine == "session" else None,
+            hierarchy=TREE if engine == "hierarchical" else None,
+            session_period=0.5,
+            aging=0.0,
+            strict=True,
+        )
         self._turn = PlainTurn(self, options)
         self.placing = Placing(self._turn, self._engine)
         self.ready = False
+        self._leads = False
+        """It has taken over what the leader before has decided."""
         self.gangs = Gangs(self, gangs) if gangs is not None else None
 
     def _engine(self, part: RolePartition, around: Around) -> Engine:
         turn = self._turn
         if part.kind == "simple":
             return Simple(turn)
-        inputs = Inputs(turn, Snapshots(turn), around.launcher, around.promises, around.covers, plain=False)
+        plain = part.hierarchy is not None
+        inputs = Inputs(turn, Snapshots(turn), around.launcher, around.promises, around.covers, plain=plain)
+        if part.hierarchy is not None:
+            return Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
         return Session(turn, around.policy, around.groups, inputs, around.pauses)
 
     # --- news ---------------------------------------------------------------------------------------------------
@@ -177,6 +191,9 @@ class Scheduler:
             self._plan()
         self._turn.source.refresh()
         self._turn.engine.refresh()
+        if not self._leads:
+            self._leads = True
+            self.placing.recover()
         if self._sites:
             self.placing.try_again([(node, ANY_ROLE) for node in self._sites if self.pool.row(node) is not None])
         if self.pool.holds.take_freed() or self.has_news:
@@ -207,11 +224,18 @@ class Scheduler:
         return found
 
     def is_full(self, unit: Unit) -> bool:
-        """True if the queue of a unit would have more than its capability with it."""
+        """True if the queue of a unit would have more than its capability with it; with a tree, also if all units would
+        have more than all agents: the room of these is the maximum of root, although some may be overcommitted."""
+        if isinstance(self.placing.loops[0].engine, Hierarchical):
+            used = self.pool.usage.users.values()
+            left = Counter(dict(amounts(pair for node in self.pool.hand.all() for pair in node.allocatable)))
+            left.subtract(dict(amounts(pair for user in used for pair in user.amounts)))
+            if any(left[line] < amount for line, amount in unit.amounts):
+                return True
         queue = next(one for one in QUEUES if one.name == queue_of(unit.application))
-        used = _of_queue(queue.name, self.held())
-        used.update(dict(unit.amounts))
-        return any(used[line] > most for line, most in queue.capability)
+        of_queue = _of_queue(queue.name, self.held())
+        of_queue.update(dict(unit.amounts))
+        return any(of_queue[line] > most for line, most in queue.capability)
 
     def _check_decisions(self, before: dict[str, list[Amounts]]) -> None:
         """S12 and S13."""

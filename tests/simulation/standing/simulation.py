@@ -28,6 +28,7 @@ from offers.resources import PORTS
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Store, Wish
 from tests.simulation.standing.scheduler import Scheduler
+from tests.simulation.standing.source import GPU
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -143,6 +144,8 @@ class Simulation:
         if what == "create" or not applications:
             self._applications += 1
             part = amounts({"cpu": world.number(1, 12) * 100, "memory": world.number(0, 4) * 10**9, "pods": 1})
+            if self._engine != "simple" and world.chance(0.4):
+                part = amounts([*part, (GPU, world.number(1, 3))])
             if self._gangs is not None and world.chance(0.4):
                 self._add_gang(self._gangs, f"gang-{self._applications}", part)
             else:
@@ -187,13 +190,17 @@ class Simulation:
     ) -> None:
         for _ in range(count):
             name = self.cluster.new_name(application)
-            self.cluster.put_unit(Unit(name, application, part, important=important, least=least), outside=False)
+            unit = Unit(name, application, part, important=important, least=least, created=self.world.now)
+            self.cluster.put_unit(unit, outside=False)
 
     # --- what others do, and what breaks --------------------------------------------------------------------------
 
     def _node(self, name: str) -> Node:
         cpu, memory = self.world.number(2, 8) * 1000, self.world.number(4, 16) * 10**9
-        return Node(name, amounts({"cpu": cpu, "memory": memory, "pods": self.world.number(5, 30)}))
+        room = {"cpu": cpu, "memory": memory, "pods": self.world.number(5, 30)}
+        if self._engine != "simple":
+            room[GPU] = self.world.number(0, 8)
+        return Node(name, amounts(room))
 
     def _strike(self) -> None:
         world, cluster = self.world, self.cluster

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bcs_scheduler.core.options import CoreOptions
@@ -18,6 +19,7 @@ from offers.dimensions import Amounts
 from offers.ledger.usage import ANY_ROLE
 from offers.model import Demand, Placement, Provisional, ResourceRequest, Site
 from offers.planned import PlannedCensus
+from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.placement import Submission
 from offers.policy.obstacles import Attempt, Obstacle
 from offers.policy.session.kept import Standing
@@ -33,8 +35,26 @@ if TYPE_CHECKING:
     from tests.simulation.standing.scheduler import Scheduler
 
 T = TypeVar("T")
-QUEUES = (Queue("free"), Queue("bounded", weight=2, capability=(("cpu", 6000), ("pods", 12))))
+GPU = "nvidia.com/gpu"
+QUEUES = (
+    Queue("free"),
+    Queue("bounded", 2, guarantee=(("cpu", 5000),), capability=(("cpu", 6000), (GPU, 8), ("pods", 12))),
+)
 """The queues of applications, which take turns."""
+TREE = partition_of(
+    {
+        "queues": [
+            {
+                "name": queue.name,
+                "resources": {"guaranteed": dict(queue.guarantee), "max": dict(queue.capability)},
+                "properties": {"preemption.delay": "2s"},
+            }
+            for queue in QUEUES
+        ]
+    },
+    quantity=int,
+)
+"""The same queues as a tree."""
 
 
 def queue_of(application: str) -> str:
@@ -67,6 +87,8 @@ class Work(Demands):
         self._alike: dict[Alike, str] = {}
         self._units: dict[tuple[str, int], str] = {}
         self._made = 0
+        self.ages: dict[str, int] = {}
+        """The Unix nanoseconds from which the oldest unit of each demand has waited."""
         self.losses: set[str] = set()
         """Applications of units whose claims were given back since the latest look."""
 
@@ -85,7 +107,9 @@ class Work(Demands):
                 alike = Alike(unit.application, unit.amounts, name in usage.holds)
                 wanted[planned.get(name, alike)].append(name)
         for alike in [alike for alike in self._alike if alike not in wanted]:
-            self._drop_demand(self._alike.pop(alike))
+            gone = self._alike.pop(alike)
+            self._drop_demand(gone)
+            del self.ages[gone]
         self._units = {}
         for alike, names in wanted.items():
             self.want(self._demand(alike, names), "")
@@ -95,6 +119,7 @@ class Work(Demands):
             self._made += 1
             self._alike[alike] = f"wish-{self._made}"
         identity = self._alike[alike]
+        self.ages[identity] = min(int(self._scheduler.waiting[name].created * 1e9) for name in names)
         slots, promised = list[Slot](), list[tuple[Slot, str]]()
         for name in names:
             slot = Slot(int(name.rpartition("-")[2]), name if alike.promised else "")
@@ -172,7 +197,7 @@ class Pods:
         return self._scheduler.started.get(application, -inf) >= since
 
     def age_of(self, demand: str) -> int:
-        return int(demand.rpartition("-")[2])
+        return self._work.ages[demand]
 
     def is_wanted(self, demand: str) -> bool:
         return demand in self._work.demands
@@ -211,13 +236,12 @@ class Pods:
         user, claim = usage.users.get(unit), usage.allocations.get(unit)
         if pod is None or not pod.ours:
             return None
-        created = float(unit.rpartition("-")[2])
         if user is not None:
             leaves = user.terminating or unit in self._ending
             status = Status.RELEASING if leaves else Status.RUNNING
-            return Task(unit, template_of(user.amounts), status, user.node, created=created)
+            return Task(unit, template_of(user.amounts), status, user.node, created=pod.created)
         if claim is not None:
-            return Task(unit, template_of(claim.amounts), Status.BINDING, claim.node, created=created)
+            return Task(unit, template_of(claim.amounts), Status.BINDING, claim.node, created=pod.created)
         return None
 
     def applications(self) -> Collection[str]:
@@ -253,7 +277,8 @@ class Pods:
         return (ANY_ROLE,)
 
     def beneficiaries(self) -> Iterable[tuple[str, str]]:
-        return ()
+        ending = (unit for unit in self._scheduler.units.values() if unit.beneficiary)
+        return [(unit.name, unit.beneficiary) for unit in sorted(ending, key=attrgetter("ended_at"))]
 
     def idle(self) -> Iterable[tuple[str, str]]:
         return ()
@@ -304,7 +329,7 @@ class Pods:
     def evict(self, unit: str, beneficiary: str, queue: str, *, is_paid: bool) -> str | None:
         self._scheduler.world.count("evictions")
         self._ending.add(unit)
-        self._scheduler.cluster.end_unit(unit)
+        self._scheduler.cluster.end_unit(unit, beneficiary)
         return None
 
     def fail(self, demand: str, failure: Failure) -> None:

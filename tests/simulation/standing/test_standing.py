@@ -14,9 +14,10 @@ from offers.ledger.usage import AgentUse, Kind, Sending, UnitClaim, Usage
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.placeholders import Nominations
 from tests.effort import share
+from tests.simulation.standing import scheduler
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
-from tests.simulation.standing.source import QUEUES, Pods
+from tests.simulation.standing.source import QUEUES, TREE, Pods
 
 RESERVED = Gang.reserved
 STEPS = 150
@@ -205,14 +206,15 @@ def test_mutants_of_gangs_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
     pytest.fail(f"nobody noticed: {mutant.breaks.__name__}")
 
 
-# --- sessions ---------------------------------------------------------------------------------------------------------
+# --- engines with queues ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.rotating
-def test_sessions_decide_about_units_that_are_no_records() -> None:
+@pytest.mark.parametrize("engine", ["session", "hierarchical"])
+def test_queues_decide_about_units_that_are_no_records(engine: str) -> None:
     counts: Counter[str] = Counter()
     for seed in range(1, 1 + share(16, 4)):
-        result = simulate(seed, STEPS, engine="session")
+        result = simulate(seed, STEPS, engine=engine)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
     missing = [name for name in ("evictions", *(f"fault: {fault}" for fault in FAULTS)) if not counts[name]]
@@ -221,6 +223,8 @@ def test_sessions_decide_about_units_that_are_no_records() -> None:
 
 def _queues_have_no_capability(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Pods, "queues", lambda self: [queue._replace(capability=()) for queue in QUEUES])
+    root = TREE.root._replace(queues=tuple(queue._replace(max={}) for queue in TREE.root.queues))
+    patch.setattr(scheduler, "TREE", TREE._replace(root=root))
 
 
 def _gangs_start_in_parts(patch: pytest.MonkeyPatch) -> None:
@@ -233,18 +237,19 @@ def _gangs_start_in_parts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Pods, "facts", careless)
 
 
-OF_SESSIONS = (
+OF_QUEUES = (
     Mutant(_queues_have_no_capability, ("S12",)),
     Mutant(_gangs_start_in_parts, ("S13",)),
 )
 
 
 @pytest.mark.rotating
-@pytest.mark.parametrize("mutant", OF_SESSIONS, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
-def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["session", "hierarchical"])
+@pytest.mark.parametrize("mutant", OF_QUEUES, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
+def test_mutants_of_queues_are_caught(mutant: Mutant, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)
     for seed in range(mutant.first, 61):
-        violation = simulate(seed, STEPS, engine="session").violation
+        violation = simulate(seed, STEPS, engine=engine).violation
         if violation is not None:
             assert violation.number in mutant.caught_by, str(violation)
             return
