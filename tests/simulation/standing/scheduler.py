@@ -35,9 +35,6 @@ from tests.simulation.world import World
 from tests.unit.offers.ledger.standing_machine import kept
 from tests.unit.offers.matching.reference_matcher import LiveCensus
 
-DIMENSIONS = Dimensions(
-    (Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods"), Dimension(GPU))
-)
 ASSUME_TIMEOUT = 60.0
 PROMISE = 60.0
 """Seconds for which room is kept for an important unit."""
@@ -66,11 +63,13 @@ class Scheduler:
         dry: Callable[[NodePool], object],
         gangs: Store | None = None,
         engine: str = "simple",
+        memory: int = 2**20,
     ) -> None:
         """`dry` takes a picture of a pool: it must be the same after a plan as before. `gangs`: None = there are no
-        gangs. `engine`: its name."""
+        gangs. `engine`: its name. `memory`: the integer units of one MB."""
         self.world, self.cluster, self.scoring, self._dry = world, cluster, scoring, dry
-        self.pool = node_pool(DIMENSIONS)
+        known = (Dimension("cpu", 1000, "cores"), Dimension("memory", memory, "MB"), Dimension("pods"), Dimension(GPU))
+        self.pool = node_pool(Dimensions(known))
         self.nobody = NOBODY
         self.waiting: dict[str, Unit] = {}
         """Units that ask for a place, as far as known."""

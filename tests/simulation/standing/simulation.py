@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from offers.dimensions import Amounts, amounts
 from offers.ledger.nodes import Node, NodePool
 from offers.ledger.usage import Sending, UnitClaim
+from offers.matching.ranking import Scoring
 from offers.model import Unit as Name
 from offers.policy.applications.metadata import Style
 from offers.resources import PORTS
@@ -96,8 +97,10 @@ class Watched(Scheduler):
 
 
 class Simulation:
-    def __init__(self, seed: int, gangs: bool = False, engine: str = "simple") -> None:
-        """`gangs`: users ask for gangs with reservations (tests.simulation.standing.gangs). `engine`: of the loop."""
+    def __init__(self, seed: int, gangs: bool = False, engine: str = "simple", memory: int = 2**20) -> None:
+        """`gangs`: users ask for gangs with reservations (tests.simulation.standing.gangs). `engine`: of the loop.
+        `memory`: the integer units of one MB."""
+        self._memory, self._gigabyte = memory, 1024 * memory
         self._engine = engine
         world = self.world = World(seed)
         self.cluster = Cluster(world)
@@ -127,9 +130,8 @@ class Simulation:
         self.check()
 
     def _start(self) -> Watched:
-        scheduler = Watched(
-            self.world, self.cluster, self.world.pick(("spread", "binpack")), picture, self._gangs, self._engine
-        )
+        scoring: Scoring = self.world.pick(("spread", "binpack"))
+        scheduler = Watched(self.world, self.cluster, scoring, picture, self._gangs, self._engine, self._memory)
         scheduler.ended = set()
         self._claims = {}
         return scheduler
@@ -143,7 +145,7 @@ class Simulation:
         what = world.weighted(OPERATIONS)
         if what == "create" or not applications:
             self._applications += 1
-            part = amounts({"cpu": world.number(1, 12) * 100, "memory": world.number(0, 4) * 10**9, "pods": 1})
+            part = amounts({"cpu": world.number(1, 12) * 100, "memory": world.number(0, 4) * self._gigabyte, "pods": 1})
             if self._engine != "simple" and world.chance(0.4):
                 part = amounts([*part, (GPU, world.number(1, 3))])
             if self._gangs is not None and world.chance(0.4):
@@ -196,7 +198,7 @@ class Simulation:
     # --- what others do, and what breaks --------------------------------------------------------------------------
 
     def _node(self, name: str) -> Node:
-        cpu, memory = self.world.number(2, 8) * 1000, self.world.number(4, 16) * 10**9
+        cpu, memory = self.world.number(2, 8) * 1000, self.world.number(4, 16) * self._gigabyte
         room = {"cpu": cpu, "memory": memory, "pods": self.world.number(5, 30)}
         if self._engine != "simple":
             room[GPU] = self.world.number(0, 8)
@@ -208,7 +210,7 @@ class Simulation:
         foreign = [unit.name for unit in cluster.units.values() if not unit.ours]
         waiting = [unit for unit in cluster.units.values() if unit.ours and not unit.node]
         if what == "foreign" and cluster.nodes:
-            part = amounts({"cpu": world.number(1, 30) * 100, "memory": world.number(0, 6) * 10**9, "pods": 1})
+            part = amounts({"cpu": world.number(1, 30) * 100, "memory": world.number(0, 6) * self._gigabyte, "pods": 1})
             node = world.pick(sorted(cluster.nodes))
             cluster.put_unit(Unit(cluster.new_name("foreign"), "foreign", part, ours=False, node=node))
         elif what == "foreign ends" and foreign:

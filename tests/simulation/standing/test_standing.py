@@ -16,7 +16,7 @@ from offers.policy.applications.placeholders import Nominations
 from tests.effort import share
 from tests.simulation.standing import scheduler
 from tests.simulation.standing.gangs import Gangs
-from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
+from tests.simulation.standing.simulation import FAULTS, OPERATIONS, Simulation, simulate
 from tests.simulation.standing.source import QUEUES, TREE, Pods
 
 RESERVED = Gang.reserved
@@ -219,6 +219,17 @@ def test_queues_decide_about_units_that_are_no_records(engine: str) -> None:
         counts.update(result.counts)
     missing = [name for name in ("evictions", *(f"fault: {fault}" for fault in FAULTS)) if not counts[name]]
     assert not missing, f"never happened: {missing}"
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("engine", ["simple", "session", "hierarchical"])
+def test_memory_in_bytes_and_in_thousandths_of_a_megabyte_gives_the_same_decisions(engine: str) -> None:
+    for seed in range(1, 1 + share(8, 2)):
+        worlds = [Simulation(seed, engine=engine, memory=unit) for unit in (2**20, 1000)]
+        for world in worlds:
+            world.run(STEPS)
+        in_bytes, in_thousandths = ([(unit.name, unit.node) for unit in w.cluster.units.values()] for w in worlds)
+        assert in_bytes == in_thousandths and worlds[0].world.counts == worlds[1].world.counts, seed
 
 
 def _queues_have_no_capability(patch: pytest.MonkeyPatch) -> None:
