@@ -222,6 +222,14 @@ class Scheduler:
                 found.setdefault(self.units[own].application, []).append(claim.amounts)
         return found
 
+    def is_owed(self, unit: Unit) -> bool:
+        """True if others may end for a unit: the queue has a guarantee, and no more than it with the unit."""
+        queue = next(one for one in QUEUES if one.name == queue_of(unit.application))
+        used = _of_queue(queue.name, self.held())
+        used.update(dict(unit.amounts))
+        below = bool(queue.guarantee) and all(used[line] <= least for line, least in queue.guarantee)
+        return below and unit.important and not self.is_full(unit)
+
     def is_full(self, unit: Unit) -> bool:
         """True if the queue of a unit would have more than its capability with it; with a tree, also if all units would
         have more than all agents: the room of these is the maximum of root, although some may be overcommitted."""

@@ -11,12 +11,14 @@ S6  at rest the users are those of the cluster, foreign ones included; nothing i
 S7  at rest no unit waits that has room on an agent
 S12 a queue gets no more than its capability
 S13 a gang of which nothing is placed starts with its minimum
+S14 at rest, with a tree, no unit waits for which units of one agent may end: its queue is below its guarantee
 S8 to S11 are about gangs (tests.simulation.standing.gangs)
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from offers.dimensions import Amounts, amounts
@@ -29,7 +31,7 @@ from offers.resources import PORTS
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
 from tests.simulation.standing.gangs import Store, Wish
 from tests.simulation.standing.scheduler import Scheduler
-from tests.simulation.standing.source import GPU
+from tests.simulation.standing.source import GPU, queue_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
@@ -312,16 +314,27 @@ class Simulation:
         for unit in cluster.units.values():
             if gangs is not None and gangs.waits(unit):
                 continue  # of a gang that does not have all its room
+            if self._engine == "hierarchical" and not unit.node and unit.least == 1 and self.scheduler.is_owed(unit):
+                self._no_victims(unit)
             if self.scheduler.decides and not unit.node and (unit.least > 1 or self.scheduler.is_full(unit)):
                 continue
             room = [name for name in cluster.nodes if not unit.node and self._has_room(name, unit)]
             if room:
                 raise Violation("S7", f"{unit.name} waits although {room} have room", unit.name, *room)
 
-    def _has_room(self, name: str, unit: Unit) -> bool:
-        """Whether an agent takes the unit: room that is kept for others counts as used."""
+    def _no_victims(self, unit: Unit) -> None:
+        """S14. A gang is not ended for others."""
+        for name in self.cluster.nodes:
+            there = [one for one in self.cluster.units.values() if one.node == name and one.ours and one.least == 1]
+            victims = [one for one in there if queue_of(one.application) != queue_of(unit.application)]
+            if self._has_room(name, unit, victims):
+                raise Violation("S14", f"{unit.name} waits although its queue may end units of {name}", unit.name, name)
+
+    def _has_room(self, name: str, unit: Unit, without: Iterable[Unit] = ()) -> bool:
+        """Whether an agent takes the unit, `without` others: room that is kept for others counts as used."""
         free = Counter(dict(self.cluster.nodes[name].allocatable))
         free.subtract(dict(self.cluster.used(name)))
+        free.update(dict(amounts(pair for one in without for pair in one.amounts)))
         if min(free.values()) < 0:
             return False
         usage = self.scheduler.pool.usage

@@ -234,7 +234,15 @@ def test_memory_in_bytes_and_in_thousandths_of_a_megabyte_gives_the_same_decisio
 
 def _queues_have_no_capability(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Pods, "queues", lambda self: [queue._replace(capability=()) for queue in QUEUES])
-    root = TREE.root._replace(queues=tuple(queue._replace(max={}) for queue in TREE.root.queues))
+    _each_queue_has(patch, max={})
+
+
+def _no_queue_has_a_guarantee(patch: pytest.MonkeyPatch) -> None:
+    _each_queue_has(patch, guaranteed={})
+
+
+def _each_queue_has(patch: pytest.MonkeyPatch, **settings: Any) -> None:
+    root = TREE.root._replace(queues=tuple(queue._replace(**settings) for queue in TREE.root.queues))
     patch.setattr(scheduler, "TREE", TREE._replace(root=root))
 
 
@@ -255,8 +263,14 @@ OF_QUEUES = (
 
 
 @pytest.mark.rotating
-@pytest.mark.parametrize("engine", ["session", "hierarchical"])
-@pytest.mark.parametrize("mutant", OF_QUEUES, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
+@pytest.mark.parametrize(
+    ("mutant", "engine"),
+    [
+        *((mutant, engine) for mutant in OF_QUEUES for engine in ("session", "hierarchical")),
+        (Mutant(_no_queue_has_a_guarantee, ("S14",), 25), "hierarchical"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.breaks.__name__.strip("_"),
+)
 def test_mutants_of_queues_are_caught(mutant: Mutant, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)
     for seed in range(mutant.first, 61):
