@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 import pytest
 
 from bcs_scheduler.core.placement.source import Facts
-from offers.ledger.nodes import Nodes
+from offers.ledger.nodes import Node, Nodes
 from offers.ledger.usage import AgentUse, Kind, Sending, UnitClaim, Usage
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.placeholders import Nominations
 from tests.effort import share
 from tests.simulation.standing import scheduler
+from tests.simulation.standing.cluster import Unit
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, Simulation, simulate
 from tests.simulation.standing.source import QUEUES, TREE, Pods
@@ -230,6 +231,23 @@ def test_memory_in_bytes_and_in_thousandths_of_a_megabyte_gives_the_same_decisio
             world.run(STEPS)
         in_bytes, in_thousandths = ([(unit.name, unit.node) for unit in w.cluster.units.values()] for w in worlds)
         assert in_bytes == in_thousandths and worlds[0].world.counts == worlds[1].world.counts, seed
+
+
+@pytest.mark.parametrize("beneficiary", ["app-1", "app-3"])
+def test_a_new_leader_gives_the_room_of_a_victim_to_the_beneficiary(beneficiary: str) -> None:
+    simulation = Simulation(1, engine="hierarchical")
+    world, cluster = simulation.world, simulation.cluster
+    world.calm = True
+    part = (("cpu", 1000), ("pods", 1))
+    cluster.put_node(Node("node", (("cpu", 1000), ("pods", 10))))
+    cluster.put_unit(Unit("app-2-1", "app-2", part, node="node"))
+    for name in ("app-1", "app-3"):
+        cluster.put_unit(Unit(f"{name}-2", name, part, important=True, created=world.now - 60))
+    cluster.end_unit("app-2-1", beneficiary)
+    cluster.connect(simulation.scheduler)
+    for _ in range(40):
+        simulation._go_on(1.0)
+    assert [unit.application for unit in cluster.units.values() if unit.node] == [beneficiary]
 
 
 def _queues_have_no_capability(patch: pytest.MonkeyPatch) -> None:
