@@ -231,16 +231,18 @@ class Scheduler:
         return below and unit.important and not self.is_full(unit)
 
     def is_full(self, unit: Unit) -> bool:
-        """True if the queue of a unit would have more than its capability with it, or all units more than all agents
-        have: the maximum of root, and the shares of queues, are parts of this although agents may be overcommitted."""
-        left = Counter(dict(amounts(pair for node in self.pool.hand.all() for pair in node.allocatable)))
-        left.subtract(dict(amounts(pair for user in self.pool.usage.users.values() for pair in user.amounts)))
-        if any(left[line] < amount for line, amount in unit.amounts):
-            return True
+        """True if the queue of a unit would have more than its capability with it; with a tree, also if all units would
+        have more than all agents: the room of these is the maximum of root, although some may be overcommitted."""
+        if isinstance(self.placing.loops[0].engine, Hierarchical):
+            used = self.pool.usage.users.values()
+            left = Counter(dict(amounts(pair for node in self.pool.hand.all() for pair in node.allocatable)))
+            left.subtract(dict(amounts(pair for user in used for pair in user.amounts)))
+            if any(left[line] < amount for line, amount in unit.amounts):
+                return True
         queue = next(one for one in QUEUES if one.name == queue_of(unit.application))
-        used = _of_queue(queue.name, self.held())
-        used.update(dict(unit.amounts))
-        return any(used[line] > most for line, most in queue.capability)
+        of_queue = _of_queue(queue.name, self.held())
+        of_queue.update(dict(unit.amounts))
+        return any(of_queue[line] > most for line, most in queue.capability)
 
     def _check_decisions(self, before: dict[str, list[Amounts]]) -> None:
         """S12 and S13."""

@@ -8,7 +8,7 @@ S3  a unit has one claim at most, and none once it is used (K-11)
 S4  a claim ends by an answer about it, by news of its unit, or before its request has left (K-12, K-13)
 S5  a plan leaves everything as it was (K-15)
 S6  at rest the users are those of the cluster, foreign ones included; nothing is claimed, and what is gone is freed
-S7  at rest no unit waits that has room on an agent; with queues, unless its queue or all agents together have no room
+S7  at rest no unit waits that has room on an agent; with a tree, unless the maximum of root is in the way
 S12 a queue gets no more than its capability
 S13 a gang of which nothing is placed starts with its minimum
 S14 at rest, with a tree, no unit waits for which units of one agent may end: its queue is below its guarantee
