@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.engines.session import Session
+from bcs_scheduler.core.placement.snapshots.pending import demand_of
 from offers.model import Demand
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
 from offers.policy.hierarchy.preemption.promises import promises
@@ -86,8 +87,8 @@ class Queues(ABC):
         return found
 
     @abstractmethod
-    def promised(self) -> dict[str, Counter[str]]:
-        """The numbers of taskgroups for which room is kept, by agent and application."""
+    def promised(self) -> dict[str, dict[str, Amount]]:
+        """The amounts that are kept for work that waits, by agent and application."""
 
     @abstractmethod
     def name(self, application: str) -> str:
@@ -130,11 +131,14 @@ class SessionQueues(Queues):
         """Number of the turn after which the deserved shares were worked out."""
         self._shares: dict[str, dict[str, int]] = {}
 
-    def promised(self) -> dict[str, Counter[str]]:
-        found: dict[str, Counter[str]] = {}
+    def promised(self) -> dict[str, dict[str, Amount]]:
+        found: dict[str, dict[str, Amount]] = {}
         for one in self._passes():
-            for (application, _), promise in one._inputs.promises.nominations.items():
-                found.setdefault(promise.agent, Counter())[application] += 1
+            for (application, task), promise in one._inputs.promises.nominations.items():
+                demand = self.world.core.turn_context.engine.demands.get(demand_of(task))
+                amount = found.setdefault(promise.agent, {}).setdefault(application, Amount())
+                if demand is not None:
+                    amount.update(cpus=demand.request.cpus, mem=demand.request.mem)
         return found
 
     def _passes(self) -> list[Session]:
@@ -269,12 +273,13 @@ class SessionQueues(Queues):
 class TreeQueues(Queues):
     """Queues of the policy `hierarchical`: maxima and guarantees on the path of a leaf."""
 
-    def promised(self) -> dict[str, Counter[str]]:
-        found: dict[str, Counter[str]] = {}
+    def promised(self) -> dict[str, dict[str, Amount]]:
+        found: dict[str, dict[str, Amount]] = {}
         for placing in self._passes():
             for role in placing.trees.roles.values():
                 for promise in promises(role.tree):
-                    found.setdefault(promise.node, Counter())[promise.ask.application] += 1
+                    amount = found.setdefault(promise.node, {}).setdefault(promise.ask.application, Amount())
+                    amount.update(dict(promise.ask.request))
         return found
 
     def _path(self, application: str) -> list[TreeQueue]:

@@ -66,7 +66,7 @@ class Rules:
         """The units of the turn that is judged."""
         self._touched: dict[str, float] = {}
         """When room on an agent changed the last time."""
-        self._promised: dict[str, Counter[str]] = {}
+        self._promised: dict[str, dict[str, Amount]] = {}
         """The applications for which room was kept before the present turn, by agent."""
         self._kept: dict[str, set[str]] = {}
         """The applications whose old work kept an agent before the present turn, by agent."""
@@ -230,12 +230,11 @@ class Rules:
 
     def _promised_beside(self, beneficiary: str) -> Amount:
         """The asks of other applications of the queue for which room is kept: the limit has to hold these as well."""
-        queue, first = self.queues.name(beneficiary), {ask.application: ask.amount for ask in asks(self.world)[::-1]}
-        found = Amount(dict.fromkeys(NAMES, 0))
-        for applications in self.queues.promised().values():
-            for application, number in applications.items():
-                if application in first and application != beneficiary and self.queues.name(application) == queue:
-                    found.update({name: number * amount for name, amount in first[application].items()})
+        queue, found = self.queues.name(beneficiary), Amount(dict.fromkeys(NAMES, 0))
+        for amounts in self.queues.promised().values():
+            for application, amount in amounts.items():
+                if application != beneficiary and self.queues.name(application) == queue:
+                    found.update(amount)
         return found
 
     def _admitted(self, beneficiary: str, waiting: list[Ask], others: Amount) -> int:
