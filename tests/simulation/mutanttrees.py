@@ -140,7 +140,7 @@ def drop_victims_afterwards(patch: pytest.MonkeyPatch) -> None:
 PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("exceed maxima", exceed_maxima, ("I52",), range(3, 43)),
     ("forget limits", forget_limits, ("I53",), range(3, 43)),
-    ("lose applications", lose_applications, ("I55",), range(1, 41)),
+    ("lose applications", lose_applications, ("I55",), range(2, 42)),
     ("ignore halts", ignore_halts, ("I56",), range(4, 44)),
     ("admit the young", admit_the_young, ("I56",), range(4, 44)),
     ("keep the present tree", keep_the_present_tree, ("I57",), range(1, 41)),

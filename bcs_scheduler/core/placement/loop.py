@@ -98,6 +98,8 @@ class Loop:
         self._matching = Matching(turn, launcher, untried, groups, self.spreading, engine, self._settle)
         self._waiting = False
         """Something has changed since the latest decision."""
+        self._left: Collection[str] = ()
+        """Ids of the demands that the latest decision has left open."""
         self._next = 0.0
         """Unix seconds before which the engine is not asked."""
         self._later: Later | None = None
@@ -307,6 +309,7 @@ class Loop:
             later.append(decisions.later)
             held_back.update(decisions.held_back)
         self._promises.keep(promised)
+        self._left = {demand.id for demand in demands if demand.id in turn.engine.demands}
         if self.aging.holds():
             self.engine.use_rest(self.aging, self._deciding)
         if self._is_cut():
@@ -508,7 +511,9 @@ class Loop:
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key."""
-        if self.engine.notice(changed):
+        demands = self._turn.engine.demands
+        # Work that waits no longer leaves its share, its limit or a reservation to others.
+        if self.engine.notice(changed) or any(key in self._left and key not in demands for _, key in changed):
             self._waiting = self._waiting or self._has_demands()
         if not self.engine.decides:
             for kind, key in changed:

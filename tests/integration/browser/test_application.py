@@ -185,7 +185,7 @@ def until(console: Console, condition: Callable[[], object]) -> None:
 @pytest.mark.rotating
 def test_a_plan_names_the_other_work_that_ends_and_the_work_that_gets_the_room(preempting: Console) -> None:
     browser, gateway = preempting.browser, preempting.gateway
-    gateway.offer(1, cpus=5)
+    gateway.offer(1, cpus=3.4)
     for name, priority, cpu in (("low", 0, "3"), ("high", 10, "1")):
         body = document(name, instance=int(name == "low"), resources={"limits": {"cpu": cpu, "memory": "32"}})
         body["spec"]["template"]["spec"]["priority"] = priority

@@ -16,6 +16,7 @@ from offers.policy.session.configuration import DEFAULT, default_policy, policy_
 from store.mentions import plain
 from store.records import Limits, Namespace, Queue, ReschedulePayload
 from store.records.definition import Amounts
+from tests.unit.busycluster import BusyCluster
 from tests.unit.lab import Lab, version
 
 WHOLE = 150
@@ -271,6 +272,24 @@ def test_without_reclaim_no_queue_loses_anything() -> None:
     create(lab, "shop", 6)
     lab.wait(5.0)
     assert not evicted(lab)
+
+
+def test_work_that_waits_no_longer_leaves_its_share_to_other_queues() -> None:
+    records = [
+        *(Queue(name=name, weight=weight) for name, weight in (("most", 4), ("least", 1))),
+        *(Namespace(name=name, queue=name) for name in ("most", "least")),
+    ]
+    cluster = BusyCluster(replace(OPTIONS, policy=STRICT, offer_hold=600.0), {"a": 2000}, records)
+    cluster.create("small", 500, namespace="most")
+    cluster.create("small", 500, namespace="least")
+    cluster.seconds(3)
+    cluster.create("large", 1500, namespace="most")
+    cluster.create("more", 500, namespace="least")
+    cluster.seconds(60)
+    assert not cluster.groups("more", "least")
+    cluster.lab.ask(requests.DeleteApplication(namespace="most", name="large"))
+    cluster.lab.wait(5.0)
+    assert len(cluster.groups("more", "least")) == 1
 
 
 # --- the explanation ------------------------------------------------------------------------------------------
