@@ -53,7 +53,7 @@ import numpy as np
 from offers.dimensions import Amounts
 from offers.ledger.holds import RETRY
 from offers.policy.hierarchy.configuration.partition import Fencing, GangPreemption, Partition, PreemptionPolicy
-from offers.policy.hierarchy.state.application import Alternative, Group, RequestClass, alternative_of
+from offers.policy.hierarchy.state.application import Group, Kind, RequestClass, alternative_of
 from offers.policy.hierarchy.state.columns import Array, Key, Numbers, State
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Node, Running
@@ -251,7 +251,7 @@ def attempt(
     if ask.name in application.reserves:
         reserved = application.asks[ask.name].alike.promised
         tree.forget_promise(ask.application, ask.name)
-    kind = _kind(application.asks[ask.name])
+    kind = _kind(tree, application.asks[ask.name])
     result, result_of_try, fruitless, halted = plan(tree, leaf, ask, now, check, is_over, halted)
     if halted is None:
         leaf.tried[kind] = result_of_try
@@ -284,7 +284,7 @@ def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | N
     clock of the asks."""
     owner = tree.applications[application]
     group, leaf = owner.asks[name], tree.queues[owner.queue]
-    latest = leaf.tried.get(_kind(group))
+    latest = leaf.tried.get(_kind(tree, group))
     if latest is None and (delay := delay_of(leaf)) > 0:
         created = next(ask.created for _, asking, ask in group.asks if asking == name)
         if now - created < delay:
@@ -294,14 +294,16 @@ def last_try(tree: Tree, application: str, name: str, now: float) -> Attempt | N
     return latest
 
 
-def _kind(group: Group) -> tuple[Alternative, int]:
-    """Asks of one leaf that are of one kind have the same results."""
-    return alternative_of(group)._replace(promised=""), group.alike.priority
+def _kind(tree: Tree, group: Group) -> Kind:
+    # The victims for a member of a gang are chosen beside those for the members before.
+    name = group.application.name
+    gang = name if tree.terms.lacking.get(name, 0) > 1 else ""
+    return alternative_of(group)._replace(promised=""), group.alike.priority, gang
 
 
 def _is_fruitless(tree: Tree, leaf: Queue, group: Group, now: float) -> bool:
     """True if the asks of a group must fail as one that was alike did."""
-    known = leaf.fruitless.get(_kind(group)) if leaf.fruitless else None
+    known = leaf.fruitless.get(_kind(tree, group)) if leaf.fruitless else None
     return known is not None and known.holds(tree, now)
 
 

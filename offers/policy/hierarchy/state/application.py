@@ -45,6 +45,11 @@ class Alternative(NamedTuple):
     owner: tuple[str, ...]
 
 
+Kind = tuple[Alternative, int, str]
+"""Asks of one leaf whose tries to preempt have the same result: their properties, without a promise; their priority;
+the application if it is a gang that needs several places at the same time, or empty."""
+
+
 class Group:
     """Pending asks of one application that are alike, oldest first."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from offers.dimensions import Amounts
 from offers.policy.amounts import ExactRatios, Vector, descending_shares, positive
 from offers.policy.hierarchy.configuration.partition import Fencing, GangPreemption, QueueConfig, SortPolicy
-from offers.policy.hierarchy.state.application import Alternative, Application, RequestClass
+from offers.policy.hierarchy.state.application import Alternative, Application, Kind, RequestClass
 from offers.policy.hierarchy.state.model import Allocation
 from offers.policy.hierarchy.state.ordered import Greatest, Ordered
 from offers.policy.hierarchy.state.waiting import Waiting
@@ -77,12 +77,12 @@ class Queue:
         """The number of allocations of this leaf by the name of the node."""
         self.requests: dict[Amounts, int] = {}
         """The number of allocations of this leaf by request."""
-        self.tried: dict[tuple[Alternative, int], Attempt] = {}
-        """The latest tries to preempt of asks of this leaf, by their kind and priority."""
+        self.tried: dict[Kind, Attempt] = {}
+        """The latest tries to preempt of asks of this leaf, by kind."""
         self.passed: set[RequestClass] = set()
         """The classes of this leaf that have used up the tries of the latest round; others come first in the next."""
-        self.fruitless: dict[tuple[Alternative, int], Fruitless] = {}
-        """The tries in vain of asks of this leaf that are remembered, by their kind and priority."""
+        self.fruitless: dict[Kind, Fruitless] = {}
+        """The tries in vain of asks of this leaf that are remembered, by kind."""
         self.changes = 0
         """Changes with every change of usage, of promises and of leaving allocations below, and of applications."""
         self.lowest = Greatest()

@@ -14,7 +14,7 @@ from offers.policy.hierarchy.cluster import occupy
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.gangs import MOST_PLACES, MOST_SEARCHES, Attempts, most_that_fit
 from offers.policy.hierarchy.preemption import preemption
-from offers.policy.hierarchy.preemption.preemption import preempt
+from offers.policy.hierarchy.preemption.preemption import last_try, preempt
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Ask
 from offers.policy.hierarchy.steps import withdraw_all
@@ -181,6 +181,23 @@ def test_a_gang_pauses_after_a_try_in_vain_and_others_do_not_preempt_for_it() ->
     state.queues["root.q1"].guaranteed, state.queues["root.q2"].guaranteed = {}, {"cpus": 4}
     assert attempts.preempt(lacking, LATE + RETRY - 1) == []
     assert len(attempts.preempt(lacking, LATE + RETRY)) == 3
+
+
+def test_a_gang_that_fails_keeps_no_single_ask_that_is_alike_from_a_victim() -> None:
+    """Seed 22194 of the world `fair-hierarchical` (I83): the budget admits a victim for one member of the gang."""
+    state = full()
+    lacking, attempts = gang(state, "root.q2", 2), Attempts(state)
+    attempts.run(lacking)
+    state.begin(state.terms._replace(allowance=lambda application: 1 - len(state.leaving)))
+    assert attempts.preempt(lacking, LATE) == []
+    attempts.restore()
+    state.submit(Application("single", "root.q2", 0))
+    state.ask(Ask("single", "t0", (("cpus", 1),)))
+    attempts.run(lacking)
+    attempts.restore()
+    assert [preemption.ask.application for preemption in preempt(state, LATE + 1)] == ["single"]
+    results = [last_try(state, name, "t0", LATE + 1) for name in ("single", "gang")]
+    assert [result is not None and result.evicted for result in results] == [1, 0]
 
 
 def test_gangs_that_must_fail_alike_are_tried_once() -> None:
