@@ -260,6 +260,7 @@ class Turn:
             return True
         if job.misfit is None:
             job.misfit = need
+        job.over_limit = job.over_limit or room < needed
         return False
 
     def _use_promise(self, statement: Statement, position: int, need: Need) -> bool:

@@ -251,7 +251,6 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
             continue
         claim = Claim(job, position, need)
         if not _may_take(session, queue, claim):
-            job.over_limit = True
             failed[need.number] = session.changes.version
             continue
         search = searches.of(job, need)
@@ -421,7 +420,6 @@ class _Choice:
         `make_room`."""
         session, claim = self._session, self._claim
         if self._over and (not self._ever() or not self._search.helps(self._within_limit([]) is not None)):
-            claim.job.over_limit = True
             return None
         best: tuple[Cost, int, list[Victim]] | None = None
         if only is not None:

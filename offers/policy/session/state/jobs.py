@@ -55,7 +55,7 @@ class JobState:
         self.misfit: Need | None = None
         """The need of the first task that found no agent; None if there is none."""
         self.over_limit = False
-        """A limit of the queue held a task back."""
+        """A limit of the queue holds back a task, or those that reach the minimum."""
 
     def task(self, position: int) -> Task:
         """The task at a position."""

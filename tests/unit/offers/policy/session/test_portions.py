@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.policies import at_minimum, hopeless
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
 from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.preemption import make_room
@@ -94,6 +94,16 @@ def test_the_last_portion_names_all_jobs_that_the_round_has_held_back() -> None:
     assert portions[-1].held_back == decide(limited(), chosen).held_back
     snapshot.advance(snapshot.now, queues=[Queue("q")])
     assert decide(snapshot, chosen, memory=memory).held_back == {}, "the next round finds its own"
+
+
+@pytest.mark.parametrize("actions", [["allocate"], ["reclaim", "allocate", "backfill", "preempt"]])
+def test_a_limit_below_the_minimum_of_a_job_is_named_although_the_agents_are_full(actions: list[str]) -> None:
+    run = Job("run", "other", tuple(Task(f"t{n}", Template(cores(1, 0)), Status.RUNNING, "a0") for n in range(3)))
+    gang = Job("gang", "q", tuple(Task(f"t{n}", Template(cores(1, 0))) for n in range(3)), min_available=3)
+    queues = [Queue("other"), Queue("q", capability=(("cpus", 2000),))]
+    decisions = decide(Snapshot([Agent("a0", cores(4, 0))], queues, [run, gang]), policy(*actions))
+    assert (decisions.binds, decisions.evictions) == ((), ())
+    assert decisions.held_back == {"gang": QUEUE_LIMIT}
 
 
 def test_a_portion_that_is_cut_in_allocate_evicts_nothing() -> None:
