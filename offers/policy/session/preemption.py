@@ -37,6 +37,7 @@ from offers.policy.session.columns import Array
 from offers.policy.session.composition import Filters
 from offers.policy.session.decisions import Eviction
 from offers.policy.session.kept import Rows
+from offers.policy.session.model import Template
 from offers.policy.session.plugins.interface import Argument, Claim, Victim
 from offers.policy.session.running import NOT_READY
 from offers.policy.session.state.candidates import NOT
@@ -206,6 +207,9 @@ class Reclaim:
         rules, had_turn = session.rules, session.memory.had_turn(RECLAIM)
         queues, begin = list(session.queues.values()), len(session.changes.committed)
         giving = {queue.name for queue in queues if queue.running and queue.queue.reclaimable}
+        whole = Need(session.snapshot, Template(tuple((name, 1) for name in session.snapshot.dimensions)), -1, {})
+        if session.decides_alone and not any(rules.may_lose(queue, whole) for queue in queues if queue.name in giving):
+            return  # No queue comes above its share by this action, so there is nothing to evict.
         idle: list[Operation] = []
         while queues:
             queue = min(queues, key=rules.queue_key)

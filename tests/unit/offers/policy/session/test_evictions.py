@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from benchmarks.policies import EVERYTHING, crowded
+from benchmarks.policies import EVERYTHING, busy, crowded
+from offers.policy.session.composition import Composition
 from offers.policy.session.configuration import DEFAULT, policy_of
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Status, Task, Template
@@ -117,6 +119,21 @@ def test_waiting_gangs_do_not_multiply_the_walk_over_running_tasks(monkeypatch: 
         decide(crowded(gangs, 60), EVERYTHING)
     assert looks[200] < 2500
     assert looks[200] < 2 * looks[25] + 600
+
+
+def test_reclaim_looks_at_no_work_where_no_queue_is_above_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    plain = Composition.allocatable
+
+    def counted(self: Composition, *claim: Any) -> bool:
+        nonlocal looks
+        looks += 1
+        return plain(self, *claim)
+
+    monkeypatch.setattr(Composition, "allocatable", counted)
+    decisions = decide(busy(100, 1000, 0), EVERYTHING)
+    assert len(decisions.binds) == 100 and looks == 0
+    assert decide(crowd(1), EVERYTHING).evictions and looks > 0
 
 
 UNIT = (("cpus", 1000),)
