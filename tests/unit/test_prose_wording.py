@@ -104,6 +104,18 @@ def test_documents_are_plain(name: str) -> None:
     assert of_document(name) == []
 
 
+def test_tests_that_documents_name_exist() -> None:
+    """Decisions name the tests that prove them."""
+    modules = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
+    found = {
+        (name, module)
+        for name in DOCUMENTS
+        for module in re.findall(r"(?<!\w)test_\w+", (ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert len(found) > 100
+    assert sorted((name, module) for name, module in found if module not in modules) == []
+
+
 @pytest.mark.parametrize("name", COMMENTED)
 def test_comments_of_settings_are_plain(name: str) -> None:
     lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
