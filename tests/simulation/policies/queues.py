@@ -71,6 +71,16 @@ def priority_of(world: QuietWorld, application: str) -> int:
     return version.priority if version is not None else 0
 
 
+class Promised(NamedTuple):
+    """Room that is kept on an agent for an application. `leaves`: others leave for it, and the limits of its queues
+    hold its amount already."""
+
+    agent: str
+    application: str
+    amount: Amount
+    leaves: bool = True
+
+
 class Queues(ABC):
     """The rules of the queues of one policy. What is being ended counts as gone; `staying`: ids of taskgroups that
     count although they are being ended; `gone`: ids of those that do not count although they are not."""
@@ -87,22 +97,60 @@ class Queues(ABC):
         return found
 
     @abstractmethod
-    def promised(self) -> dict[str, dict[str, Amount]]:
-        """The amounts that are kept for work that waits, by agent and application."""
+    def promised(self) -> list[Promised]:
+        """The room that is kept for work that waits."""
 
     @abstractmethod
     def name(self, application: str) -> str:
         """The queue of an application; empty if it has none."""
 
     @abstractmethod
-    def admits(
-        self, application: str, wanted: Amount, staying: Collection[str] = (), gone: Collection[str] = ()
-    ) -> bool:
-        """Whether the limits of the queue admit so much more."""
+    def limits(self, application: str) -> Mapping[str, Mapping[str, int]]:
+        """The limits of the queue of an application, and of those above it, by name of the queue."""
 
-    @abstractmethod
+    def admits(
+        self,
+        application: str,
+        wanted: Amount,
+        staying: Collection[str] = (),
+        gone: Collection[str] = (),
+        *,
+        promises: bool = True,
+    ) -> bool:
+        """Whether the limits admit so much more. `promises`: beside what is promised to others. So it is where others
+        are ended for work; work that finds idle room does not wait for promises."""
+        for queue, most in self.limits(application).items():
+            used = self.used(queue, staying, gone)
+            if promises:
+                used += self._promised_to_others(queue, application)
+            if any(used[name] + wanted[name] > amount for name, amount in most.items() if wanted[name]):
+                return False
+        return True
+
     def may_hold(self, application: str, wanted: Amount) -> bool:
         """Whether the limits could admit so much if nothing of the queue ran."""
+        limits = self.limits(application).values()
+        return all(wanted[name] <= amount for most in limits for name, amount in most.items() if wanted[name])
+
+    def used(self, queue: str, staying: Collection[str] = (), gone: Collection[str] = ()) -> Amount:
+        """The amounts of the applications of a queue, or below it."""
+        found = Amount()
+        for application in self.world.state.applications:
+            if self.is_in(application, queue):
+                found.update(self.usage(application, staying, gone))
+        return found
+
+    def _promised_to_others(self, queue: str, application: str) -> Amount:
+        """The amounts of a queue for which others leave, but for those of an application itself."""
+        found = Amount()
+        for one in self.promised():
+            if one.leaves and one.application != application and self.is_in(one.application, queue):
+                found.update(one.amount)
+        return found
+
+    def is_in(self, application: str, queue: str) -> bool:
+        """Whether an application is in a queue, or below it."""
+        return self.name(application) == queue
 
     @abstractmethod
     def waits_for_its_share(self, application: str) -> bool:
@@ -131,14 +179,13 @@ class SessionQueues(Queues):
         """Number of the turn after which the deserved shares were worked out."""
         self._shares: dict[str, dict[str, int]] = {}
 
-    def promised(self) -> dict[str, dict[str, Amount]]:
-        found: dict[str, dict[str, Amount]] = {}
+    def promised(self) -> list[Promised]:
+        found, demands = [], self.world.core.turn_context.engine.demands
         for one in self._passes():
             for (application, task), promise in one._inputs.promises.nominations.items():
-                demand = self.world.core.turn_context.engine.demands.get(demand_of(task))
-                amount = found.setdefault(promise.agent, {}).setdefault(application, Amount())
-                if demand is not None:
-                    amount.update(cpus=demand.request.cpus, mem=demand.request.mem)
+                demand = demands.get(demand_of(task))
+                amount = Amount() if demand is None else _ask(self.world, demand).amount
+                found.append(Promised(promise.agent, application, amount))
         return found
 
     def _passes(self) -> list[Session]:
@@ -153,20 +200,13 @@ class SessionQueues(Queues):
         name = record.queue if isinstance(record, Namespace) else ""
         return name if name in self.world.state.queues else DEFAULT_QUEUE
 
-    def admits(
-        self, application: str, wanted: Amount, staying: Collection[str] = (), gone: Collection[str] = ()
-    ) -> bool:
+    def limits(self, application: str) -> Mapping[str, Mapping[str, int]]:
         queue = self.name(application)
-        used, most = self._used(queue, staying, gone), self._limit(queue)
-        return all(used[name] + wanted[name] <= most[name] for name in NAMES if wanted[name])
-
-    def may_hold(self, application: str, wanted: Amount) -> bool:
-        most = self._limit(self.name(application))
-        return all(wanted[name] <= most[name] for name in NAMES if wanted[name])
+        return {queue: self._limit(queue)}
 
     def waits_for_its_share(self, application: str) -> bool:
         queue = self.name(application)
-        used, deserved = self._used(queue), self._deserved()[queue]
+        used, deserved = self.used(queue), self._deserved()[queue]
         return all(used[name] >= deserved[name] for name in NAMES)
 
     def outranks(self, application: str, other: str, staying: Collection[str] = ()) -> bool:
@@ -177,7 +217,7 @@ class SessionQueues(Queues):
     def _is_within_share(self, application: str, staying: Collection[str]) -> bool:
         """Whether the queue has its deserved share at most with one more taskgroup of the application."""
         queue = self.name(application)
-        used, deserved = self._used(queue, staying), self._deserved()[queue]
+        used, deserved = self.used(queue, staying), self._deserved()[queue]
         wants = [ask.amount for ask in asks(self.world) if ask.application == application]
         return any(all(used[name] + wanted[name] <= deserved[name] for name in NAMES) for wanted in wants)
 
@@ -185,7 +225,7 @@ class SessionQueues(Queues):
         if not any(choice.action.name == "reclaim" for one in self._passes() for choice in one._policy.actions):
             return False
         queue = self.name(application)
-        used, deserved = self._used(queue), self._deserved()[queue]
+        used, deserved = self.used(queue), self._deserved()[queue]
         return all(used[name] + wanted[name] <= deserved[name] for name in NAMES if wanted[name])
 
     def may_lose(self, group: TaskGroup, ask: Ask) -> bool:
@@ -193,7 +233,7 @@ class SessionQueues(Queues):
         record = self._records().get(queue, Queue(name=queue))
         if queue == self.name(ask.application) or not record.reclaimable:
             return False
-        used, deserved = self._used(queue), self._deserved()[queue]
+        used, deserved = self.used(queue), self._deserved()[queue]
         least = Counter(cpus=record.guarantee.cpus, mem=record.guarantee.mem)
         lost = of(group)
         above = any(used[name] > deserved[name] for name in NAMES if ask.amount[name])
@@ -231,13 +271,6 @@ class SessionQueues(Queues):
             mem=found["mem"] if most.mem is None else min(found["mem"], most.mem),
         )
 
-    def _used(self, queue: str, staying: Collection[str] = (), gone: Collection[str] = ()) -> Amount:
-        found = Amount()
-        for application in self.world.state.applications:
-            if self.name(application) == queue:
-                found.update(self.usage(application, staying, gone))
-        return found
-
     def _deserved(self) -> dict[str, dict[str, int]]:
         """Floors of the deserved shares. Work that could never run takes nothing from the shares of other queues."""
         turns = self.world.counts["turns"]  # records and demands change in turns only
@@ -250,7 +283,7 @@ class SessionQueues(Queues):
         return self._shares
 
     def _filled(self, counts: Callable[[Ask], bool]) -> dict[str, dict[str, int]]:
-        requested = {name: self._used(name) for name in self._records()}
+        requested = {name: self.used(name) for name in self._records()}
         with_jobs = {self.name(application) for application in self.world.state.applications}
         for ask in asks(self.world):
             if counts(ask):
@@ -273,14 +306,13 @@ class SessionQueues(Queues):
 class TreeQueues(Queues):
     """Queues of the policy `hierarchical`: maxima and guarantees on the path of a leaf."""
 
-    def promised(self) -> dict[str, dict[str, Amount]]:
-        found: dict[str, dict[str, Amount]] = {}
-        for placing in self._passes():
-            for role in placing.trees.roles.values():
-                for promise in promises(role.tree):
-                    amount = found.setdefault(promise.node, {}).setdefault(promise.ask.application, Amount())
-                    amount.update(dict(promise.ask.request))
-        return found
+    def promised(self) -> list[Promised]:
+        roles = [role for placing in self._passes() for role in placing.trees.roles.values()]
+        return [
+            Promised(one.node, one.ask.application, Amount(dict(one.ask.request)), leaves=not one.reserves)
+            for role in roles
+            for one in promises(role.tree)
+        ]
 
     def _path(self, application: str) -> list[TreeQueue]:
         """From root to the leaf, whatever way round the product keeps it."""
@@ -298,17 +330,24 @@ class TreeQueues(Queues):
         path = self._path(application)
         return path[-1].name if path else ""
 
+    def limits(self, application: str) -> Mapping[str, Mapping[str, int]]:
+        return {queue.name: queue.max for queue in self._path(application)[1:]}
+
+    def is_in(self, application: str, queue: str) -> bool:
+        return any(one.name == queue for one in self._path(application))
+
     def admits(
-        self, application: str, wanted: Amount, staying: Collection[str] = (), gone: Collection[str] = ()
+        self,
+        application: str,
+        wanted: Amount,
+        staying: Collection[str] = (),
+        gone: Collection[str] = (),
+        *,
+        promises: bool = True,
     ) -> bool:
         path = self._path(application)
-        if not path or not all(self._admits_application(queue, application) for queue in path):
-            return False
-        for queue in path[1:]:
-            used = self._used(queue.name, staying, gone)
-            if any(used[name] + wanted[name] > most for name, most in queue.max.items() if wanted[name]):
-                return False
-        return True
+        may_start = path and all(self._admits_application(queue, application) for queue in path)
+        return bool(may_start) and super().admits(application, wanted, staying, gone, promises=promises)
 
     def _admits_application(self, queue: TreeQueue, name: str) -> bool:
         """Whether the limits of applications admit one more, if this one does not run. Limits of the amounts of users
@@ -328,10 +367,6 @@ class TreeQueues(Queues):
         most = queue.config.max_applications
         return (most is None or len(started) < most) and all(of_user < one for one in limits)
 
-    def may_hold(self, application: str, wanted: Amount) -> bool:
-        path = self._path(application)
-        return all(wanted[name] <= most for queue in path[1:] for name, most in queue.max.items() if wanted[name])
-
     def waits_for_its_share(self, application: str) -> bool:
         return not self._path(application)
 
@@ -340,7 +375,7 @@ class TreeQueues(Queues):
         for queue in reversed(self._path(application)):
             least = queue.guaranteed
             if any(least.get(name) for name in names):
-                used = self._used(queue.name)
+                used = self.used(queue.name)
                 return all(used[name] + wanted[name] <= least[name] for name in names if name in least)
         return False
 
@@ -360,15 +395,8 @@ class TreeQueues(Queues):
         if any(queue.guaranteed for queue in mine[1:] if queue.name in {one.name for one in theirs}):
             return False  # within one guaranteed parent: whether siblings count is not judged here
         for queue in theirs:
-            used = self._used(queue.name) if queue.guaranteed and queue.name not in own else Amount()
+            used = self.used(queue.name) if queue.guaranteed and queue.name not in own else Amount()
             for name, least in queue.guaranteed.items():
                 if queue.name not in own and ask.amount[name] and used[name] - lost[name] < least:
                     return False
         return True
-
-    def _used(self, queue: str, staying: Collection[str] = (), gone: Collection[str] = ()) -> Amount:
-        found = Amount()
-        for application in self.world.state.applications:
-            if any(one.name == queue for one in self._path(application)):
-                found.update(self.usage(application, staying, gone))
-        return found

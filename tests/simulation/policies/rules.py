@@ -1,9 +1,9 @@
 """What must hold of evictions, and of what waits, under every policy.
 
-I80  nothing is ended for work that its own limit forbids; for old work whose victims end one after the other, those
+I80  nothing is ended for work that its own limits forbid; for old work whose victims end one after the other, those
      that may still end on its agents count as gone
-I81  every victim was needed: kept, one taskgroup less of the beneficiary would have its room or its limit, which
-     promises to others use as well; and no agent with idle room would have done
+I81  every victim was needed: kept, one taskgroup less of the beneficiary would have its room or its limit; and no agent
+     with idle room would have done
 I82  no two applications end each other twice without a change from outside, no two queues either, and the cluster comes
      to rest
 I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help, whose application does not
@@ -15,19 +15,22 @@ I86  an application for which taskgroups of another one were ended, and that did
      them ended for a while
 I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
      starts something; what starts in the turn of a decision counts, because units of a turn have no order
+
+Where others are ended for work (I80, I81, I83), its limits hold what is promised to others, too (`Queues.admits`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from offers.ledger.holds import GATHERED
 from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transaction
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
 from tests.simulation.policies.presence import SPARED, presence
-from tests.simulation.policies.queues import NAMES, Amount, Ask, Queues, asks, of, priority_of, version_of
+from tests.simulation.policies.queues import NAMES, Amount, Ask, Promised, Queues, asks, of, priority_of, version_of
 from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
@@ -66,8 +69,8 @@ class Rules:
         """The units of the turn that is judged."""
         self._touched: dict[str, float] = {}
         """When room on an agent changed the last time."""
-        self._promised: dict[str, dict[str, Amount]] = {}
-        """The applications for which room was kept before the present turn, by agent."""
+        self._promised: list[Promised] = []
+        """The room that was kept before the present turn."""
         self._kept: dict[str, set[str]] = {}
         """The applications whose old work kept an agent before the present turn, by agent."""
         self._moved = world.now
@@ -154,8 +157,8 @@ class Rules:
         if not self.queues.may_hold(beneficiary, smallest.amount):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue may never hold {dict(smallest.amount)}"
             raise Violation("I80", words, beneficiary, *ids)
-        needed = smallest.amount + self._promised_beside(beneficiary)
-        if not self.queues.admits(beneficiary, needed, gone=self._still_to_end(beneficiary, victims)):
+        gone = self._still_to_end(beneficiary, victims)
+        if not self.queues.admits(beneficiary, smallest.amount, gone=gone):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue has no limit left for it"
             raise Violation("I80", words, beneficiary, *ids)
         self._no_room_is_idle(beneficiary, smallest, victims)
@@ -180,8 +183,7 @@ class Rules:
     def _no_room_is_idle(self, beneficiary: str, ask: Ask, victims: list[TaskGroup]) -> None:
         """Of a gang all members have to find room, which is not judged here; nor is room that may be kept."""
         ids = {group.id for group in victims}
-        needed = ask.amount + self._promised_beside(beneficiary)
-        if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, needed, ids):
+        if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
             return
         closed = self._kept_from(beneficiary, ids)
         for agent, free in self._rooms().items():
@@ -220,28 +222,18 @@ class Rules:
             less.subtract(of(group))
             if _count(waiting[0].amount, less, len(waiting)) < wanted:
                 continue
-            others = self._promised_beside(beneficiary)
-            admitted = self._admitted(beneficiary, waiting, others)
+            admitted = self._admitted(beneficiary, waiting)
             most = min(number, admitted) or admitted  # without room there, the victims are for the limit
-            needed = Amount({name: others[name] + most * waiting[0].amount[name] for name in NAMES})
+            needed = Amount({name: most * waiting[0].amount[name] for name in NAMES})
             if self.queues.admits(beneficiary, needed, {group.id}):
                 words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
                 raise Violation("I81", words, beneficiary, group.id)
 
-    def _promised_beside(self, beneficiary: str) -> Amount:
-        """The asks of other applications of the queue for which room is kept: the limit has to hold these as well."""
-        queue, found = self.queues.name(beneficiary), Amount(dict.fromkeys(NAMES, 0))
-        for amounts in self.queues.promised().values():
-            for application, amount in amounts.items():
-                if application != beneficiary and self.queues.name(application) == queue:
-                    found.update(amount)
-        return found
-
-    def _admitted(self, beneficiary: str, waiting: list[Ask], others: Amount) -> int:
-        """How many of the asks, which are alike, the limit of the queue admits beside others."""
+    def _admitted(self, beneficiary: str, waiting: list[Ask]) -> int:
+        """How many of the asks, which are alike, the limit of the queue admits."""
         most, amount = 0, waiting[0].amount
         while most < len(waiting) and self.queues.admits(
-            beneficiary, Amount({name: others[name] + (most + 1) * amount[name] for name in NAMES})
+            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES})
         ):
             most += 1
         return most
@@ -342,7 +334,7 @@ class Rules:
         first = self._together(ask.application, waiting)
         if not first or self.queues.waits_for_its_share(ask.application):
             return 0
-        if not self.queues.admits(ask.application, _sum(first)):
+        if not self.queues.admits(ask.application, _sum(first), promises=False):
             return 0
         self.world.counts["asks within their limits"] += 1
         rooms = self._rooms()
@@ -420,7 +412,8 @@ class Rules:
                 continue  # those that have left wait for places (I84)
             if not there and self._is_awaited(setting.agent, setting.drain.since):
                 continue
-            if not all(self.queues.admits(group.application_key, Amount(cpus=1, mem=1)) for group in there):
+            least = Amount(cpus=1, mem=1)
+            if not all(self.queues.admits(group.application_key, least, promises=False) for group in there):
                 continue  # the limit of a queue keeps new places from it, those of moves as well
             if self._has_heirs(there):
                 continue
@@ -437,9 +430,8 @@ class Rules:
         waiting = asks(self.world)
         for application in {ask.application for ask in waiting if priority_of(self.world, ask.application) >= least}:
             first = self._together(application, waiting)
-            wanted = _sum(first)
-            is_freed = self.queues.admits(application, wanted, gone=ids) and not self.queues.admits(application, wanted)
-            if is_freed and first and _pack(first, self._rooms()):
+            admits = partial(self.queues.admits, application, _sum(first), promises=False)
+            if first and admits(gone=ids) and not admits() and _pack(first, self._rooms()):
                 return True
         return False
 
@@ -485,7 +477,7 @@ class Rules:
 
     def _owners(self, agent: str) -> set[str]:
         """The applications for which room on an agent is or was kept."""
-        return {*self._promised.get(agent, ()), *self.queues.promised().get(agent, ())}
+        return {one.application for one in (*self._promised, *self.queues.promised()) if one.agent == agent}
 
     def _kept_now(self) -> dict[str, set[str]]:
         """The applications whose old work keeps an agent, by agent."""
