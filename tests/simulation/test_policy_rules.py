@@ -12,6 +12,7 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.revisions import read_tree
+from bcs_scheduler.simulator.model import START
 from offers.policy.session.model import Nomination
 from store.records import AgentSetting, Limits, Namespace, Queue, Record, Version
 from store.records.definition import Amounts, Container
@@ -19,9 +20,10 @@ from store.records.running import Drain, Task
 from tests.simulation.policies.plain import PlainQueues, PlainWorld, group
 from tests.simulation.policies.queues import Amount, Promised, Queues, SessionQueues, TreeQueues
 from tests.simulation.policies.rules import NOMINATED, PATIENCE, Rules
-from tests.simulation.policies.users import FULL, address, machine
+from tests.simulation.policies.users import FULL, FairWorld, address, machine
 from tests.simulation.policies.world import QuietWorld
 from tests.simulation.violation import Violation
+from transactions.rules.task_states import TaskState
 
 CORE = Amount(cpus=1000)
 
@@ -266,3 +268,23 @@ def test_work_that_finds_idle_room_does_not_wait_for_promises_to_others() -> Non
     world.work("red/other", waits=1, cpus=2000)
     queues.kept = [Promised("agent-0", "red/other", Amount(cpus=2000))]
     assert at_rest(rules) == "I84"
+
+
+# --- changes from outside ---------------------------------------------------------------------------------------------
+
+
+def test_each_request_each_check_and_each_end_is_a_change_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever makes it: applications that end each other after changes do not do so by themselves."""
+    fair = FairWorld(2, "session")
+    changed, told = list[float](), fair.world.told
+    monkeypatch.setattr(fair.world, "changed", lambda: changed.append(fair.world.now - START))
+    del told[:]
+    for _ in range(4):
+        fair.step()
+    for _ in range(40):
+        fair._change_one()
+    words = ("asked: ", "checks of ")
+    assert changed == [at for at, line in told if line.startswith(words)]
+    assert all(any(line.startswith(word) for _, line in told) for word in ("asked: UpdateApplication", words[1]))
+    fair.world.end(next(iter(fair.world.groups.values())), TaskState.FAILED)
+    assert changed[-1] == fair.world.now - START

@@ -52,11 +52,11 @@ which much happens."""
 
 
 class Rules:
-    """The rules of one world. `changed` is called at each change from outside."""
+    """The rules of one world."""
 
     def __init__(self, world: QuietWorld, queues: Queues) -> None:
         self.world, self.queues = world, queues
-        world.decided, world.turned = self.decided, self.turned
+        world.decided, world.turned, world.changed = self.decided, self.turned, self.changed
         self._ended: Counter[tuple[str, str]] = Counter()
         """How often an application, or a queue, was ended for another one since the latest change from outside."""
         self._waits: dict[tuple[str, str], float] = {}

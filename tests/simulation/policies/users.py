@@ -22,6 +22,7 @@ from tests.simulation.policies.world import CRITICAL, QuietWorld
 from tests.simulation.simulation import Result
 from tests.simulation.violation import Violation
 from transactions.base import Options, Periods
+from transactions.rules.task_states import TaskState
 
 Engine = Literal["session", "hierarchical"]
 SPACES = ("red", "green", "blue")
@@ -38,6 +39,7 @@ FULL = policy_of(
 )
 PLENTY, LITTLE = 64_000_000, 192_000
 """Memory of an agent, and memory for each core where it is scarce."""
+ENDS = (TaskState.FINISHED, TaskState.FAILED)
 AT_REST = 12
 """Steps between two times in which nobody asks for anything."""
 
@@ -78,7 +80,6 @@ class FairWorld:
     def run(self, steps: int) -> None:
         """Raises Violation if a rule does not hold."""
         for number in range(1, steps + 1):
-            self.rules.changed()
             self.step()
             self._change_one()
             self.world.pass_time(self.chance.choice((0.0, 1.0, 5.0, 20.0, 40.0)))
@@ -119,8 +120,7 @@ class FairWorld:
         else:
             running = [group for group in self.world.groups.values() if not group.ended]
             if running:
-                group = chance.choice(running)
-                self.world.cluster.end(group.application_key, group.index, chance.choice(("FINISHED", "FAILED")))  # type: ignore[arg-type]
+                self.world.end(chance.choice(running), chance.choice(ENDS))
 
     def _change_one(self) -> None:
         """From time to time the checks of an application begin to fail or to pass, or it is updated."""

@@ -20,6 +20,7 @@ from store.records import Framework, PriorityClass, Record, TaskGroup
 from store.state import State
 from store.state.unit_of_work import Unit
 from transactions.base import Overhead
+from transactions.rules.task_states import TaskState
 
 CRITICAL = "system-cluster-critical"
 """The priority class of critical work, which every world has; its priority is 10."""
@@ -65,6 +66,8 @@ class QuietWorld:
         """Those of the latest turn."""
         self.turned: Callable[[], None] = lambda: None
         """Called after each turn."""
+        self.changed: Callable[[], None] = lambda: None
+        """Called before each change from outside."""
         self.pause = SHORT
         """Least seconds between two turns without an input: a scheduler that is late, when nothing happens anyway."""
         self.told: list[tuple[float, str]] = []
@@ -111,6 +114,7 @@ class QuietWorld:
 
     def flip(self, application: str) -> None:
         """The checks of an application begin to fail, or to pass."""
+        self.changed()
         self.sick ^= {application}
         healthy = application not in self.sick
         self._tell(f"checks of {application}: {'pass' if healthy else 'fail'}")
@@ -119,8 +123,14 @@ class QuietWorld:
             if group.application_key == application and verdict is not None:
                 self._probed(msgspec.structs.replace(verdict, uuid=verdict.uuid + b"h", healthy=healthy))
 
+    def end(self, group: TaskGroup, state: TaskState) -> None:
+        """A taskgroup ends by itself."""
+        self.changed()
+        self.cluster.end(group.application_key, group.index, state)
+
     def ask(self, request: requests.Request) -> effects.Reply | None:
         """A user sends a request. The answer; None if it does not come within a second."""
+        self.changed()
         self._token += 1
         self._tell(f"asked: {request}")
         self._receive(msgspec.structs.replace(request, token=self._token))
