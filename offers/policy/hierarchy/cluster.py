@@ -88,4 +88,3 @@ def resize(tree: Tree) -> None:
         for application in leaf.applications.values():
             tree.renew(application, application.priorities.greatest(), None)
         leaf.place_path()
-    tree.wake(tree.root.waiting.fitting(tree.root.room()))

@@ -63,7 +63,7 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
             return Cause(WaitCode.QUEUE_STOPPED, queue.name)
         if not owner.allocations and most is not None and queue.running >= most:
             return Cause(WaitCode.QUEUE_APPLICATIONS, queue.name, limit=most)
-        if queue.parent is not None and queue.exceeded(request):  # the maximum of root is the room of all nodes
+        if queue.exceeded(request):
             named = tuple(entry for entry in request if entry[0] in queue.max)
             return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.room()))
     for tracker in owner.trackers:

@@ -231,14 +231,7 @@ class Scheduler:
         return below and unit.important and not self.is_full(unit)
 
     def is_full(self, unit: Unit) -> bool:
-        """True if the queue of a unit would have more than its capability with it; with a tree, also if all units would
-        have more than all agents: the room of these is the maximum of root, although some may be overcommitted."""
-        if isinstance(self.placing.loops[0].engine, Hierarchical):
-            used = self.pool.usage.users.values()
-            left = Counter(dict(amounts(pair for node in self.pool.hand.all() for pair in node.allocatable)))
-            left.subtract(dict(amounts(pair for user in used for pair in user.amounts)))
-            if any(left[line] < amount for line, amount in unit.amounts):
-                return True
+        """True if the queue of a unit would have more than its capability with it."""
         queue = next(one for one in QUEUES if one.name == queue_of(unit.application))
         of_queue = _of_queue(queue.name, self.held())
         of_queue.update(dict(unit.amounts))

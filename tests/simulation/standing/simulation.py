@@ -8,7 +8,7 @@ S3  a unit has one claim at most, and none once it is used (K-11)
 S4  a claim ends by an answer about it, by news of its unit, or before its request has left (K-12, K-13)
 S5  a plan leaves everything as it was (K-15)
 S6  at rest the users are those of the cluster, foreign ones included; nothing is claimed, and what is gone is freed
-S7  at rest no unit waits that has room on an agent; with a tree, unless the maximum of root is in the way
+S7  at rest no unit waits that has room on an agent
 S12 a queue gets no more than its capability
 S13 a gang of which nothing is placed starts with its minimum
 S14 at rest, with a tree, no unit waits for which units of one agent may end: its queue is below its guarantee
@@ -323,20 +323,29 @@ class Simulation:
                 raise Violation("S7", f"{unit.name} waits although {room} have room", unit.name, *room)
 
     def _no_victims(self, unit: Unit) -> None:
-        """S14. A gang is not ended for others."""
+        """S14. A gang is not ended for others, and nothing is on a node that has less than runs there."""
         for name in self.cluster.nodes:
+            if self._is_overcommitted(name):
+                continue
             there = [one for one in self.cluster.units.values() if one.node == name and one.ours and one.least == 1]
             victims = [one for one in there if queue_of(one.application) != queue_of(unit.application)]
             if self._has_room(name, unit, victims):
                 raise Violation("S14", f"{unit.name} waits although its queue may end units of {name}", unit.name, name)
 
-    def _has_room(self, name: str, unit: Unit, without: Iterable[Unit] = ()) -> bool:
-        """Whether an agent takes the unit, `without` others: room that is kept for others counts as used."""
+    def _free(self, name: str) -> Counter[str]:
         free = Counter(dict(self.cluster.nodes[name].allocatable))
         free.subtract(dict(self.cluster.used(name)))
-        free.update(dict(amounts(pair for one in without for pair in one.amounts)))
-        if min(free.values()) < 0:
+        return free
+
+    def _is_overcommitted(self, name: str) -> bool:
+        return min(self._free(name).values()) < 0
+
+    def _has_room(self, name: str, unit: Unit, without: Iterable[Unit] = ()) -> bool:
+        """Whether an agent takes the unit, `without` others: room that is kept for others counts as used."""
+        if self._is_overcommitted(name):
             return False
+        free = self._free(name)
+        free.update(dict(amounts(pair for one in without for pair in one.amounts)))
         usage = self.scheduler.pool.usage
         for holder, hold in usage.holds:
             if hold.site[0] == name and holder != unit.name and holder not in usage.users:

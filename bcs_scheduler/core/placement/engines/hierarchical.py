@@ -407,12 +407,12 @@ class Hierarchical:
 
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`."""
-        return self.trees.takes_together(wants, root=False)
+        return self.trees.takes_together(wants, uses=False)
 
     def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`. The tree may count taskgroups that have ended."""
         self.follow()
-        return self.trees.takes_together(wants, root=True)
+        return self.trees.takes_together(wants, uses=True)
 
     def outranks(
         self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]

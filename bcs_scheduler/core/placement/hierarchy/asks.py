@@ -51,7 +51,7 @@ class Counted:
 def counted_with(tree: Tree, partition: Partition) -> frozenset[str]:
     """The resources that a tree counts with a configuration: those that it names, and those of the maxima of queues
     that are no longer configured and have applications."""
-    return partition.resources.union(*[queue.max for queue in tree.queues.values() if queue.parent is not None])
+    return partition.resources.union(*[queue.max for queue in tree.queues.values()])
 
 
 def ask_of(job: Job, task: Task, counted: Counted, age_of: Callable[[str], int]) -> Ask:

@@ -472,11 +472,11 @@ class RoleTree:
             not any(queue.exceeded(needed) for queue in leaf.path) and self.tree.limit_of(application, needed) is None
         )
 
-    def takes_together(self, asks: Sequence[tuple[str, Amounts]], *, root: bool) -> bool:
+    def takes_together(self, asks: Sequence[tuple[str, Amounts]], *, uses: bool) -> bool:
         """True if the maxima of the queues, and the limits, admit all these requests together, each of an application.
-        `root`: the maximum of root counts, too; it is the room of all agents. A tree that has admitted requests there
-        admits no others until it follows again, since it does not count them."""
-        if self._is_recounting or (root and self._took_back):
+        `uses`: they are placed then. The tree admits no others to use until it follows again, since it does not count
+        these."""
+        if self._is_recounting or (uses and self._took_back):
             return False
         in_queues: dict[str, Counter[str]] = {}
         of_trackers: dict[Tracker, Counter[str]] = {}
@@ -492,9 +492,9 @@ class RoleTree:
             for tracker in application.trackers:
                 of_trackers.setdefault(tracker, Counter()).update(dict(needed))
         queues = [(self.tree.queues[name], tuple(sums.items())) for name, sums in in_queues.items()]
-        admitted = not any(queue.exceeded(sums) for queue, sums in queues if root or queue.parent is not None)
+        admitted = not any(queue.exceeded(sums) for queue, sums in queues)
         admitted &= all(limit.refuses(tuple(sums.items()), started=True) is None for limit, sums in of_trackers.items())
-        self._took_back |= root and admitted
+        self._took_back |= uses and admitted
         return admitted
 
     def outrank(self, wants: Iterable[AskedPlaces], owners: Iterable[str], priority: int) -> bool:

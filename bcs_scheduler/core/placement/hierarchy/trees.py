@@ -62,11 +62,11 @@ class Trees:
         request = request_of(demand.request, demand.request.extended)
         return tree_of is not None and tree_of.takes_back(demand.application, replaced, request)
 
-    def takes_together(self, wants: Sequence[Demand[Slot]], *, root: bool) -> bool:
+    def takes_together(self, wants: Sequence[Demand[Slot]], *, uses: bool) -> bool:
         """Like `RoleTree.takes_together` for places of demands of one role; False for a role without a tree."""
         tree_of = self.roles.get(wants[0].role)
         asks = [(want.application, request_of(want.request, want.request.extended)) for want in wants]
-        return tree_of is not None and tree_of.takes_together(asks, root=root)
+        return tree_of is not None and tree_of.takes_together(asks, uses=uses)
 
     @property
     def document(self) -> str:

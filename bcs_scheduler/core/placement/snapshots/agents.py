@@ -72,7 +72,7 @@ def agent_of(
 def _of_node(name: str, row: Row, used: Mapping[str, int], lines: Sequence[str]) -> Agent:
     """Like `agent_of`, for a node: all its free room is in hand."""
     free, whole = dict(zip(lines, row.amounts, strict=True)), row.node.allocatable
-    foreign = [(line, amount - max(free.get(line, 0), 0) - used.get(line, 0)) for line, amount in whole]
+    foreign = [(line, amount - free.get(line, 0) - used.get(line, 0)) for line, amount in whole]
     others = tuple((line, amount) for line, amount in foreign if amount > 0)
     return Agent(name, whole, others, row.attributes, facts=(row.overrides, row.taints))
 

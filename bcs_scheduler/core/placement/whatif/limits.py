@@ -95,8 +95,8 @@ def of_request(request: ResourceRequest) -> dict[str, int]:
 
 
 def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
-    """The limits that hold for the application of a demand: of its queue, and in a tree of the queues above, but that
-    of root, which is the size of the cluster. Empty without a policy with queues."""
+    """The limits that hold for the application of a demand: of its queue, and in a tree of the queues above. Empty
+    without a policy with queues."""
     if turn.placer.policy_of(demand.role) is None:
         return []
     engine = _tree(turn, demand)
@@ -104,7 +104,7 @@ def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
         tree = engine.present().of(demand.role).tree
         application = tree.applications.get(demand.application)
         above = reversed(tree.queues[application.queue].path) if application is not None else ()
-        path = [queue for queue in above if queue.parent is not None and queue.max]
+        path = [queue for queue in above if queue.max]
         return [Limit(queue.name, dict(queue.allocated), dict(queue.max)) for queue in path]
     name = turn.queues.queue_of(demand.role, demand.application)
     figures = next((entry for entry in turn.queues.figures() if entry.queue.name == name), None)

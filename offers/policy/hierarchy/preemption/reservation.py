@@ -113,9 +113,9 @@ def _is_full(tree: Tree) -> bool:
 
 
 def _due(tree: Tree, most: dict[str, int]) -> Iterator[Ask | None]:
-    """Yields the first asks that wait for a node, or for room in the whole cluster: one of each class that may fit the
-    greatest room; None between steps."""
-    for number, request_class in enumerate([*tree.nodes.waiting, *tree.root.waiting], 1):
+    """Yields the first asks that wait for a node: one of each class that may fit the greatest room; None between
+    steps."""
+    for number, request_class in enumerate(list(tree.nodes.waiting), 1):
         if number % LOOKED_AT == 0:
             yield None
         if (

@@ -32,8 +32,8 @@ class QueueState(StrEnum):
 
 
 class Queue:
-    """A queue. Amounts are integers by resource; `fair_max` is the total of the cluster, overridden resource by
-    resource by each maximum on the path."""
+    """A queue. Amounts are integers by resource. Root has no maximum: nodes bound what runs on them. `fair_max` is the
+    total of the cluster, overridden resource by resource by each maximum on the path."""
 
     def __init__(self, config: QueueConfig, parent: Queue | None, total: Vector) -> None:
         """`total`: the resources of the cluster. `parent`: None for root."""
@@ -106,7 +106,7 @@ class Queue:
     def resize(self, total: Vector) -> None:
         """Renews the maxima that depend on the resources of the cluster; the parent is renewed before."""
         if self.parent is None:
-            self.max = self.fair_max = total
+            self.fair_max = total
         else:
             self.fair_max = {**self.parent.fair_max, **self.max}
 
@@ -130,10 +130,8 @@ class Queue:
         )
 
     def excess(self, request: Amounts) -> dict[str, int]:
-        """The amounts by which the expected usage with a request exceeds the maximum of this queue, all above 0.
-        Nothing exceeds that of root, which is the room of all nodes: each is judged by itself. Promises for which a
-        node lacks room concern no other node."""
-        most = self.max if self.parent is not None else {}
+        """The amounts by which the expected usage with a request exceeds the maximum of this queue, all above 0."""
+        most = self.max
         over = {name: self.expected(name) + amount - most[name] for name, amount in request if amount and name in most}
         return {name: amount for name, amount in over.items() if amount > 0}
 

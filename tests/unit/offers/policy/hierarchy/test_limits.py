@@ -482,20 +482,29 @@ def test_an_ask_for_one_node_does_not_preempt_the_more_important() -> None:
 # --- nodes ----------------------------------------------------------------------------------------------------
 
 
+def test_a_node_that_has_less_than_runs_there_takes_no_room_from_others() -> None:
+    """Seed 86 of the standing world."""
+    state = tree({"name": "q"}, nodes={"n1": 2})
+    submit(state, "a", 3)
+    assert counts(state) == {"a": 2}
+    set_nodes(state, {"n1": {"cpus": 0}, "n2": {"cpus": 1}})
+    assert counts(state) == {"a": 3}
+
+
 def test_nodes_come_and_go() -> None:
     state = tree({"name": "q"}, nodes={"n1": 1})
     submit(state, "a", 3)
     state.ask(Ask("a", "pinned", (("cpus", 1),), required_node="n2", priority=-1))
     assert counts(state) == {"a": 1}
     set_nodes(state, {"n2": {"cpus": 2}})
-    assert state.root.max == {"cpus": 3}
+    assert state.total == {"cpus": 3}
     assert counts(state) == {"a": 3}
     with pytest.raises(ValueError, match="have not ended"):
         remove_node(state, "n2")
     for name in list(state.nodes.by_name["n2"].running):
         state.release("a", name.allocation.ask.name)
     remove_node(state, "n2")
-    assert state.root.max == {"cpus": 1}
+    assert state.total == {"cpus": 1}
     assert counts(state) == {"a": 1}
     set_nodes(state, {"n2": {"cpus": 1}})
     assert [(one.ask.name, one.node) for one in state.run()] == [("pinned", "n2")]

@@ -59,7 +59,7 @@ def nodes(number: int, total: int) -> dict[str, int]:
 
 
 def test_a_node_that_lacks_room_for_its_promise_needs_no_victims_of_other_asks() -> None:
-    """The maximum of root is the room of all nodes: each of them is judged by itself."""
+    """Root has no maximum: each node is judged by itself."""
     state = tree([queue("urgent", 2), queue("other", 1), queue("low")], {"n1": 1, "n2": 4})
     running(state, "root.low", "n1", 1)
     runs(state, "a", "root.low", "n2", 1, 1, 1, 1)
