@@ -32,7 +32,7 @@ class QueueState(StrEnum):
 
 
 class Queue:
-    """A queue. Amounts are integers by resource. Root has no maximum: nodes bound what runs on them. `fair_max` is the
+    """A queue. Amounts are integers by resource. Root has no maximum: nodes bound their own use. `fair_max` is the
     total of the cluster, overridden resource by resource by each maximum on the path."""
 
     def __init__(self, config: QueueConfig, parent: Queue | None, total: Vector) -> None:

@@ -79,7 +79,9 @@ class Shares:
         self._capabilities: dict[str, dict[int, int]] = {}
         for queue in queues:
             own = guarantees[queue.name]
-            limit = [total - promised[d] + own[d] for d, total in enumerate(totals)]
+            # Without guarantees of others, the agents are the bound: the total counts those that are overcommitted.
+            others = [amount - own[d] for d, amount in enumerate(promised)]
+            limit = [total - others[d] if others[d] else _UNLIMITED for d, total in enumerate(totals)]
             most = self._capabilities[queue.name] = {
                 snapshot.index[dimension]: amount for dimension, amount in queue.queue.capability
             }

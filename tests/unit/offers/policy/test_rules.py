@@ -59,7 +59,8 @@ SESSIONS: Mapping[str, str] = {
     "proportion: capability and guarantees of others are hard limits": (
         "E30 E31 session/test_victims::test_no_queue_gets_more_than_its_limit_by_evictions "
         "placement/test_queues::test_a_capability_bounds_a_queue_and_a_change_takes_effect_with_the_next_session "
-        "placement/test_queues::test_what_is_guaranteed_to_a_queue_is_not_for_others"
+        "placement/test_queues::test_what_is_guaranteed_to_a_queue_is_not_for_others "
+        "session/test_properties::test_an_agent_with_less_than_runs_there_takes_no_room_from_others"
     ),
     "proportion: strict makes the share a limit": f"D06 {REFERENCE}",
     "proportion: a victim's queue is above its share in a dimension that is requested": "D09 E64 E65",

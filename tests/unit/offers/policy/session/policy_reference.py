@@ -209,15 +209,14 @@ class Reference:
         return Fraction(own) * min(Fraction(1), Fraction(self.total[dimension], promised or 1))
 
     def limit(self, queue: str) -> dict[str, int]:
-        others = [q for q in self.queues.values() if q.name != queue]
+        """The capability, and the guarantees of others."""
         capability = dict(self.queues[queue].capability)
-        return {
-            d: min(
-                capability.get(d, 2**62),
-                self.total[d] - sum(dict(q.guarantee).get(d, 0) for q in others),
-            )
-            for d in self.dims
-        }
+        limit = {d: capability.get(d, 2**62) for d in self.dims}
+        for d in self.dims:
+            others = sum(dict(q.guarantee).get(d, 0) for q in self.queues.values() if q.name != queue)
+            if others:
+                limit[d] = min(limit[d], self.total[d] - others)
+        return limit
 
     def most(self, queue: str) -> dict[str, Any]:
         """The limit, with `strict` the deserved share as well."""

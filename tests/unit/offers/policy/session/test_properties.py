@@ -26,6 +26,15 @@ SEEDS = st.integers(0, 2**32)
 # --- rooms and gangs ------------------------------------------------------------------------------------------
 
 
+def test_an_agent_with_less_than_runs_there_takes_no_room_from_others() -> None:
+    """Seed 1020 of the standing world: the queue has as much as all agents together."""
+    running = [Task(f"t{n}", Template(cores(1, 1)), Status.RUNNING, "a1") for n in range(2)]
+    waiting = Task("w", Template(cores(1, 1)))
+    agents = [Agent("a1", cores(1, 9)), Agent("a2", cores(1, 9))]
+    cluster = Cluster(agents, [Queue("q")], [Job("j", "q", (*running, waiting))])
+    assert [bind.agent for bind in decide(cluster.snapshot(), policy("allocate")).binds] == ["a2"]
+
+
 @given(SEEDS, st.permutations(ACTIONS))
 @settings(max_examples=150, deadline=None)
 def test_no_agent_is_promised_more_than_it_has(seed: int, actions: list[str]) -> None:
