@@ -36,12 +36,12 @@ SESSIONS: Mapping[str, str] = {
     ),
     "priority: reclaim has no regard to it": "E60",
     "gang: a job without enough valid tasks leaves the session": "D01",
-    "gang: jobs below their minimum are first": "D03",
-    "gang: each victim leaves one task less, and the minimum stays": "D10 D13 D15 E04 E61",
+    "gang: jobs below their minimum are first": "E75",
+    "gang: each victim leaves one task less, and the minimum stays": "D10 D13 D15 E04 E61 E74",
     "gang: the last task of a job without a minimum may leave": "D09 E34",
     "drf: the dominant share is the greatest of all dimensions": "D04",
     "drf: the lower share is first, as things stand after each placement": "D03 D04",
-    "drf: a victim leaves if its job then has at least the share of the other one": "E62 E63",
+    "drf: a victim leaves if its job then has at least the share of the other one": "E62 E63 E76",
     "proportion: the request is all that is allocated and all that waits": "D06",
     "proportion: deserved shares are the weighted water level within the bounds": (
         "D06 D08 session/test_properties::test_water_filling_keeps_bounds_uses_what_is_there_and_is_fair"
@@ -68,7 +68,7 @@ SESSIONS: Mapping[str, str] = {
     "conformance: critical tasks are no victims": "D14 engines/test_session::test_critical_work_is_not_evicted",
     # Filters before tallies.
     "all filters and the budget are applied before shares are counted": (
-        "E04 E05 placement/test_open_operations::test_an_open_operation_takes_nothing_from_a_queue_that_is_entitled"
+        "E04 E05 E77 placement/test_open_operations::test_an_open_operation_takes_nothing_from_a_queue_that_is_entitled"
     ),
     "a candidate that another plug-in refuses spends nothing": (
         "E04 E05 session/test_evictions::test_a_gang_at_its_minimum_keeps_no_queue_from_its_share"
@@ -94,7 +94,7 @@ SESSIONS: Mapping[str, str] = {
     "preempt: nothing is evicted for a part of a minimum": "D12",
     "preempt: a statement without evictions is left to allocate": EVICTS,
     "agents are compared by priority, number, amounts and score": (
-        "E34 E35 session/test_victims::test_agents_are_compared_by_what_the_victims_cost"
+        f"E34 E35 E78 {EVICTS} session/test_victims::test_agents_are_compared_by_what_the_victims_cost"
     ),
     "reclaim compares agents in the same way": "E37",
     "what-if compares agents in the same way": ("whatif/test_evictions::test_the_taskgroups_that_cost_least_are_named"),
@@ -104,11 +104,11 @@ SESSIONS: Mapping[str, str] = {
     ),
     "preempt: where only a limit is in the way, victims run on any agent": "E32 E33",
     "victims that are not needed are given back, the most important first": (
-        "E36 I81 session/test_victims::test_every_victim_is_needed "
+        "E36 E78 I81 session/test_victims::test_every_victim_is_needed "
         "session/test_victims::test_a_victim_is_given_back_that_a_later_task_of_the_gang_makes_needless"
     ),
     "reclaim: victims are tasks of other queues that are reclaimable": (
-        "E68 placement/test_queues::test_a_queue_that_is_not_reclaimable_keeps_what_it_has"
+        "E68 E79 placement/test_queues::test_a_queue_that_is_not_reclaimable_keeps_what_it_has"
     ),
     "reclaim: all tiers agree on a victim": "D10 E05",
     "reclaim: the minimum in one statement, then each task in its own": "D11 E67",
