@@ -165,7 +165,7 @@ class Reference:
                     if self.status[key] is not Status.PENDING
                     or (job.name in self.jobs and counts(job, self.tasks[key]))
                 ]
-                highs[name] = max(lows[name], Fraction(min(self._sum(keys)[d], self.limit(name)[d])))
+                highs[name] = max(lows[name], min(Fraction(min(self._sum(keys)[d], self.limit(name)[d])), total))
             if sum(highs.values()) <= total:
                 rows = highs
             elif sum(lows.values()) >= total:
