@@ -135,7 +135,7 @@ SESSIONS: Mapping[str, str] = {
         "policy/test_vectors::test_operations_are_in_the_order_of_the_decisions"
     ),
     "statement: an eviction that is refused is undone alone": (
-        "engines/test_session::test_evictions_stay_within_the_disruption_budget"
+        "engines/test_session::test_an_eviction_that_is_refused_is_undone_alone"
     ),
     "a nominated task has its room, for its time": (
         "engines/test_session::test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room "
@@ -194,7 +194,9 @@ TREE: Mapping[str, str] = {
         "E01 hierarchy/test_preemption::test_an_ask_of_a_queue_far_above_its_guarantee_ends_nothing"
     ),
     "siblings without guarantees take nothing from each other": "E02",
-    "a sibling with a guarantee takes up to it": "E03",
+    "a sibling with a guarantee takes up to it": (
+        "E03 hierarchy/test_preemption::test_a_guarantee_below_admits_victims_among_siblings"
+    ),
     # Victims.
     "on a node: opt-outs and originators last, the newest first": (
         "hierarchy/test_preemption::test_the_order_of_victims"

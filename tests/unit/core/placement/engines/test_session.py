@@ -16,6 +16,7 @@ from bcs_scheduler.core.interface import cluster_manager, effects, leased, reque
 from bcs_scheduler.core.interface.requests import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines import session as session_engine
+from bcs_scheduler.core.placement.records import Records
 from offers.ledger.holds import PROMISED_SECONDS, RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration import Registry, default_policy, policy_of
@@ -23,6 +24,7 @@ from offers.policy.session.decisions import Decisions
 from offers.policy.session.plugins.interface import Argument, Functions
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
+from store import mentions
 from store.records import Namespace, PriorityClass, Queue, ReschedulePayload
 from store.records.definition import Amounts, Constraint, Container, Port, RestartPolicy
 from store.records.objects import Limits
@@ -736,6 +738,32 @@ def test_both_sides_get_an_event() -> None:
     assert lines[0].message == "ended for default/high (queue default); a new one waits for a place"
     reasons = [(line.kind, line.reason) for line in lines]
     assert reasons == [("taskgroup", "TaskGroupEvicted"), ("application", "ApplicationPreempting")]
+
+
+def test_an_eviction_that_is_refused_is_undone_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session ends two taskgroups for a gang, and one of them may not end after all."""
+    lab = full(bound=4)
+    plain, refused = Records.evict, list[str]()
+
+    def evict(self: Records, unit: str, *args: Any, **named: Any) -> str | None:
+        if not refused:
+            refused.append(unit)
+        return "it may not" if unit in refused else plain(self, unit, *args, **named)
+
+    monkeypatch.setattr(Records, "evict", evict)
+    wanted = msgspec.structs.replace(version(2, min_available=2, priority=10), application="high")
+    seen = [*lab.turn(requests.CreateApplication(version=wanted, token=1)), *lab.wait(1.0)]
+    (victim,) = leaving(lab)
+    assert [victim.id] != refused
+    lines = [line for line in seen if isinstance(line, effects.LogLine) and line.reason == "ApplicationPreempting"]
+    assert {(line.key, mentions.plain(line.message)) for line in lines} == {
+        ("default/high", "a taskgroup stays that was to make room: it may not"),
+        ("default/high", f"1 taskgroup is ended: default/low-{victim.index}"),
+    }
+    monkeypatch.setattr(Records, "evict", plain)
+    end_victims(lab)
+    lab.wait(3.0)
+    assert len(leaving(lab)) == 1, "the room is looked for again"
 
 
 @pytest.mark.parametrize(("bound", "evicted"), [(1, 0), (2, 0), (3, 3), (4, 3)])
