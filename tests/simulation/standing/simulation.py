@@ -99,10 +99,12 @@ class Watched(Scheduler):
 
 
 class Simulation:
-    def __init__(self, seed: int, gangs: bool = False, engine: str = "simple", memory: int = 2**20) -> None:
+    def __init__(
+        self, seed: int, gangs: bool = False, engine: str = "simple", memory: int = 2**20, uneven: bool = False
+    ) -> None:
         """`gangs`: users ask for gangs with reservations (tests.simulation.standing.gangs). `engine`: of the loop.
-        `memory`: the integer units of one MB."""
-        self._memory, self._gigabyte = memory, 1024 * memory
+        `memory`: the integer units of one MB. `uneven`: there are eighths of a MB where there are GB otherwise."""
+        self._memory, self._uneven = memory, uneven
         self._engine = engine
         world = self.world = World(seed)
         self.cluster = Cluster(world)
@@ -147,7 +149,7 @@ class Simulation:
         what = world.weighted(OPERATIONS)
         if what == "create" or not applications:
             self._applications += 1
-            part = amounts({"cpu": world.number(1, 12) * 100, "memory": world.number(0, 4) * self._gigabyte, "pods": 1})
+            part = amounts({"cpu": world.number(1, 12) * 100, "memory": self._memory_of(0, 4), "pods": 1})
             if self._engine != "simple" and world.chance(0.4):
                 part = amounts([*part, (GPU, world.number(1, 3))])
             if self._gangs is not None and world.chance(0.4):
@@ -200,11 +202,16 @@ class Simulation:
     # --- what others do, and what breaks --------------------------------------------------------------------------
 
     def _node(self, name: str) -> Node:
-        cpu, memory = self.world.number(2, 8) * 1000, self.world.number(4, 16) * self._gigabyte
+        cpu, memory = self.world.number(2, 8) * 1000, self._memory_of(4, 16)
         room = {"cpu": cpu, "memory": memory, "pods": self.world.number(5, 30)}
         if self._engine != "simple":
             room[GPU] = self.world.number(0, 8)
         return Node(name, amounts(room))
+
+    def _memory_of(self, least: int, most: int) -> int:
+        if self._uneven:
+            return self.world.number(8 * least, 8 * most) * self._memory // 8
+        return self.world.number(least, most) * 1024 * self._memory
 
     def _strike(self) -> None:
         world, cluster = self.world, self.cluster
@@ -212,7 +219,7 @@ class Simulation:
         foreign = [unit.name for unit in cluster.units.values() if not unit.ours]
         waiting = [unit for unit in cluster.units.values() if unit.ours and not unit.node]
         if what == "foreign" and cluster.nodes:
-            part = amounts({"cpu": world.number(1, 30) * 100, "memory": world.number(0, 6) * self._gigabyte, "pods": 1})
+            part = amounts({"cpu": world.number(1, 30) * 100, "memory": self._memory_of(0, 6), "pods": 1})
             node = world.pick(sorted(cluster.nodes))
             cluster.put_unit(Unit(cluster.new_name("foreign"), "foreign", part, ours=False, node=node))
         elif what == "foreign ends" and foreign:

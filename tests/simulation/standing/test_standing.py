@@ -10,15 +10,19 @@ import pytest
 
 from bcs_scheduler.core.placement.source import Facts
 from offers.ledger.nodes import Node, Nodes
+from offers.ledger.table import Row
 from offers.ledger.usage import AgentUse, Kind, Sending, UnitClaim, Usage
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.placeholders import Nominations
+from offers.policy.hierarchy.state.nodes import Nodes as TreeNodes
+from offers.policy.session.plugins.nodeorder import Scores
 from tests.effort import share
 from tests.simulation.standing import scheduler
 from tests.simulation.standing.cluster import Unit
 from tests.simulation.standing.gangs import Gangs
 from tests.simulation.standing.simulation import FAULTS, OPERATIONS, Simulation, simulate
-from tests.simulation.standing.source import QUEUES, TREE, Pods
+from tests.simulation.standing.source import QUEUES, TREE, Pods, Work
+from tests.simulation.violation import Violation
 
 RESERVED = Gang.reserved
 STEPS = 150
@@ -222,15 +226,69 @@ def test_queues_decide_about_units_that_are_no_records(engine: str) -> None:
     assert not missing, f"never happened: {missing}"
 
 
+def _decided(seed: int, engine: str, unit: int) -> object:
+    """Where the units are in the end, and what has happened. `unit`: the integer units of one MB."""
+    simulation, violation = Simulation(seed, engine=engine, memory=unit, uneven=True), ""
+    try:
+        simulation.run(STEPS)
+    except Violation as caught:
+        violation = caught.number
+    units = simulation.cluster.units.values()
+    return violation, [(unit.name, unit.node) for unit in units], simulation.world.counts
+
+
 @pytest.mark.rotating
 @pytest.mark.parametrize("engine", ["simple", "session", "hierarchical"])
 def test_memory_in_bytes_and_in_thousandths_of_a_megabyte_gives_the_same_decisions(engine: str) -> None:
+    """The amounts are eighths of a MB, which both units count exactly."""
     for seed in range(1, 1 + share(8, 2)):
-        worlds = [Simulation(seed, engine=engine, memory=unit) for unit in (2**20, 1000)]
-        for world in worlds:
-            world.run(STEPS)
-        in_bytes, in_thousandths = ([(unit.name, unit.node) for unit in w.cluster.units.values()] for w in worlds)
-        assert in_bytes == in_thousandths and worlds[0].world.counts == worlds[1].world.counts, seed
+        assert _decided(seed, engine, 2**20) == _decided(seed, engine, 1000), seed
+
+
+def _requests_are_whole_thousands(patch: pytest.MonkeyPatch) -> None:
+    """The memory of demands: whole MB, or almost exact numbers of bytes."""
+    honest = Work._demand
+
+    def careless(self: Work, alike: Any, names: Any) -> Any:
+        demand = honest(self, alike, names)
+        rounded = tuple((n, a // 1000 * 1000 if n == "memory" else a) for n, a in demand.request.amounts)
+        return demand._replace(request=demand.request._replace(amounts=tuple(one for one in rounded if one[1])))
+
+    patch.setattr(Work, "_demand", careless)
+
+
+def _agents_are_compared_by_plain_amounts(patch: pytest.MonkeyPatch) -> None:
+    """Cores and memory are added as they are, not as shares of the agent."""
+
+    def rescore(self: Row) -> None:
+        self.score = sum(self.amounts[:2])
+
+    def resources(self: Any, need: Any) -> Callable[[int], int]:
+        agents = self._session.agents
+        return lambda rank: -int(agents.score_cpus[rank] + agents.score_mem[rank])
+
+    def resources_all(self: Any, need: Any) -> Any:
+        arrays = self._session.agents.arrays()
+        return -(arrays.score_cpus + arrays.score_mem)
+
+    def weigh(self: Any, node: Any) -> None:
+        node.factors = tuple((name, node.total[name], 1) for name in self._weights if node.total.get(name))
+        node.whole = 1
+
+    patch.setattr(Row, "rescore", rescore)
+    patch.setattr(Scores, "_resources", resources)
+    patch.setattr(Scores, "_resources_all", resources_all)
+    patch.setattr(TreeNodes, "_weigh", weigh)
+
+
+@pytest.mark.rotating
+@pytest.mark.parametrize("plant", [_requests_are_whole_thousands, _agents_are_compared_by_plain_amounts])
+@pytest.mark.parametrize("engine", ["simple", "session", "hierarchical"])
+def test_decisions_that_depend_on_the_unit_of_memory_are_noticed(
+    engine: str, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    assert any(_decided(seed, engine, 2**20) != _decided(seed, engine, 1000) for seed in range(1, 5))
 
 
 @pytest.mark.parametrize("beneficiary", ["app-1", "app-3"])
