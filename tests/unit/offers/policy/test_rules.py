@@ -79,7 +79,7 @@ SESSIONS: Mapping[str, str] = {
     ),
     # Actions.
     "the best is chosen from the order at that moment": f"D03 {REFERENCE}",
-    "allocate: jobs with pending tasks that are not best effort": "D18",
+    "allocate: jobs with pending tasks that are not best effort": "D18 E81",
     "allocate: the best queue, then its best job": "D05 D06",
     "allocate: room that a pipelined task counts on is not taken": (
         "D19 session/test_properties::test_without_the_rule_of_future_room_evictions_never_stop"
@@ -89,7 +89,8 @@ SESSIONS: Mapping[str, str] = {
     "allocate: a job that waits for room to leave keeps the room": "D19",
     "allocate: a gang gets its minimum in one go, and then one task a turn": "D03",
     "backfill: best-effort tasks, by predicates": "D18",
-    "preempt: a statement for each job below its minimum, in the order of jobs": "D12 D13",
+    "preempt: a statement for each job below its minimum, in the order of jobs": "D12 D13 E82",
+    "preempt: victims are tasks of other jobs of the same queue": "E80",
     "preempt: idle room counts, and the least important task leaves first": "D13 E36",
     "preempt: nothing is evicted for a part of a minimum": "D12",
     "preempt: a statement without evictions is left to allocate": EVICTS,
@@ -110,7 +111,7 @@ SESSIONS: Mapping[str, str] = {
     "reclaim: victims are tasks of other queues that are reclaimable": (
         "E68 E79 placement/test_queues::test_a_queue_that_is_not_reclaimable_keeps_what_it_has"
     ),
-    "reclaim: all tiers agree on a victim": "D10 E05",
+    "reclaim: all tiers agree on a victim": "D10 E05 E85",
     "reclaim: the minimum in one statement, then each task in its own": "D11 E67",
     "limits and shares hold the rooms that were promised beside further victims": (
         "session/test_evictions::test_a_queue_takes_back_no_more_than_its_share_beside_what_it_was_promised "
@@ -152,11 +153,11 @@ TREE: Mapping[str, str] = {
     "an opt-out is a strong wish": (
         "hierarchy/test_victims::test_work_that_asks_to_be_taken_after_all_others_is_spared_on_every_node"
     ),
-    "no queue is driven below its guarantee": f"E08 {LAWS}",
+    "no queue is driven below its guarantee": f"E08 E84 {LAWS}",
     "no victims within one application": LAWS,
     "only a queue below its guarantee preempts": f"D23 {LAWS}",
     "only a queue above its guarantee loses": LAWS,
-    "victims have a lower or equal priority": LAWS,
+    "victims have a lower or equal priority": f"E83 {LAWS}",
     "no victims outside of the fence": f"E07 {LAWS}",
     # Conditions.
     "preemption of the partition is on": "hierarchy/test_preemption::test_preemption_can_be_switched_off",
