@@ -185,7 +185,7 @@ TREE: Mapping[str, str] = {
     "leaves whose policy is disabled lose nothing": "E06",
     "asks for one node, and allocations that leave already, are no victims": (
         "hierarchy/test_preemption::test_the_order_of_victims "
-        "hierarchy/test_victims::test_results_name_siblings_victims_that_leave_and_the_lack_of_candidates"
+        "E86 hierarchy/test_victims::test_results_name_siblings_victims_that_leave_and_the_lack_of_candidates"
     ),
     "without a guarantee on the path there is no preemption": (
         "hierarchy/test_preemption::test_a_queue_without_any_guarantee_does_not_preempt"
@@ -331,6 +331,7 @@ BOTH: Mapping[str, str] = {
     ),
     # Aging.
     "an ask is old after the time of the setting; 0: never": (
+        "placement/test_agent_holds::test_an_old_large_ask_starts_beside_endless_small_work "
         "placement/test_agent_holds::test_without_aging_a_large_ask_waits_for_ever"
     ),
     "an ask beyond the limit of its queue is not old": (
