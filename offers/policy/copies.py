@@ -5,9 +5,10 @@ an object is empty until something reads or changes it; then it gets copies of t
 objects that these name are empty copies again. So a copy costs with the objects that the question touches, and
 with the number of entries of the containers among them. The originals must not change while a copy is read.
 
-Each class has one of two roles. Objects of *structures* are copied. *Values* never change and are shared: numbers,
-texts, enumerations, functions, and the classes that the caller names. Tuples and containers are copied with their
-entries. Anything else raises TypeError, so that nothing is shared by mistake.
+Each class has one of two roles. *Values* never change and are shared: numbers, texts, enumerations, functions, and the
+classes that the caller names. Objects of all other classes of the caller's packages are *structures*, which are copied.
+Tuples and containers are copied with their entries. Anything else raises TypeError, so that nothing is shared by
+mistake.
 """
 
 from __future__ import annotations
@@ -52,16 +53,18 @@ class Rules:
 
     def __init__(
         self,
-        structures: Iterable[type],
+        packages: Iterable[str],
         values: Iterable[type],
         shallow: Mapping[type, Iterable[str]] | None = None,
         keyed: Mapping[type, Iterable[str]] | None = None,
         made: Mapping[type, Mapping[str, Maker]] | None = None,
     ) -> None:
-        """`shallow`: attributes by class that are containers of values only, or of containers that are never changed in
-        place: they are copied without a look at their entries. `keyed`: attributes by class that are mappings whose
-        keys are values. `made`: attributes by class with functions that make those of a copy."""
-        self.structures = frozenset(structures)
+        """`packages`: those whose classes are structures if they are no values. `shallow`: attributes by class that are
+        containers of values only, or of containers that are never changed in place: they are copied without a look at
+        their entries. `keyed`: attributes by class that are mappings whose keys are values. `made`: attributes by class
+        with functions that make those of a copy."""
+        self._packages = tuple(packages)
+        self._structures: dict[type, bool] = {}
         self.values = SIMPLE.union(values)
         self.shallow = {kind: frozenset(names) for kind, names in (shallow or {}).items()}
         self.keyed = {kind: frozenset(names) for kind, names in (keyed or {}).items()}
@@ -90,12 +93,13 @@ class Rules:
             ]
         return slots
 
-    def joined(self, other: Rules) -> Rules:
-        """These rules and others."""
-        shallow: dict[type, Iterable[str]] = {**self.shallow, **other.shallow}
-        keyed: dict[type, Iterable[str]] = {**self.keyed, **other.keyed}
-        made = {**self.made, **other.made}
-        return Rules(self.structures | other.structures, self.values | other.values, shallow, keyed, made)
+    def is_structure(self, kind: type) -> bool:
+        """True if objects of a class are copied."""
+        known = self._structures.get(kind)
+        if known is None:
+            ours = any(f"{kind.__module__}.".startswith(f"{package}.") for package in self._packages)
+            known = self._structures[kind] = ours and kind not in self.values and not issubclass(kind, tuple | Enum)
+        return known
 
 
 class Copies:
@@ -106,16 +110,10 @@ class Copies:
         self._values = set(rules.values)
         self._known: dict[int, Any] = {}
         """The copies by identity of the original, which stays the same for as long as the copies are read."""
-        self._is_over = False
 
     def of(self, original: T) -> T:
         """The copy of an object. Raises TypeError for an object of no known role, at once or when it is reached."""
         return cast(T, self._copy(original))
-
-    def end(self) -> None:
-        """The originals may change from now on: objects that were not read yet cannot be read any more."""
-        self._is_over = True
-        self._known.clear()
 
     def _copy(self, value: Any) -> Any:
         kind = type(value)
@@ -126,7 +124,7 @@ class Copies:
         known = self._known.get(id(value))
         if known is not None:
             return known
-        if kind in self._rules.structures:
+        if self._rules.is_structure(kind):
             copied = _empty(kind)
             _remember(copied, kind, (self, value))
         elif isinstance(value, Enum | np.generic):
@@ -136,7 +134,7 @@ class Copies:
             return self._tuple(value)
         elif kind is MethodType:
             owner = value.__self__
-            return MethodType(value.__func__, self._copy(owner)) if type(owner) in self._rules.structures else value
+            return MethodType(value.__func__, self._copy(owner)) if self._rules.is_structure(type(owner)) else value
         else:
             copied = self._container(kind, value)
         self._known[id(value)] = copied
@@ -182,8 +180,6 @@ class Copies:
 
     def fill(self, copied: Any, kind: type, original: Any) -> None:
         """Gives a copy, of which nothing was read so far, the attributes of its original."""
-        if self._is_over:
-            raise RuntimeError(f"a {kind.__qualname__} of a question that is over")
         object.__setattr__(copied, "__class__", kind)
         slots = self._rules.slots_of(kind)
         values, known, copy = self._values, self._known, self._copy

@@ -28,7 +28,9 @@ class HasOpen(Protocol):
 Member = TypeVar("Member", bound=HasOpen)
 
 
-class _Block(Generic[Member]):
+class Block(Generic[Member]):
+    """Members that follow each other, with the greatest amounts of all of them."""
+
     __slots__ = ("exact", "keys", "members", "most")
 
     def __init__(self, keys: list[Key], members: list[Member]) -> None:
@@ -38,6 +40,7 @@ class _Block(Generic[Member]):
         self.measure()
 
     def measure(self) -> None:
+        """Makes the greatest amounts exact."""
         most: dict[str, int] = {}
         for member in self.members:
             for name, amount in member.open.items():
@@ -50,7 +53,7 @@ class Blocks(Generic[Member]):
     """Members by key. No two members have one key."""
 
     def __init__(self) -> None:
-        self._blocks: list[_Block[Member]] = []
+        self._blocks: list[Block[Member]] = []
         self._lasts: list[Key] = []
         self.judged = 0
         """The number of members and blocks that `first` has judged so far."""
@@ -64,7 +67,7 @@ class Blocks(Generic[Member]):
         pairs = sorted(members, key=lambda pair: pair[0])
         for start in range(0, len(pairs), SIZE):
             part = pairs[start : start + SIZE]
-            self._blocks.append(_Block([key for key, _ in part], [member for _, member in part]))
+            self._blocks.append(Block([key for key, _ in part], [member for _, member in part]))
             self._lasts.append(part[-1][0])
 
     def clear(self) -> None:
@@ -75,7 +78,7 @@ class Blocks(Generic[Member]):
     def add(self, key: Key, member: Member) -> None:
         """Adds a member with its present free amounts."""
         if not self._blocks:
-            self._blocks, self._lasts = [_Block([key], [member])], [key]
+            self._blocks, self._lasts = [Block([key], [member])], [key]
             return
         number = min(bisect_left(self._lasts, key), len(self._blocks) - 1)
         block = self._blocks[number]
@@ -86,7 +89,7 @@ class Blocks(Generic[Member]):
             if amount > block.most.get(name, 0):
                 block.most[name] = amount
         if len(block.keys) > 2 * SIZE:
-            halves = [_Block(block.keys[:SIZE], block.members[:SIZE]), _Block(block.keys[SIZE:], block.members[SIZE:])]
+            halves = [Block(block.keys[:SIZE], block.members[:SIZE]), Block(block.keys[SIZE:], block.members[SIZE:])]
             self._blocks[number : number + 1] = halves
             self._lasts[number : number + 1] = [half.keys[-1] for half in halves]
         else:
