@@ -25,16 +25,20 @@ become old, and a search looks at `LOOKED_AT` old demands.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import chain, islice
 from math import inf
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from bcs_scheduler.core.placement.launcher import Launcher, prompt
+from bcs_scheduler.core.placement.pauses import Pauses
+from bcs_scheduler.core.placement.placer import Mode
 from bcs_scheduler.core.placement.snapshots.pending import task_name
 from bcs_scheduler.core.placement.source import Source, Tenant
 from bcs_scheduler.core.placement.turn import Turn
@@ -44,7 +48,12 @@ from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
 from offers.policy.session.decisions import Eviction
 from offers.resources import SCALARS, amounts_of
-from transactions.base import Slot
+from transactions.base import Failure, Slot
+
+if TYPE_CHECKING:
+    from bcs_scheduler.core.placement.engines.engine import Deciding, Engine
+    from bcs_scheduler.core.placement.evictor import Evictor
+    from bcs_scheduler.core.placement.groups import Groups
 
 SEARCH_SECONDS = 5.0
 """Seconds between two searches for an old demand and its agent."""
@@ -167,54 +176,6 @@ class Better(NamedTuple):
     agent: str = ""
 
 
-class Rules(Protocol):
-    """The rules of a policy about old work."""
-
-    def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """True if the limits of the queues admit these places together; room is no limit."""
-
-    def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """True if the queues take these places into room that is there: the present room of the cluster is a limit,
-        too."""
-
-    def outranks(
-        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]
-    ) -> bool:
-        """True if the first demand may use room that is kept for the other, which has waited for long, beyond the room
-        that is promised there. `wants`: the demands of the places that it needs at the same time; `owners`: the
-        applications for which room is kept beside the other demand."""
-
-    def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
-        """The amounts of agents, by dimension, that are promised to work of a role, without that of some
-        applications."""
-
-
-class Hands(Protocol):
-    """Carries out the decisions about old work."""
-
-    def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
-        """The demands of the places that a demand needs at the same time, one for each place; empty: it is not looked
-        at."""
-
-    def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
-        """Places the first slot of a demand, or all that its gang lacks, on agents, given by id; empty: on any agents.
-        True if they have places."""
-
-    def use_first(self) -> None:
-        """Lets demands that outrank those with reservations use the room now (`Aging.use`)."""
-
-    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
-        """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
-        nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
-        agents."""
-
-    def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
-        """Ends as many of these as the disruption budgets admit now. Returns them."""
-
-    def all_ended(self, application: str, ended: Sequence[Tenant]) -> None:
-        """All units that were to make room for an application, given by its key, are ended."""
-
-
 class _Place:
     """Room for one taskgroup on an agent."""
 
@@ -259,9 +220,21 @@ class _Kept:
 class Aging:
     """The reservations of the roles of one placement pass; belongs to the thread that owns the state."""
 
-    def __init__(self, turn: Turn, covers: Callable[[str], bool], rules: Rules, hands: Hands) -> None:
-        """`covers`: the roles."""
-        self._turn, self._covers, self._rules, self._hands = turn, covers, rules, hands
+    def __init__(
+        self,
+        turn: Turn,
+        covers: Callable[[str], bool],
+        engine: Engine,
+        groups: Groups,
+        evictor: Evictor,
+        pauses: Pauses,
+        launcher: Launcher,
+        deciding: Deciding,
+    ) -> None:
+        """`covers`: the roles. `engine`: has the rules of the policy about old work. `deciding`: the demands that are
+        decided about."""
+        self._turn, self._covers, self._engine, self._groups = turn, covers, engine, groups
+        self._evictor, self._pauses, self._launcher, self._deciding = evictor, pauses, launcher, deciding
         self._openings: dict[str, Opening] = {}
         """The openings of demands that were seen; also of some that are closed."""
         self._coming: dict[str, list[tuple[float, Opening]]] = {}
@@ -379,14 +352,14 @@ class Aging:
         begin = self._place % len(demands)
         self._place = begin + SCANNED if len(demands) > SCANNED else 0
         betters: list[Better] = []
-        promised = {role: self._rules.promised_amounts(role, NOBODY) for role in self._kept}
+        promised = {role: self._engine.promised_amounts(role, NOBODY) for role in self._kept}
         seen: dict[object, bool] = {}
         """Sizes of demands with the answer whether they fit, and groups that were looked at."""
         gangs = 0
         others = islice(chain(demands[begin:], demands[:begin]), min(len(demands), SCANNED))
         first = [demand for demand in demands if demand.id in awaiting] if awaiting else []
         for demand in first:
-            if (kept := self._kept.get(demand.role)) is not None and not is_gang(demand) and self._hands.wants(demand):
+            if (kept := self._kept.get(demand.role)) is not None and not is_gang(demand) and self._groups.wants(demand):
                 agents = awaiting[demand.id]
                 slots = [slot for slot in demand.slots if slot.index in agents]
                 betters += [
@@ -412,8 +385,8 @@ class Aging:
                     seen[size] = self._fitting(kept, demand, promised[demand.role]) is not None
                 if not seen[size]:
                     continue
-            wants = self._hands.wants(demand)
-            if wants and self._rules.outranks(demand, wants, holder, kept.applications):
+            wants = self._groups.wants(demand)
+            if wants and self._engine.outranks(demand, wants, holder, kept.applications):
                 served = awaiting.get(demand.id, ())
                 slot = next((candidate for candidate in demand.slots if candidate.index not in served), None)
                 if slot is not None or is_gang(demand):
@@ -440,23 +413,23 @@ class Aging:
                 if len(self._gangs) > len(engine.demands) + LOOKED_AT:
                     self._gangs.clear()
                 self._gangs[demand.group or demand.id] = self._turn.now
-                wants = self._hands.wants(demand)
+                wants = self._groups.wants(demand)
                 with self._promises_kept(demand.role, wants):
                     placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
                 continue
-            promised = {} if agent else self._rules.promised_amounts(demand.role, NOBODY)
+            promised = {} if agent else self._engine.promised_amounts(demand.role, NOBODY)
             if (place := self._fitting(kept, demand, promised, agent)) is not None:
                 assert slot is not None
                 part = demand._replace(slots=(slot, *(other for other in demand.slots if other != slot)))
                 places, agents = self._from(kept, place), frozenset({place.site[0]})
-                placed = self._give(part, self._hands.wants(demand), places, agents, again=True) or placed
+                placed = self._give(part, self._groups.wants(demand), places, agents, again=True) or placed
         return placed
 
     @contextmanager
     def _promises_kept(self, role: str, wants: Sequence[Demand[Slot]]) -> Iterator[None]:
         """Holds room that is promised to others than a gang, as far as it is there. `wants`: the places of the gang."""
         holds = self._turn.pool.holds
-        promised = self._rules.promised_amounts(role, frozenset(want.application for want in wants))
+        promised = self._engine.promised_amounts(role, frozenset(want.application for want in wants))
         units = [Provisional(wants[0].id, agent) for agent in promised]
         for unit, (agent, amounts) in zip(units, promised.items(), strict=True):
             there = zip(SCALARS, self._turn.pool.hand.amounts(agent, role), strict=True)
@@ -487,9 +460,9 @@ class Aging:
             self._end(role)
             self._looked_at = 0.0
             return
-        wants = self._hands.wants(demand)
+        wants = self._groups.wants(demand)
         # The limits may admit it only without all its victims: `_make_room` asks for that.
-        if not wants or not (kept.ended or kept.left or self._rules.admits_more(wants)):
+        if not wants or not (kept.ended or kept.left or self._engine.admits_more(wants)):
             self._end(role, now + REST)
         elif [want.request for want in wants] != [place.request for place in kept.places]:
             self._end(role)  # the gang has changed
@@ -509,12 +482,13 @@ class Aging:
             if now < kept.given_at + AGAIN:
                 return
             kept.given_at = now
-            self._hands.use_first()  # the last part of the room may have been made for a demand that outranks this one
+            # The last part of the room may have been made for a demand that outranks this one.
+            self._engine.use_held(self, self._deciding)
             self._turn.pool.table.flush()
             if any(place.unit in short for place in kept.places) or self._turn.engine.demands.get(demand.id) != demand:
                 return
             agents = frozenset(place.site[0] for place in kept.places)
-            is_there = self._rules.fits_queues(wants) and self._is_rest(role, kept)  # promises are known as of now
+            is_there = self._engine.fits_queues(wants) and self._is_rest(role, kept)  # promises are known as of now
             if is_there and self._give(demand, wants, kept.places, agents):
                 self._end(role)
                 self._looked_at = 0.0
@@ -538,19 +512,19 @@ class Aging:
         if now < due or not _may_be_made(wants) or self._is_away(kept):
             return True
         kept.asked_at = now
-        room = self._hands.room_for(wants, self.held(role))
+        room = self._engine.room_for(wants, self.held(role), self._deciding)
         kept.left = room.evictions if room is not None else ()
         if room is None and kept.ended:
             self._end(role, now + GATHERED)
             return False
         if kept.left:
-            ended = self._hands.end_some(kept.left)
+            ended = self._evictor.end_some(kept.left)
             names = {tenant.unit for tenant in ended}
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
             kept.ended += ended
             kept.moved_at = now if ended else kept.moved_at
             if not kept.left:
-                self._hands.all_ended(kept.application, kept.ended)
+                self._pauses.evicted(kept.application, kept.ended)
         if now >= kept.moved_at + GATHERED and (kept.ended or kept.left):
             self._give_up(role, kept)
             return False
@@ -581,15 +555,42 @@ class Aging:
         """Places a demand on some agents, with the held room of some places. `wants`: its own places. `again`: the rest
         of the room is held again."""
         holds = self._turn.pool.holds
-        if not self._rules.fits_queues(wants):
+        if not self._engine.fits_queues(wants):
             return False
         for place in places:
             holds.drop(place.unit)
-        placed = self._hands.serve(demand, agents)
+        placed = self._serve(demand, agents)
         if again or not placed:
             for place in places:
                 holds.add(place.unit, Cause.OLD, place.site, place.request)
         return placed
+
+    def _serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
+        """Places the first slot of a demand, or all that its gang lacks, on agents, given by id; empty: on any agents.
+        True if they have places."""
+        engine, placer, launcher = self._turn.engine, self._turn.placer, self._launcher
+        lacks = self._groups.lacks(demand.group) if demand.group else None
+        if lacks is not None:
+            parts = [
+                member._replace(only_agents=agents or member.only_agents)
+                for member in self._groups.demands(demand.group)
+            ]
+            work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
+        else:
+            slots = demand.slots[: max(demand.min_members, 1)]
+            for slot in reversed(slots):
+                engine.put_first(demand.id, slot)  # the caller may have chosen another one than the next
+            least = len(slots) if demand.min_members else 0
+            parts = [demand._replace(slots=slots, only_agents=agents or demand.only_agents, min_members=least)]
+            work = partial(placer.plan, parts, Mode.COMMIT)
+        result = self._turn.attempt("transaction", demand.id, work)
+        if isinstance(result, Failure):
+            self._turn.source.fail(demand.id, result)
+            return False
+        by_id = {part.id: part for part in parts}
+        for name in launcher.plan(by_id, result.placements):
+            (launcher.launch_now if prompt(by_id[name]) else launcher.settle)(by_id[name])
+        return bool(result.placements)
 
     def _move(self, role: str, kept: _Kept, number: int, wants: Sequence[Demand[Slot]]) -> bool:
         """Chooses another agent for a place: nothing has become free on this one. False: the reservation has ended."""
@@ -641,9 +642,9 @@ class Aging:
             demand = self._turn.engine.demands.get(opening.demand)
             if demand is None or not self._is_open(opening):
                 continue
-            wants = self._hands.wants(demand)
+            wants = self._groups.wants(demand)
             agents, room = None, None
-            if wants and self._rules.admits_more(wants):
+            if wants and self._engine.admits_more(wants):
                 searches += 1
                 if not is_asked and _may_be_made(wants):
                     is_asked, room = True, self._made(role, wants)
@@ -676,7 +677,7 @@ class Aging:
 
     def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> Room | None:
         """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
-        room, tried = self._hands.room_for(wants, None), self._tried.get(role, {})
+        room, tried = self._engine.room_for(wants, None, self._deciding), self._tried.get(role, {})
         if room is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in room.agents):
             return None
         return room
@@ -773,7 +774,7 @@ class Aging:
 
     def _is_rest(self, role: str, kept: _Kept) -> bool:
         """True if all the room of a reservation is there beside the room that is promised to others."""
-        promised = self._rules.promised_amounts(role, kept.applications)
+        promised = self._engine.promised_amounts(role, kept.applications)
         return all(self._has_room(place, amounts_of(place.request), promised) for place in kept.places)
 
     def _has_room(self, place: _Place, amounts: Iterable[int], promised: Mapping[str, Mapping[str, int]]) -> bool:

@@ -30,7 +30,7 @@ class Evictor:
                 self._pauses.evicted(beneficiary, ended)
 
     def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
-        """See `aging.Hands`."""
+        """Ends as many of these as the disruption budgets admit now. Returns them."""
         return [tenant for some in self._end(self._within_budgets(evictions)).values() for tenant in some]
 
     def _within_budgets(self, evictions: Iterable[Eviction]) -> list[Eviction]:

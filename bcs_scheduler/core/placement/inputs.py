@@ -4,7 +4,6 @@ promises."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from math import inf
 
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placer import SLICE, Mode
@@ -13,7 +12,6 @@ from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from bcs_scheduler.core.placement.snapshots.snapshots import Snapshots
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand
-from offers.policy.session.decisions import Later, Passing
 from transactions.base import Slot
 
 
@@ -52,11 +50,6 @@ class Inputs:
         """Takes over a part of the changes of a role, if there are many. False: the next input costs little. `left`:
         see `RoleSnapshot.catch_up`."""
         return self.snapshots.catch_up(role, self._turn.now, plain=self.plain, left=left)
-
-    def later(self) -> Later | None:
-        """See `Engine.later`."""
-        until = self._turn.pool.hand.coming.until()
-        return Later(Passing.ROOM, until) if until < inf else None
 
     def roles(self) -> list[str]:
         """The roles of the partition with a snapshot, and that of the options."""

@@ -13,13 +13,21 @@ The source of the units carries the launches out (`source.Source.bind`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import Demand, Placement, Site
 from store import ids
 from transactions.base import Slot
 from transactions.engine.fair import FairQueue
+
+
+def prompt(demand: Demand[Slot]) -> bool:
+    """True if the placements of a slice are launched before anything else is matched. The slots of a demand of one per
+    agent are alike to the matcher: which of them belongs to an agent is decided by the records. Constraints that count
+    taskgroups hold for the placements of a slice together, in the order of matching, not for a part of them."""
+    return demand.per_agent or bool(demand.rules.live)
 
 
 class Launcher:
@@ -55,6 +63,16 @@ class Launcher:
         self._planned.setdefault(site, []).append((demand, placement))
         self._partly.setdefault(demand.id, {})[site] = None
         self._turn.census.add(demand, placement)
+
+    def plan(self, demands: Mapping[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> Mapping[str, int]:
+        """Plans placements of demands, given by id. Returns the number of slots of each."""
+        counts: Counter[str] = Counter()
+        for placement in placements:
+            self.add(demands[placement.demand], placement)
+            counts[placement.demand] += 1
+        for identity, count in counts.items():
+            self._turn.engine.plan(identity, count)
+        return counts
 
     def settle(self, demand: Demand[Slot]) -> None:
         """The demand has been matched as far as possible: its agents may be launched on."""

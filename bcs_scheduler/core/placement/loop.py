@@ -18,26 +18,26 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from math import inf
 from typing import NamedTuple, TypeVar
 
-from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Room
+from bcs_scheduler.core.placement.aging import AgentHold, Aging
 from bcs_scheduler.core.placement.engines.engine import Decide, Decisions, Engine, Portion, Rest
-from bcs_scheduler.core.placement.engines.simple import Matching, Untried, prompt
+from bcs_scheduler.core.placement.engines.simple import Matching, Untried
 from bcs_scheduler.core.placement.evictor import Evictor
 from bcs_scheduler.core.placement.groups import Groups
-from bcs_scheduler.core.placement.launcher import Launcher
+from bcs_scheduler.core.placement.launcher import Launcher, prompt
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.placer import Assignment, Foreseen, Mode, avoiding, without_first
+from bcs_scheduler.core.placement.placer import Assignment, Foreseen, avoiding, without_first
 from bcs_scheduler.core.placement.promises import PartitionHolds, TaskName
 from bcs_scheduler.core.placement.snapshots.pending import demand_of
-from bcs_scheduler.core.placement.source import Tenant
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement, Site
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.obstacles import Attempt, Obstacle
-from offers.policy.session.decisions import Eviction, Later, Passing, earliest
+from offers.policy.session.decisions import Later, Passing, earliest
 from offers.policy.session.model import Nomination
 from transactions.base import Failure, Slot
 from transactions.obstacles import attempted
@@ -94,7 +94,7 @@ class Loop:
         self._labels, self._groups = labels, groups
         self.spreading = Spreading(turn, engine)
         self.evictor = Evictor(turn, engine, pauses, labels)
-        self.aging = Aging(turn, covers, engine, self)
+        self.aging = Aging(turn, covers, engine, groups, self.evictor, pauses, launcher, self._deciding)
         self._matching = Matching(turn, launcher, untried, groups, self.spreading, engine, self._settle)
         self._waiting = False
         """Something has changed since the latest decision."""
@@ -124,7 +124,7 @@ class Loop:
 
     @property
     def by_queues(self) -> bool:
-        """See `placer.Policy`."""
+        """See `Engine`."""
         return self.engine.by_queues
 
     @property
@@ -152,7 +152,8 @@ class Loop:
         return [*self.aging.holds(), *self.engine.agent_holds()]
 
     def paused(self, application: str) -> Mapping[str, float]:
-        """See `placer.Policy`."""
+        """The applications of which nothing is ended for another one, given by its key, with the Unix seconds at which
+        that ends (`pauses`)."""
         return self._pauses.present().get(application, {})
 
     # --- demands that may have a chance -----------------------------------------------------------------------
@@ -164,7 +165,13 @@ class Loop:
         later = self._later
         if later is not None and later.code is Passing.OFFERS:
             later = Later(Passing.OFFERS, min(later.at, self._turn.offers_until))
-        self._later = earliest((later, self.engine.later()))
+        self._later = earliest((later, self._room_comes()))
+
+    def _room_comes(self) -> Later | None:
+        """The moment from which room that comes counts as that of others, so that the engine may decide otherwise.
+        None: no such room is expected, or no engine decides."""
+        until = self._turn.pool.hand.coming.until() if self.engine.decides else inf
+        return Later(Passing.ROOM, until) if until < inf else None
 
     def _judge_again(self) -> None:
         """Demands that have waited to be spread are decided about again, and at once if they wait no longer."""
@@ -295,7 +302,7 @@ class Loop:
     def _decide_all(self, pace: TimeBudget, until: float) -> None:
         """Has the engine decide about one role after the other, and explains why demands still wait. Those of a
         decision that is not complete are explained with its last portion."""
-        self.use_first()
+        self.engine.use_held(self.aging, self._deciding)
         turn, demands = self._turn, self._deciding()
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}
@@ -318,7 +325,7 @@ class Loop:
         later += [Later(Passing.OFFERS, turn.shown_at(demand.id)) for demand in unshown]
         if turn.now < turn.returning_until:
             later.append(Later(Passing.OFFERS, turn.returning_until))
-        self._later = earliest((*later, self.engine.later()))
+        self._later = earliest((*later, self._room_comes()))
         rest = (present for demand in demands if (present := turn.engine.demands.get(demand.id)) is not None)
         waiting = list(islice(rest, turn.options.explained))
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
@@ -385,13 +392,8 @@ class Loop:
         return [Assignment(chosen.demands[identity], of_demand) for identity, of_demand in rows.items()]
 
     def _plan(self, demands: Mapping[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
-        counts: dict[str, int] = defaultdict(int)
-        for placement in placements:
-            self._launcher.add(demands[placement.demand], placement)
-            counts[placement.demand] += 1
         launches: Counter[str] = Counter()
-        for identity, count in counts.items():
-            self._turn.engine.plan(identity, count)
+        for identity, count in self._launcher.plan(demands, placements).items():
             (self._prompt.append if prompt(demands[identity]) else self._settle)(demands[identity])
             launches[self.engine.queue_of(demands[identity].application)] += count
         for queue, number in launches.items():
@@ -419,7 +421,7 @@ class Loop:
         without: frozenset[str] = frozenset(),
         queues: Partition | None = None,
     ) -> Foreseen:
-        """See `placer.Policy`. Costs as much as a decision."""
+        """See `Placer.foresee`. Costs as much as a decision."""
         turn, role = self._turn, demands[0].role
         demands = [avoiding(demand, without) for demand in demands]
         own = {demand.id: demand for demand in demands}
@@ -447,61 +449,6 @@ class Loop:
         applications = {demand.application for demand in demands}
         evicted = [eviction.task for eviction in chosen.decisions.evictions if eviction.beneficiary in applications]
         return Foreseen(MatchResult(own_placements, why), tuple(evicted))
-
-    # --- old work, as aging asks for it -----------------------------------------------------------------------
-
-    def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
-        """See `aging.Hands`."""
-        return self._groups.wants(demand)
-
-    def use_first(self) -> None:
-        """See `aging.Hands`."""
-        self.engine.use_held(self.aging, self._deciding)
-
-    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None) -> Room | None:
-        """See `aging.Hands`."""
-        return self.engine.room_for(wants, held, self._deciding)
-
-    def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
-        """See `aging.Hands`."""
-        return self.evictor.end_some(evictions)
-
-    def all_ended(self, application: str, ended: Sequence[Tenant]) -> None:
-        """See `aging.Hands`."""
-        self._pauses.evicted(application, ended)
-
-    def serve(self, demand: Demand[Slot], agents: frozenset[str]) -> bool:
-        """See `aging.Hands`."""
-        engine, placer = self._turn.engine, self._turn.placer
-        lacks = self._groups.lacks(demand.group) if demand.group else None
-        if lacks is not None:
-            parts = [
-                member._replace(only_agents=agents or member.only_agents)
-                for member in self._groups.demands(demand.group)
-            ]
-            work = partial(placer.plan_group, parts, lacks, Mode.COMMIT)
-        else:
-            slots = demand.slots[: max(demand.min_members, 1)]
-            for slot in reversed(slots):
-                engine.put_first(demand.id, slot)  # the caller may have chosen another one than the next
-            least = len(slots) if demand.min_members else 0
-            parts = [demand._replace(slots=slots, only_agents=agents or demand.only_agents, min_members=least)]
-            work = partial(placer.plan, parts, Mode.COMMIT)
-        result = self._turn.attempt("transaction", demand.id, work)
-        if isinstance(result, Failure):
-            self._turn.source.fail(demand.id, result)
-            return False
-        by_id = {part.id: part for part in parts}
-        counts = Counter(placement.demand for placement in result.placements)
-        for placement in result.placements:
-            self._launcher.add(by_id[placement.demand], placement)
-        for name, count in counts.items():
-            engine.plan(name, count)
-            if prompt(by_id[name]):
-                self._launcher.launch_now(by_id[name])
-            else:
-                self._launcher.settle(by_id[name])
-        return bool(result.placements)
 
     # --- following --------------------------------------------------------------------------------------------
 

@@ -20,7 +20,6 @@ from bcs_scheduler.core.placement.groups import Groups, apart
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.pauses import Pauses
-from bcs_scheduler.core.placement.placer import Policy
 from bcs_scheduler.core.placement.promises import PartitionHolds
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
@@ -46,7 +45,7 @@ class Placing:
         self.loops = tuple(self._loop(number, part, engines) for number, part in enumerate(parts))
         """The loops in the order of the partitions, at least one."""
         self.has_policy = any(loop.engine.decides for loop in self.loops)
-        """See `placer.Policies`."""
+        """See `Placer.has_policy`."""
         turn.placer.ask(self)
 
     def _loop(self, number: int, part: RolePartition, engines: Engines) -> Loop:
@@ -104,26 +103,27 @@ class Placing:
 
     # --- policies, as the placer asks about them --------------------------------------------------------------
 
-    def policy_of(self, role: str) -> Policy | None:
-        """See `placer.Policies`."""
+    def policy_of(self, role: str) -> Loop | None:
+        """See `Placer.policy_of`."""
         loop = self.loops[self._number_of(role)]
         return loop if loop.engine.decides else None
 
     def decided_by(self, role: str) -> DecidedBy | None:
-        """See `placer.Policies`."""
+        """See `Placer.decided_by`."""
         return self._parts[self._number_of(role)].decides if len(self._parts) > 1 else None
 
     def apart(self, group: str) -> tuple[DecidedBy, ...]:
-        """See `placer.Policies`."""
+        """The policies that decide about the members of a group, if there are several; else empty."""
         return apart(self._turn, group)
 
     def read_changes(self) -> Iterable[None]:
-        """See `placer.Policies`."""
+        """See `Placer.read_changes`."""
         for loop in self.loops:
             yield from loop.engine.read_changes()
 
     def reserved(self, demand: Demand[Slot]) -> Attempt | None:
-        """See `placer.Policies`; by reservations, and by holds of taskgroups."""
+        """The reservations of other applications in the role of a demand, and their holds of taskgroups; None if there
+        are none."""
         turn, kept = self._turn, dict[tuple[str, str], float]()
         # The latest end in Unix seconds by application and agent; 0 if no moment is known.
         for room in self.agent_holds():

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from offers.ledger.offered import OfferPool, offer_pool
 from offers.ledger.pool import AnyPool
@@ -37,6 +37,10 @@ from transactions.base import Slot
 from transactions.engine.demands import Demands
 from transactions.rules.gangs import Shortage
 
+if TYPE_CHECKING:
+    from bcs_scheduler.core.placement.loop import Loop
+    from bcs_scheduler.core.placement.partitions import Placing
+
 Trial: TypeAlias = Statement
 """Plans that see each other and are undone at the end."""
 SLICE = 512
@@ -51,53 +55,6 @@ class Foreseen(NamedTuple):
     result: MatchResult[Slot]
     evicted: tuple[str, ...] = ()
     """Ids of the taskgroups that the policy would end for these demands."""
-
-
-class Policy(Protocol):
-    """A placement policy with decisions of its own."""
-
-    @property
-    def by_queues(self) -> bool:
-        """True if the policy decides by queues and limits alone, and takes every agent that the matcher accepts."""
-
-    def paused(self, application: str) -> Mapping[str, float]:
-        """The applications of which nothing is ended for another one, given by its key, with the Unix seconds at which
-        that ends (`pauses`)."""
-
-    def foresee(
-        self,
-        demands: Sequence[Demand[Slot]],
-        without: frozenset[str] = frozenset(),
-        queues: Partition | None = None,
-    ) -> Foreseen:
-        """The decisions about these demands beside the other open ones, made by a copy that is dropped. The demands
-        have one role. `without`: ids of agents that take nothing. `queues`: the configuration of a tree of queues that
-        is supposed; None: the present one."""
-
-
-class Policies(Protocol):
-    """The policies of all roles."""
-
-    @property
-    def has_policy(self) -> bool:
-        """True if `policy_of` names a policy for some roles."""
-
-    def policy_of(self, role: str) -> Policy | None:
-        """The policy that decides about the demands of a role; None: they are matched in their order."""
-
-    def decided_by(self, role: str) -> DecidedBy | None:
-        """The name of the policy of a role, for users; None: all roles have one policy."""
-
-    def apart(self, group: str) -> tuple[DecidedBy, ...]:
-        """The policies that decide about the members of a group, if there are several; else empty."""
-
-    def reserved(self, demand: Demand[Slot]) -> Attempt | None:
-        """The reservations of other applications in the role of a demand; None if there are none."""
-
-    def read_changes(self) -> Iterable[None]:
-        """Before a question: takes over changes of agents and taskgroups, if there are many, as between two decisions.
-        Each copy would repeat this. Each step is a portion, and the rest may follow in later turns. Nothing may be
-        supposed meanwhile."""
 
 
 class Assignment(NamedTuple):
@@ -117,8 +74,8 @@ class Mode(Enum):
 class Placer:
     """Belongs to the thread that owns the state; `diagnosis` may be called from any thread."""
 
-    _policies: Policies
-    """Named by `ask`, before anything is placed."""
+    _policies: Placing
+    """The policies of all roles, named by `ask` before anything is placed."""
 
     def __init__(
         self,
@@ -136,21 +93,21 @@ class Placer:
         self._remaining = remaining
         self._scoring: Scoring = scoring
 
-    def ask(self, policies: Policies) -> None:
+    def ask(self, policies: Placing) -> None:
         """Has these policies asked from now on."""
         self._policies = policies
 
     @property
     def has_policy(self) -> bool:
-        """See `Policies`."""
+        """True if `policy_of` names a policy for some roles."""
         return self._policies.has_policy
 
-    def policy_of(self, role: str) -> Policy | None:
-        """See `Policies`."""
+    def policy_of(self, role: str) -> Loop | None:
+        """The loop whose policy decides about the demands of a role; None: they are matched in their order."""
         return self._policies.policy_of(role)
 
     def decided_by(self, role: str) -> DecidedBy | None:
-        """See `Policies`."""
+        """The name of the policy of a role, for users; None: all roles have one policy."""
         return self._policies.decided_by(role)
 
     def plan(self, demands: Sequence[Demand[Slot]], mode: Mode) -> MatchResult[Slot]:
@@ -176,7 +133,9 @@ class Placer:
                 trial.keep(before)
 
     def read_changes(self) -> Iterable[None]:
-        """See `Policies`."""
+        """Before a question: takes over changes of agents and taskgroups, if there are many, as between two decisions.
+        Each copy would repeat this. Each step is a portion, and the rest may follow in later turns. Nothing may be
+        supposed meanwhile."""
         return self._policies.read_changes()
 
     def foresee(
@@ -185,8 +144,9 @@ class Placer:
         without: frozenset[str] = frozenset(),
         queues: Partition | None = None,
     ) -> Foreseen:
-        """A dry run of demands of one role by the policy in force. Demands of one taskgroup per agent are only matched.
-        `without`, `queues`: see `Policy.foresee`."""
+        """The decisions of the policy in force about these demands, which have one role, beside the other open ones,
+        made by a copy that is dropped. Demands of one taskgroup per agent are only matched. `without`: ids of agents
+        that take nothing. `queues`: the configuration of a tree of queues that is supposed; None: the present one."""
         policy = self.policy_of(demands[0].role)
         if policy is None or any(demand.per_agent or demand.promised for demand in demands):
             return Foreseen(self.plan([avoiding(demand, without) for demand in demands], Mode.DRY_RUN))

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, queue_figures
+from bcs_scheduler.core.placement.hierarchy.figures import REASONS, TreeFigures, queue_figures
 from bcs_scheduler.core.placement.snapshots.held import by_resource
 from offers.matching.explain import PROMISED
-from offers.model import DecidedBy, Demand, HeldBack
+from offers.model import DecidedBy, Demand
 from offers.policy.amounts import Vector
-from offers.policy.hierarchy.configuration.partition import ROOT, Partition
+from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.obstacles import Attempt, Obstacle, label
 from offers.policy.session.kept import Standing, is_owed
-from offers.policy.session.model import Nomination
 from offers.policy.waiting import WaitCode
 from offers.resources import requested
 from store.ids import namespace_of
@@ -29,6 +28,10 @@ from store.state.reader import StateReader
 from transactions.base import Slot
 from transactions.engine.demands import Demands
 from transactions.rules.queues import present_tree, queue_of
+
+if TYPE_CHECKING:
+    from bcs_scheduler.core.placement.engines.engine import Decisions
+    from bcs_scheduler.core.placement.hierarchy.trees import Trees
 
 Waiting: TypeAlias = str
 """The reasons for which a taskgroup waits: values of `TreeReason`, labels of obstacles (`offers.policy.obstacles`), and
@@ -61,22 +64,6 @@ class QueueFigures(NamedTuple):
     """Taskgroups that wait for a place."""
 
 
-class Decided(Protocol):
-    """The parts of the decisions about a role that figures are made of."""
-
-    @property
-    def shares(self) -> Mapping[str, Mapping[str, int]]:
-        """Deserved shares by queue and dimension."""
-
-    @property
-    def held_back(self) -> Mapping[str, HeldBack]:
-        """The queues that hold applications back."""
-
-    @property
-    def promises(self) -> Mapping[tuple[str, str], Nomination]:
-        """Promises by names of application and task."""
-
-
 class _Outcome(NamedTuple):
     """The parts of the decisions of a session that are kept."""
 
@@ -86,32 +73,10 @@ class _Outcome(NamedTuple):
     attempts: Mapping[str, Attempt]
 
 
-class QueueTrees(Protocol):
-    """The trees of hierarchical queues of one partition of roles."""
-
-    @property
-    def partition(self) -> Partition:
-        """The configuration that counts."""
-
-    @property
-    def roles(self) -> Mapping[str, RoleQueues]:
-        """The trees by role."""
-
-    @property
-    def document(self) -> str:
-        """The tree that counts, as JSON."""
-
-    def covers(self, role: str) -> bool:
-        """True if the tree decides about the role."""
-
-    def too_small(self, role: str, needed: Mapping[str, Vector]) -> str | None:
-        """Like `QueueAccounts.too_small`."""
-
-
 class Accounts(Protocol):
     """The part of the figures that decisions use, and that follows them."""
 
-    def decided(self, role: str, decisions: Decided, attempts: Mapping[str, Attempt]) -> None:
+    def decided(self, role: str, decisions: Decisions, attempts: Mapping[str, Attempt]) -> None:
         """Takes over the latest decisions about a role. `attempts`: the latest attempts to make room, by
         application."""
 
@@ -133,14 +98,13 @@ class QueueAccounts:
         self._state = state
         self._options = options
         self._engine = engine
-        self.trees: dict[str, QueueTrees] = {}
+        self.trees: dict[str, Trees] = {}
         """The trees of hierarchical queues by the name of the partition; empty with other policies."""
         self._outcomes: dict[str, _Outcome] = {}
         """Outcomes of the latest sessions, by role."""
 
-    def decided(self, role: str, decisions: Decided, attempts: Mapping[str, Attempt]) -> None:
-        """Takes over the latest decisions about a role. `attempts`: the latest attempts to make room, by
-        application."""
+    def decided(self, role: str, decisions: Decisions, attempts: Mapping[str, Attempt]) -> None:
+        """See `Accounts`."""
         deserved = {queue: by_resource(shares) for queue, shares in decisions.shares.items()}
         held_back = {application: held.code for application, held in decisions.held_back.items()}
         self._outcomes[role] = _Outcome(deserved, held_back, {job for job, _ in decisions.promises}, attempts)
@@ -166,8 +130,7 @@ class QueueAccounts:
         return figures
 
     def has_capability(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]]) -> bool:
-        """True if the queue of a demand stays within its capability with one more taskgroup of the demand. `planned`:
-        the demand of each placement that is not launched. Costs with the number of namespaces."""
+        """See `Accounts`. Costs with the number of namespaces."""
         queue = self._state.queues.get(queue_of(self._state, namespace_of(demand.application)))
         if queue is None or not (limits := queue.limits):
             return True
@@ -175,8 +138,7 @@ class QueueAccounts:
         return all(used[resource] <= most for resource, most in limits.items())
 
     def standing(self, demand: Demand[Slot], planned: Iterable[Demand[Slot]], priority: int) -> Standing:
-        """The standing of one more taskgroup of a demand. A queue to which the latest session gave no deserved share is
-        entitled. Arguments as for `has_capability`."""
+        """See `Accounts`. A queue to which the latest session gave no deserved share is entitled."""
         name, needed = queue_of(self._state, namespace_of(demand.application)), _requested(demand)
         queue, outcome = self._state.queues.get(name), self._outcomes.get(demand.role)
         least = queue.guaranteed if queue is not None else {}
@@ -199,7 +161,7 @@ class QueueAccounts:
         return used
 
     def holds_back(self, demand: Demand[Slot]) -> bool:
-        """True if the latest session of its role has found the queue of a demand at a limit, or at its share."""
+        """See `Accounts`."""
         outcome = self._outcomes.get(demand.role)
         return outcome is not None and demand.application in outcome.held_back
 
@@ -238,7 +200,7 @@ class QueueAccounts:
         trees = self._trees_of(role)
         return trees.too_small(role, needed) if trees is not None else None
 
-    def _trees_of(self, role: str) -> QueueTrees | None:
+    def _trees_of(self, role: str) -> Trees | None:
         return next((tree for tree in self.trees.values() if tree.covers(role)), None)
 
     def _waiting(self, covers: Callable[[str], bool]) -> dict[str, Counter[Waiting]]:

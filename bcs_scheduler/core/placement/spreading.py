@@ -15,9 +15,9 @@ again, until the agent makes another offer or a taskgroup ends there.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import inf
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,26 +27,18 @@ from offers.model import Demand
 from offers.resources import amounts_of
 from transactions.base import Slot
 
+if TYPE_CHECKING:
+    from bcs_scheduler.core.placement.engines.engine import Engine
+
 JUDGED = 256
 """Demands that are judged in one turn; further ones do not wait. Each takes some 0.1 ms among 5,000 agents."""
-
-
-class Prefers(Protocol):
-    """The answers of a policy about spreading."""
-
-    def spreads(self) -> bool:
-        """True if the emptiest agents are preferred now."""
-
-    def awaiting(self) -> Collection[str]:
-        """Ids of the demands for which room is being made: they do not wait, because the room is kept for as long as
-        they are decided about."""
 
 
 class Spreading:
     """The demands of one loop that wait for requested offers. Belongs to the thread that owns the state."""
 
-    def __init__(self, turn: Turn, policy: Prefers) -> None:
-        self._turn, self._policy = turn, policy
+    def __init__(self, turn: Turn, engine: Engine) -> None:
+        self._turn, self._engine = turn, engine
         self.waiting: dict[str, None] = {}
         """Ids of the demands that wait."""
         self._judged_at, self._judged = 0.0, 0
@@ -80,14 +72,14 @@ class Spreading:
     def waits(self, demand: Demand[Slot]) -> bool:
         """True if the demand waits for offers now."""
         turn = self._turn
-        if not turn.is_unshown(demand.id) or not self._policy.spreads():
+        if not turn.is_unshown(demand.id) or not self._engine.spreads():
             return False
         if demand.per_agent or demand.promised or demand.only_host or demand.only_agents:
             return False
         if turn.now != self._judged_at:
             self._judged_at, self._judged = turn.now, 0
         self._judged += 1
-        if self._judged > JUDGED or not self._would_share(demand) or demand.id in self._policy.awaiting():
+        if self._judged > JUDGED or not self._would_share(demand) or demand.id in self._engine.awaiting():
             return False
         self.waiting[demand.id] = None
         return True

@@ -27,7 +27,7 @@ from bcs_scheduler.core.interface.leased import (
     Revive,
     Suppress,
 )
-from bcs_scheduler.core.placement.engines.registry import EnginesOfRecords
+from bcs_scheduler.core.placement.engines.registry import engines_of_records
 from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer, Site
@@ -55,7 +55,7 @@ class OfferManager:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        self.placing = Placing(turn, EnginesOfRecords(turn))
+        self.placing = Placing(turn, engines_of_records(turn))
         self._followers: list[Callable[[Collection[Site] | None], None]] = []
         self._sites: dict[Site, None] = {}
         """Agents and roles whose offers have come since the last pass."""

@@ -125,7 +125,7 @@ class Engine(Protocol):
 
     @property
     def by_queues(self) -> bool:
-        """See `placer.Policy`."""
+        """True if the policy decides by queues and limits alone, and takes every agent that the matcher accepts."""
 
     def begin(self) -> bool:
         """A turn begins. True: the engine wants to decide although nothing has changed."""
@@ -142,7 +142,7 @@ class Engine(Protocol):
         configuration of a tree of queues that is supposed; None: the present one."""
 
     def read_changes(self) -> Iterable[None]:
-        """Takes over the changes that copies would have to take over, in portions; see `placer.Policies`."""
+        """Takes over the changes that copies would have to take over, in portions; see `Placer.read_changes`."""
 
     def drop(self, evictions: Iterable[Eviction]) -> None:
         """These decided evictions are not carried out."""
@@ -174,18 +174,22 @@ class Engine(Protocol):
         """True if a demand may have the room that was held for a taskgroup whose launch did not happen, given by id."""
 
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `aging.Rules`."""
+        """True if the limits of the queues admit these places together; room is no limit."""
 
     def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `aging.Rules`."""
+        """True if the queues take these places into room that is there: the present room of the cluster is a limit,
+        too."""
 
     def outranks(
         self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]
     ) -> bool:
-        """See `aging.Rules`."""
+        """True if the first demand may use room that is kept for the other, which has waited for long, beyond the room
+        that is promised there. `wants`: the demands of the places that it needs at the same time; `owners`: the
+        applications for which room is kept beside the other demand."""
 
     def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
-        """See `aging.Rules`."""
+        """The amounts of agents, by dimension, that are promised to work of a role, without that of some
+        applications."""
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """Has demands that outrank old work use its held room, before anything else is decided."""
@@ -194,7 +198,8 @@ class Engine(Protocol):
         """The same after decisions were carried out, for demands to which they promise no other room."""
 
     def awaiting(self) -> Collection[str]:
-        """Ids of the demands for which room is being made."""
+        """Ids of the demands for which room is being made: they do not wait to be spread, because the room is kept for
+        as long as they are decided about."""
 
     def promised(self) -> Collection[str]:
         """The ids of agents with room that the engine keeps for demands."""
@@ -209,13 +214,11 @@ class Engine(Protocol):
         """Seconds from a decision until the next one at least."""
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
-        """See `aging.Hands`."""
+        """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
+        nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
+        agents."""
 
     # --- following
-
-    def later(self) -> Later | None:
-        """The moment from which room that comes counts as that of others, so that the engine may decide otherwise.
-        None: no such room is expected, or it does not count."""
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
         """Follows records that have changed, each named by kind and key. True: the demands may have to be decided

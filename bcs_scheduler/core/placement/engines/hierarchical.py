@@ -53,7 +53,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Terms
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
-from offers.policy.session.decisions import Bind, Eviction, Later
+from offers.policy.session.decisions import Bind, Eviction
 from offers.policy.session.model import HOLDING
 from offers.policy.waiting import WaitCode
 from transactions.base import Failure, Slot
@@ -546,10 +546,6 @@ class Hierarchical:
         demands = (demand.role for demand in engine.demands.values() if not demand.per_agent)
         roles = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
         return [role for role in roles if self._covers(role)]
-
-    def later(self) -> Later | None:
-        """See `Engine`."""
-        return self._inputs.later()
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
         """See `Engine`; the stored tree of the partition is followed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
@@ -32,31 +32,24 @@ class Around(NamedTuple):
     pauses: Pauses
 
 
-class Engines(Protocol):
-    """Makes the engines of all partitions."""
-
-    def __call__(self, part: RolePartition, around: Around) -> Engine:
-        """The engine of a partition of roles."""
+Engines = Callable[[RolePartition, Around], Engine]
+"""Makes the engine of a partition of roles."""
 
 
-class EnginesOfRecords:
+def engines_of_records(turn: TurnContext) -> Engines:
     """Makes engines that follow records."""
+    decides = any(part.kind != "simple" for part in turn.options.parts())
+    snapshots = Snapshots(turn) if decides else None  # shared, since changes of the pool have one reader
 
-    def __init__(self, turn: TurnContext) -> None:
-        self._turn = turn
-        decides = any(part.kind != "simple" for part in turn.options.parts())
-        self._snapshots = Snapshots(turn) if decides else None
-        """Shared by all partitions, since changes of the pool have one reader."""
-
-    def __call__(self, part: RolePartition, around: Around) -> Engine:
-        """See `Engines`."""
-        turn, snapshots = self._turn, self._snapshots
+    def engine_of(part: RolePartition, around: Around) -> Engine:
         if part.kind == "simple" or snapshots is None:
             return Simple(turn)
         plain = part.hierarchy is not None
         inputs = Inputs(turn, snapshots, around.launcher, around.promises, around.covers, plain=plain)
-        if part.hierarchy is not None:
-            engine = Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
-            turn.queues.trees[engine.trees.name] = engine.trees
-            return engine
-        return Session(turn, around.policy, around.groups, inputs, around.pauses)
+        if part.hierarchy is None:
+            return Session(turn, around.policy, around.groups, inputs, around.pauses)
+        engine = Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
+        turn.queues.trees[engine.trees.name] = engine.trees
+        return engine
+
+    return engine_of

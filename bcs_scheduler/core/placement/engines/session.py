@@ -46,7 +46,6 @@ from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
     QUEUE_LIMIT,
-    Later,
     PluginFault,
     earliest,
 )
@@ -350,10 +349,6 @@ class Session:
         return as_room(source, made.agents, made.evictions) if made is not None else None
 
     # --- following --------------------------------------------------------------------------------------------
-
-    def later(self) -> Later | None:
-        """See `Engine`."""
-        return self._inputs.later()
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
         """See `Engine`; queues and their namespaces decide about the order."""

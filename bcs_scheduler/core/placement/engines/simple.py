@@ -25,7 +25,7 @@ from bcs_scheduler.core.placement.engines.engine import (
     yes,
 )
 from bcs_scheduler.core.placement.groups import Groups
-from bcs_scheduler.core.placement.launcher import Launcher
+from bcs_scheduler.core.placement.launcher import Launcher, prompt
 from bcs_scheduler.core.placement.placer import SLICE, Mode, first_slots
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.placement.turn import Turn
@@ -221,13 +221,6 @@ class Matching:
             self._settle(part)
 
 
-def prompt(demand: Demand[Slot]) -> bool:
-    """True if the placements of a slice are launched before anything else is matched. The slots of a demand of one per
-    agent are alike to the matcher: which of them belongs to an agent is decided by the records. Constraints that count
-    taskgroups hold for the placements of a slice together, in the order of matching, not for a part of them."""
-    return demand.per_agent or bool(demand.rules.live)
-
-
 class Simple:
     """The engine that holds nothing back: it has no queues, ends nothing, and `Matching` serves all demands."""
 
@@ -237,7 +230,7 @@ class Simple:
     idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
     next_timer = room_for = staticmethod(nothing)
     promised_amounts = staticmethod(no_amounts)
-    accept = drop = failed = later = use_held = use_rest = conclude = recover = void = staticmethod(nothing)
+    accept = drop = failed = use_held = use_rest = conclude = recover = void = staticmethod(nothing)
     forget = drop_figures = staticmethod(nothing)
 
     def __init__(self, turn: Turn) -> None:

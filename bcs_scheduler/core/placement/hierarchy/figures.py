@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from offers.model import DecidedBy
 from offers.policy.hierarchy.configuration.partition import GangPreemption, Limit, QueueConfig
 from offers.policy.hierarchy.state.queue import Queue
-from offers.policy.hierarchy.tree import Tree
 from offers.policy.waiting import WaitCode
 from store.records import QueueTree
+
+if TYPE_CHECKING:
+    from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 
 Amounts = Mapping[str, int]
 TreeReason = Literal["queue_limit", "queue_applications", "queue_stopped", "user_limit", "no_queue"]
@@ -28,14 +30,6 @@ REASONS: Mapping[str, TreeReason] = {
 }
 """The reasons for which a taskgroup waits at a queue of the tree, by cause: the queue has its maximum, runs as many
 applications as it may, or is stopped; a user or group has its limit; no queue takes the application."""
-
-
-class RoleQueues(Protocol):
-    """The tree of queues of a role."""
-
-    @property
-    def tree(self) -> Tree:
-        """The tree, as of its latest look at the state."""
 
 
 class LimitFigures(NamedTuple):
@@ -94,7 +88,7 @@ class TreeFigures(NamedTuple):
 
 
 def queue_figures(
-    roles: Mapping[str, RoleQueues], pending: Mapping[str, Mapping[Any, int]]
+    roles: Mapping[str, RoleTree], pending: Mapping[str, Mapping[Any, int]]
 ) -> tuple[TreeQueueFigures, ...]:
     """The figures of all queues, parents first. `pending`: taskgroups that wait by leaf and reason."""
     queues: dict[str, dict[str, Queue]] = {}
