@@ -386,7 +386,7 @@ class Aging:
                 if not seen[size]:
                     continue
             wants = self._groups.wants(demand)
-            if wants and self._engine.outranks(demand, wants, holder, kept.applications):
+            if wants and self._engine.outranks(demand, wants, holder, kept.applications, awaits=demand.id in awaiting):
                 served = awaiting.get(demand.id, ())
                 slot = next((candidate for candidate in demand.slots if candidate.index not in served), None)
                 if slot is not None or is_gang(demand):

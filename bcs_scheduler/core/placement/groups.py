@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import MOST_PLACES
 from bcs_scheduler.core.placement.engines.engine import Decisions
+from bcs_scheduler.core.placement.placer import of_minimums
 from bcs_scheduler.core.placement.turn import Turn
 from offers.model import DecidedBy, Demand, GroupGap
 from transactions.base import Slot
@@ -35,16 +36,13 @@ class Groups:
     def places(self, group: str, lacks: Shortage) -> Sequence[Demand[Slot]]:
         """The demands of the places that a group lacks, one for each place, the minimums of its members first; empty
         if its demands do not suffice."""
-        left, places, rest = dict(lacks.members), list[Demand[Slot]](), list[Demand[Slot]]()
-        for demand in self.demands(group):
-            member = lacks.member_of.get(demand.application, "")
-            missing = left.get(member, 0)
-            least = min(max(missing, demand.min_members), len(demand.slots)) if missing else 0
-            left[member] = max(missing - least, 0)
+        missing, places, rest = Counter(lacks.members), list[Demand[Slot]](), list[Demand[Slot]]()
+        for demand, least in of_minimums(self.demands(group), lacks):
+            missing[lacks.member_of.get(demand.application, "")] -= least
             places += [demand] * least
             rest += [demand] * (len(demand.slots) - least)
         places += rest[: max(lacks.needed - len(places), 0)]
-        return places if len(places) >= lacks.needed and not any(left.values()) else ()
+        return places if len(places) >= lacks.needed and not +missing else ()
 
     def wants(self, demand: Demand[Slot]) -> Sequence[Demand[Slot]]:
         """The demands of the places that a demand needs at the same time, one for each place: those that its gang

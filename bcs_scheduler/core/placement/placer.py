@@ -420,15 +420,21 @@ def _of_incomplete(groups: Iterable[Shortage], placed: Mapping[str, int]) -> set
     return failed
 
 
-def _of_group(statement: Statement, demands: Sequence[Demand[Slot]], lacks: Shortage) -> MatchResult[Slot]:
+def of_minimums(demands: Iterable[Demand[Slot]], lacks: Shortage) -> Iterator[tuple[Demand[Slot], int]]:
+    """Yields the demands of a group, each with the number of its slots that the minimums of the members need."""
     left = dict(lacks.members)
-    first: list[Demand[Slot]] = []
-    rest: list[Demand[Slot]] = []
     for demand in demands:
         member = lacks.member_of.get(demand.application, "")
         missing = left.get(member, 0)
         least = min(max(missing, demand.min_members), len(demand.slots)) if missing else 0
         left[member] = max(missing - least, 0)
+        yield demand, least
+
+
+def _of_group(statement: Statement, demands: Sequence[Demand[Slot]], lacks: Shortage) -> MatchResult[Slot]:
+    first: list[Demand[Slot]] = []
+    rest: list[Demand[Slot]] = []
+    for demand, least in of_minimums(demands, lacks):
         if least:
             first.append(demand._replace(slots=demand.slots[:least]))
         if least < len(demand.slots):

@@ -7,14 +7,13 @@ nothing is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from offers.errors import Problem
 from offers.policy.hierarchy.configuration.document import TAGS, partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues
-from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
+from offers.policy.hierarchy.configuration.partition import Partition
 from offers.resources import SCALARS
 from store.records import DEFAULT_PARTITION, QueueTree
 from transactions.rules.queues import partition_of_revision, present_tree, revisions_of
@@ -37,14 +36,6 @@ def read_tree(document: str) -> Partition:
     except ValueError as error:
         raise BadQueues([Problem("$", f"not JSON: {error}")]) from None
     return partition_of(parsed, SCALARS, tags=TAGS)
-
-
-def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, QueueConfig]]:
-    """All queues of a configuration with their full names, parents first."""
-    name = f"{above}.{config.name}" if above else config.name
-    yield name, config
-    for child in config.queues:
-        yield from full_names(child, name)
 
 
 class Revisions:

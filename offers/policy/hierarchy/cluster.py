@@ -40,14 +40,7 @@ def remove_node(tree: Tree, name: str) -> None:
     resize(tree)
 
 
-def occupy(tree: Tree, name: str, amounts: Amounts, sign: int) -> None:
-    """Takes room on a node for others than the applications (`sign` 1), or gives the room back (-1). Raises KeyError
-    for an unknown node."""
-    tree.version += 1
-    tree.room_on(tree.nodes.use(name, amounts, sign))
-
-
-def occupy_anew(tree: Tree, name: str, before: Amounts, after: Amounts) -> None:
+def occupy(tree: Tree, name: str, before: Amounts, after: Amounts) -> None:
     """Others than the applications have `after` on a node in place of `before`, and the node may meet other constraints
     than before: one change of the node. Raises KeyError for an unknown node."""
     node = tree.nodes.by_name[name]

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from itertools import chain
 from math import inf
 
-from offers.dimensions import Amounts
+from offers.dimensions import NOTHING, Amounts
 from offers.ledger.holds import RETRY
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.cluster import occupy
@@ -199,13 +199,13 @@ class Attempts:
         self._aside.setdefault(name, []).extend((ask, application.preempted_at.get(ask.name, -inf)) for ask in asks)
         withdraw_all(tree, name)
         for promise in promised:
-            occupy(tree, promise.node, promise.ask.request, 1)
+            occupy(tree, promise.node, NOTHING, promise.ask.request)
         self._held.setdefault(name, []).extend(promised)
 
     def _restore(self, name: str) -> None:
         held = self._held.pop(name, [])
         for promise in held:
-            occupy(self.tree, promise.node, promise.ask.request, -1)
+            occupy(self.tree, promise.node, promise.ask.request, NOTHING)
         asks = self._aside.pop(name, [])
         self.tree.ask_all(ask for ask, _ in asks)
         tried = {ask.name: moment for ask, moment in asks if moment > -inf}

@@ -25,10 +25,8 @@ def allocate(tree: Tree, request_class: RequestClass, group: Group, node: Node) 
         return _repeated(tree, request_class, group, node)
     application = group.application
     before = application.priorities.greatest()
-    ask = tree.remove_ask(application, group, 0)
-    tree.nodes.use(node.name, ask.request, 1)
-    allocation = Allocation(ask, node.name)
-    tree.record(application, allocation)
+    allocation = Allocation(tree.remove_ask(application, group, 0), node.name)
+    _count(tree, application, [allocation])
     tree.renew(application, before, group)
     return allocation
 
@@ -78,9 +76,14 @@ def recover_all(tree: Tree, name: str, allocations: Sequence[Allocation]) -> Non
     """Adds allocations of an application that run already. Raises KeyError for an unknown application or node; nothing
     is changed then."""
     application = tree.applications[name]
+    if allocations:
+        _count(tree, application, allocations)
+        tree.renew(application, application.priorities.greatest(), None)
+
+
+def _count(tree: Tree, application: Application, allocations: Sequence[Allocation]) -> None:
+    """Counts allocations, and takes their room on the nodes. The caller renews the application."""
     nodes = [tree.nodes.by_name[allocation.node] for allocation in allocations]
-    if not allocations:
-        return
     leaf = tree.queues[application.queue]
     tree.touch(leaf)
     started = not application.allocations
@@ -103,7 +106,6 @@ def recover_all(tree: Tree, name: str, allocations: Sequence[Allocation]) -> Non
         tree.nodes.changed(node)
     if started:
         tree.count_started(leaf, 1)
-    tree.renew(application, application.priorities.greatest(), None)
 
 
 def rename(tree: Tree, name: str, pairs: Iterable[tuple[str, Allocation]]) -> None:

@@ -432,24 +432,6 @@ class Tree:
 
     # --- figures ----------------------------------------------------------------------------------------------
 
-    def record(self, application: Application, allocation: Allocation) -> None:
-        """Counts an allocation. The caller takes the room on the node, and renews the application."""
-        ask = allocation.ask
-        leaf = self.queues[application.queue]
-        self.touch(leaf)
-        started = not application.allocations
-        application.allocations[ask.name] = allocation
-        add_to(application.allocated, ask.request, 1)
-        for queue in leaf.path:
-            add_to(queue.allocated, ask.request, 1)
-        leaf.note(allocation, 1)
-        self.nodes.note(allocation, leaf)
-        for tracker in application.trackers:
-            tracker.use(ask.request, 1)
-            tracker.running += started
-        if started:
-            self.count_started(leaf, 1)
-
     def remove_ask(self, application: Application, group: Group, position: int) -> Ask:
         """Removes a pending ask from its group, with the room that was promised to the ask. The caller renews the
         application."""

@@ -181,11 +181,18 @@ class Engine(Protocol):
         too."""
 
     def outranks(
-        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]
+        self,
+        demand: Demand[Slot],
+        wants: Sequence[Demand[Slot]],
+        other: Demand[Slot],
+        owners: Collection[str],
+        *,
+        awaits: bool,
     ) -> bool:
         """True if the first demand may use room that is kept for the other, which has waited for long, beyond the room
         that is promised there. `wants`: the demands of the places that it needs at the same time; `owners`: the
-        applications for which room is kept beside the other demand."""
+        applications for which room is kept beside the other demand. `awaits`: room is made for the demand on agents
+        with held room."""
 
     def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """The amounts of agents, by dimension, that are promised to work of a role, without that of some

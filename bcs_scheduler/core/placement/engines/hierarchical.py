@@ -415,7 +415,13 @@ class Hierarchical:
         return self.trees.takes_together(wants, uses=True)
 
     def outranks(
-        self, demand: Demand[Slot], wants: Sequence[Demand[Slot]], other: Demand[Slot], owners: Collection[str]
+        self,
+        demand: Demand[Slot],
+        wants: Sequence[Demand[Slot]],
+        other: Demand[Slot],
+        owners: Collection[str],
+        *,
+        awaits: bool,  # noqa: ARG002
     ) -> bool:
         """See `Engine`. The tree follows before it is asked about an application that it does not know."""
         if not self.trees.knows(demand):

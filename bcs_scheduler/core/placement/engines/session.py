@@ -79,8 +79,6 @@ class Session:
         self._turn, self._policy, self._groups, self._inputs, self._pauses = turn, policy, groups, inputs, pauses
         self._set_aside = SetAside()
         self._faults: list[tuple[PluginFault, str]] = []
-        self._awaiting: dict[str, dict[int, str]] = {}
-        """The slots with promised room on agents with held room (`aging.Awaiting`)."""
         self._memories: dict[str, Memory] = {}
         """The memory of the sessions of each role: turns of demands continue where the session before has stopped."""
 
@@ -253,9 +251,11 @@ class Session:
         wants: Sequence[Demand[Slot]],
         other: Demand[Slot],
         owners: Collection[str],  # noqa: ARG002
+        *,
+        awaits: bool,
     ) -> bool:
         """See `Engine`. A gang for which others are ended gets the room that they leave, too."""
-        if demand.id in self._awaiting and is_gang(demand):
+        if awaits and is_gang(demand):
             return True
         return self._standing(demand, wants).outranks(self._standing(other, self._groups.wants(other)))
 
@@ -273,18 +273,18 @@ class Session:
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
         kept, demands = {(hold.role, hold.agent) for hold in aging.holds()}, self._turn.engine.demands
-        self._awaiting = {}
+        awaiting: dict[str, dict[int, str]] = {}  # see `aging.Awaiting`
         for (_, task), promise in self._inputs.promises.nominations.items():
             name = demand_of(task)
             if name in demands and (demands[name].role, promise.agent) in kept:
-                self._awaiting.setdefault(name, {})[index_of(task)] = promise.agent
+                awaiting.setdefault(name, {})[index_of(task)] = promise.agent
         for _ in range(MOST_USES):
-            if not aging.use(deciding(""), self._awaiting):
+            if not aging.use(deciding(""), awaiting):
                 break
 
     def use_rest(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`; by the deserved shares of the session."""
-        promised, self._awaiting = self.awaiting(), {}
+        promised = self.awaiting()
         for _ in range(MOST_USES):
             if not aging.use([demand for demand in deciding("") if demand.id not in promised], {}):
                 break

@@ -29,7 +29,7 @@ from bcs_scheduler.core.placement.source import Halt, Source
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted, remade
-from offers.policy.hierarchy.cluster import conditions_changed, expect, occupy, occupy_anew, remove_node, set_nodes
+from offers.policy.hierarchy.cluster import conditions_changed, expect, occupy, remove_node, set_nodes
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.maintenance import keep
@@ -168,7 +168,7 @@ class RoleTree:
         sizes = {agent.name: dict(after.of(agent.total)) for agent in there}
         with self.tree.nodes.settling():
             for agent in there:
-                occupy_anew(self.tree, agent.name, before.of(agent.foreign), after.of(agent.foreign))
+                occupy(self.tree, agent.name, before.of(agent.foreign), after.of(agent.foreign))
                 expect(self.tree, agent.name, after.of(agent.coming))
             set_nodes(self.tree, {name: size for name, size in sizes.items() if size != nodes[name].total})
 
@@ -244,7 +244,7 @@ class RoleTree:
         with self.tree.nodes.settling():
             for agent in snapshot.agents:
                 if any(amount for _, amount in agent.foreign):
-                    occupy(self.tree, agent.name, self.counted.of(agent.foreign), 1)
+                    occupy(self.tree, agent.name, (), self.counted.of(agent.foreign))
                 expect(self.tree, agent.name, self.counted.of(agent.coming))
             for name, job in sorted(snapshot.jobs.items()):
                 self._set_job(name, job)
@@ -295,7 +295,7 @@ class RoleTree:
             return
         self._agents[agent.name] = agent
         foreign = before.foreign if before is not None else ()
-        occupy_anew(self.tree, agent.name, self.counted.of(foreign), self.counted.of(agent.foreign))
+        occupy(self.tree, agent.name, self.counted.of(foreign), self.counted.of(agent.foreign))
         expect(self.tree, agent.name, self.counted.of(agent.coming))
 
     # --- applications -----------------------------------------------------------------------------------------

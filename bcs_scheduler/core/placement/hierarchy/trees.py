@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from bcs_scheduler.core.placement.revisions import full_names
 from bcs_scheduler.core.placement.snapshots.held import request_of
 from bcs_scheduler.core.placement.snapshots.role import STEP, Changes, some_of
 from bcs_scheduler.core.placement.source import Halt
@@ -20,7 +19,7 @@ from offers.model import Demand
 from offers.policy.amounts import Vector, added, fits_limit
 from offers.policy.hierarchy.changes import CannotChange, Steps, Trial, conflicts, trying
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, canonical
-from offers.policy.hierarchy.configuration.partition import ROOT, Partition
+from offers.policy.hierarchy.configuration.partition import ROOT, Partition, full_names
 from offers.policy.hierarchy.maintenance import keep
 from offers.policy.hierarchy.placement import NotPlaced, nearest, queue_for
 from offers.policy.hierarchy.preemption.promises import Vacated, promises

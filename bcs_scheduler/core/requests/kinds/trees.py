@@ -16,14 +16,14 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
 from bcs_scheduler.core.placement.partitions import Placing
-from bcs_scheduler.core.placement.revisions import KEPT, Revisions, full_names, read_tree
+from bcs_scheduler.core.placement.revisions import KEPT, Revisions, read_tree
 from bcs_scheduler.core.requests.planned_effect import shown_partition
 from offers.errors import Problem
 from offers.model import DecidedBy
 from offers.policy.hierarchy.changes import CannotChange, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
 from offers.policy.hierarchy.configuration.fields import BadQueues
-from offers.policy.hierarchy.configuration.partition import ROOT, Partition
+from offers.policy.hierarchy.configuration.partition import ROOT, Partition, full_names
 from store.records import DEFAULT_PARTITION, QueueHalt, QueueTree
 from transactions import explain
 from transactions.base import Refused

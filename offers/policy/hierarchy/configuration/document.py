@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from offers.policy.amounts import Vector, added, shown, thousandths, written
@@ -44,6 +44,7 @@ from offers.policy.hierarchy.configuration.partition import (
     QueueConfig,
     SortPolicy,
     Template,
+    full_names,
 )
 from offers.policy.hierarchy.configuration.yunikorn import WITHOUT_EFFECT, plain
 
@@ -395,15 +396,9 @@ def check_tree(
     in the document by its full name; `rules`: each with its place."""
     _check_queue(fields, root, ROOT, paths, {}, None)
     _check_limits(fields, root, ROOT, paths, {})
-    queues = dict(_walk(root, ROOT))
+    queues = dict(full_names(root))
     for path, rule in rules:
         _check_rule(fields, path, rule, queues)
-
-
-def _walk(queue: QueueConfig, full: str) -> Iterator[tuple[str, QueueConfig]]:
-    yield full, queue
-    for child in queue.queues:
-        yield from _walk(child, f"{full}.{child.name}")
 
 
 def _check_queue(

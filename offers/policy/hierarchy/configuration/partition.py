@@ -6,7 +6,7 @@ resource does not limit it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
@@ -112,6 +112,14 @@ class QueueConfig(NamedTuple):
     submit: Acl = Acl()
     admin: Acl = Acl()
     queues: tuple[QueueConfig, ...] = ()
+
+
+def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, QueueConfig]]:
+    """All queues of a configuration with their full names, parents first."""
+    name = f"{above}.{config.name}" if above else config.name
+    yield name, config
+    for child in config.queues:
+        yield from full_names(child, name)
 
 
 class Filter(NamedTuple):

@@ -27,7 +27,6 @@ from bcs_scheduler.core.placement.snapshots import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.dimensions import THOUSANDTHS
 from offers.policy.hierarchy.configuration.document import partition_of
-from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Terms
 from offers.policy.hierarchy.tree import Tree
 from store.mentions import plain
@@ -658,13 +657,14 @@ def test_a_gang_that_cannot_fit_is_not_attempted_and_others_get_the_room(monkeyp
     create(lab, "batch", 40, min_available=40)
     create(lab, "batch", 2, "second")
     placed: list[str] = []
-    record = Tree.record
+    cycle = Tree.cycle
 
-    def recorded(tree: Tree, application: Application, allocation: Allocation) -> None:
-        placed.append(application.name)
-        record(tree, application, allocation)
+    def recorded(tree: Tree) -> Allocation | None:
+        made = cycle(tree)
+        placed.extend([made.ask.application] if made is not None else [])
+        return made
 
-    monkeypatch.setattr(Tree, "record", recorded)
+    monkeypatch.setattr(Tree, "cycle", recorded)
     arrive(lab, *agents(4))
     assert not groups(lab, "batch")
     assert len(groups(lab, "batch", "second")) == 2

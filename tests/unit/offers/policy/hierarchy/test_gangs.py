@@ -286,7 +286,7 @@ def test_a_gang_continues_after_a_node_that_it_had_found_has_changed(monkeypatch
     for _ in range(3):
         assert attempts.preempt(lacking, LATE, is_over=lambda: True) == [] and attempts.is_behind
         attempts.restore()
-    occupy(state, "n0", (("cpus", state.nodes.by_name["n0"].total["cpus"]),), 1)
+    occupy(state, "n0", (), (("cpus", state.nodes.by_name["n0"].total["cpus"]),))
     found = attempts.preempt(lacking, LATE)
     assert [one.node for one in found] == ["n1", "n2"]
     assert not attempts.is_behind

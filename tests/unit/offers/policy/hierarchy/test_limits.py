@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.ledger.holds import LONGEST, SHORTEST, WINDOW
-from offers.policy.hierarchy.cluster import conditions_changed, occupy, occupy_anew, remove_node, set_nodes
+from offers.policy.hierarchy.cluster import conditions_changed, occupy, remove_node, set_nodes
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.maintenance import maintain
 from offers.policy.hierarchy.preemption.reservation import MOST, expire, most_of, reservations, reserve, take_nodes
@@ -512,25 +512,25 @@ def test_nodes_come_and_go() -> None:
 
 def test_nodes_that_are_used_by_others_take_nothing() -> None:
     state = tree({"name": "q"}, nodes={"n1": 2})
-    occupy(state, "n1", (("cpus", 1),), 1)
+    occupy(state, "n1", (), (("cpus", 1),))
     submit(state, "a", 2)
     assert counts(state) == {"a": 1}
-    occupy(state, "n1", (("cpus", 1),), -1)
+    occupy(state, "n1", (("cpus", 1),), ())
     assert counts(state) == {"a": 2}
 
 
 def test_a_change_of_the_use_by_others_gives_room_and_takes_room() -> None:
     state = tree({"name": "q"}, nodes={"n1": 3})
-    occupy(state, "n1", (("cpus", 2),), 1)
+    occupy(state, "n1", (), (("cpus", 2),))
     submit(state, "a", 3)
     assert counts(state) == {"a": 1}
     before = state.version
-    occupy_anew(state, "n1", (("cpus", 2),), (("cpus", 1),))
+    occupy(state, "n1", (("cpus", 2),), (("cpus", 1),))
     assert state.version > before
     assert counts(state) == {"a": 2}
-    occupy_anew(state, "n1", (("cpus", 1),), (("cpus", 1),))
+    occupy(state, "n1", (("cpus", 1),), (("cpus", 1),))
     assert counts(state) == {"a": 2}
-    occupy_anew(state, "n1", (("cpus", 1),), ())
+    occupy(state, "n1", (("cpus", 1),), ())
     assert counts(state) == {"a": 3}
     assert state.nodes.by_name["n1"].free == {"cpus": 0}
 

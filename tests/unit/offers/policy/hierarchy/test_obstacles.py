@@ -45,7 +45,7 @@ def test_an_ask_whose_promise_was_not_kept_makes_a_pause() -> None:
     state = owed()
     (found,) = preempt(state, 20.0)
     state.release(found.victims[0].ask.application, found.victims[0].ask.name)
-    occupy(state, "n1", (("cpus", 1),), 1)  # the room is taken from outside
+    occupy(state, "n1", (), (("cpus", 1),))  # the room is taken from outside
     assert list(state.run()) == [] and expire(state, 20.0) == []
     assert len(expire(state, 20.0 + LONGEST)) == 1
     attempt = attempt_of(state, "wait-root.owed", 21.0 + LONGEST)

@@ -202,7 +202,7 @@ def decisions_of_tree(seed: int, names: dict[str, str]) -> list[Any]:
                 if all(tree.nodes.by_name[node].free.get(name, 0) >= amount for name, amount in ask.request):
                     recover_all(tree, f"a{number}", [Allocation(ask, node)])
     if chance.random() < 0.2:
-        occupy(tree, "n0", amounts(tree.nodes.by_name["n0"].free), 1)
+        occupy(tree, "n0", (), amounts(tree.nodes.by_name["n0"].free))
     for moment in range(4):
         found.append([(one.ask.id, one.node) for one in tree.run()])
         made = maintain(tree, 100.0 + 30 * moment)
