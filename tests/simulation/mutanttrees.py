@@ -13,6 +13,7 @@ from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.hierarchy import role_tree
 from bcs_scheduler.core.placement.revisions import Revisions
 from offers.policy.hierarchy import maintenance
+from offers.policy.hierarchy.cluster import set_nodes
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.preemption import preemption
@@ -42,9 +43,10 @@ def lose_applications(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(self: role_tree.RoleTree, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
         self._halts, self._partition = halts, partition
-        given = self._given
-        self._new_tree([(node.name, node.total) for node in self.tree.nodes])
-        self._given = given
+        agents, given, nodes = self._agents, self._given, {node.name: node.total for node in self.tree.nodes}
+        self.renew()
+        set_nodes(self.tree, nodes)
+        self._is_new, self._agents, self._given = False, agents, given
 
     patch.setattr(role_tree.RoleTree, "change", hasty)
 

@@ -17,7 +17,7 @@ the time, and carries out the decisions. A runtime uses one tree per partition, 
 
 `run` is called after every change that may give room: new asks, releases, nodes. `maintain` is called about once a
 second, after `run`. A victim keeps its room until `release`; then `run` places the ask on the promised node before
-anything else. `cause_of` says why an ask waits. Nodes change by `set_nodes`, `remove_node`, `occupy` (use by others)
+anything else. `cause_of` says why an ask waits. Nodes change by `set_nodes`, `remove_nodes`, `occupy` (use by others)
 and `conditions_changed` (attributes).
 
 A new configuration is tried by `trying`, which changes nothing, and carried out by `apply`. Both refuse a configuration

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
@@ -26,17 +26,18 @@ def set_nodes(tree: Tree, totals: Mapping[str, Vector]) -> None:
         tree.room_on(nodes.by_name[name])
 
 
-def remove_node(tree: Tree, name: str) -> None:
-    """Removes a node; promises on the node end. Raises KeyError for an unknown node, ValueError if it has
-    allocations."""
-    node = tree.nodes.by_name[name]
-    if node.running:
-        raise ValueError(f"node {name}: {len(node.running)} allocations have not ended")
-    for ask in list(node.promises.values()):
-        tree.forget_promise(ask.application, ask.name)
-    waiting = list(node.waiting)
-    tree.nodes.remove(name)
-    tree.wake(waiting)
+def remove_nodes(tree: Tree, names: Iterable[str]) -> None:
+    """Removes nodes; promises on them end. Costs as `set_nodes`. Raises KeyError for an unknown node, ValueError if one
+    has allocations; the nodes before this one are removed."""
+    for name in names:
+        node = tree.nodes.by_name[name]
+        if node.running:
+            raise ValueError(f"node {name}: {len(node.running)} allocations have not ended")
+        for ask in list(node.promises.values()):
+            tree.forget_promise(ask.application, ask.name)
+        waiting = list(node.waiting)
+        tree.nodes.remove(name)
+        tree.wake(waiting)
     resize(tree)
 
 

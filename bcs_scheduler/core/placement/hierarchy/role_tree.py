@@ -29,7 +29,7 @@ from bcs_scheduler.core.placement.source import Halt, Source
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted, remade
-from offers.policy.hierarchy.cluster import conditions_changed, expect, occupy, remove_node, set_nodes
+from offers.policy.hierarchy.cluster import conditions_changed, expect, occupy, remove_nodes, set_nodes
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.maintenance import keep
@@ -53,9 +53,6 @@ from offers.policy.hierarchy.steps import recover_all, rename
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
-
-MOST_MOVES = 32
-"""Agents that may join, leave or change their size at a time before the tree is made anew, except in parts."""
 
 
 class AskedPlaces(NamedTuple):
@@ -101,7 +98,7 @@ class RoleTree:
         self._again: set[str] = set()
         """Applications that are to be placed anew."""
         self._is_new = False
-        """The tree was made anew, and does not have the applications."""
+        """The tree was made anew, and has nothing of the snapshot."""
         self._doubtful: set[str] = set()
         """Applications whose asks the latest run has placed in the tree. The cluster may have no place for them."""
         self._took_back = False
@@ -192,28 +189,25 @@ class RoleTree:
         self.tree.begin(terms)
         self._took_back = False
         self.attempts.restore()
-        agents = list(agents)
-        changed = set(jobs)
+        is_new, self._is_new = self._is_new, False
+        agents = list(snapshot.rank if is_new else agents)
+        changed = set(snapshot.jobs if is_new else jobs)
         if not partly:
             changed |= self._doubtful
             self._doubtful = set()
         sized = sized_anew(self._agents, snapshot, agents, self.counted)
-        if self._is_new or (not partly and self._moves(snapshot, agents, sized) > MOST_MOVES):
-            self._renew(snapshot)
-            return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
         self.tree.nodes.defer()
         try:
             return len(agents) + self._take_over(snapshot, agents, sized, sorted(changed))
         finally:
+            if is_new:
+                promise_again(self.tree, self._promised)
+                self._promised.clear()
             if not partly:
                 self._is_recounting = self._has_all = False
                 self.tree.nodes.settle()
                 regain(self.tree, self._ended.values(), snapshot.now)
                 self._ended.clear()
-
-    def _moves(self, snapshot: Snapshot, agents: Iterable[str], sized: Mapping[str, Vector]) -> int:
-        """Number of agents that have joined or left, or have other sizes."""
-        return len(sized) + sum(name in self._agents and name not in snapshot.rank for name in agents)
 
     def _take_over(
         self, snapshot: Snapshot, agents: Iterable[str], sized: Mapping[str, Vector], jobs: Iterable[str]
@@ -230,52 +224,27 @@ class RoleTree:
             job = snapshot.jobs.get(name)
             looked_at += 0 if job is None else len(job.tasks)
             self._set_job(name, job)
-        for name in agents:
-            if name in known and name not in rank and not self.tree.nodes.by_name[name].running:
-                remove_node(self.tree, name)
-                del known[name]
+        nodes = self.tree.nodes.by_name
+        gone = [name for name in agents if name in known and name not in rank and not nodes[name].running]
+        if gone:
+            remove_nodes(self.tree, gone)
+        for name in gone:
+            del known[name]
         return looked_at
 
-    def _renew(self, snapshot: Snapshot) -> None:
-        self._count_anew()
-        self._new_tree([(agent.name, dict(self.counted.of(agent.total))) for agent in snapshot.agents])
-        self._is_new = False
-        self._agents = {agent.name: agent for agent in snapshot.agents}
-        with self.tree.nodes.settling():
-            for agent in snapshot.agents:
-                if any(amount for _, amount in agent.foreign):
-                    occupy(self.tree, agent.name, (), self.counted.of(agent.foreign))
-                expect(self.tree, agent.name, self.counted.of(agent.coming))
-            for name, job in sorted(snapshot.jobs.items()):
-                self._set_job(name, job)
-        promise_again(self.tree, self._promised)
-        self._promised.clear()
-        self._ended.clear()
-
-    def _count_anew(self) -> None:
-        """A new tree counts the resources that its configuration names: it has no other queues."""
-        self.counted = self._counting(self._partition.resources)
-        self._is_recounting = self._has_all = False
-
-    def _new_tree(
-        self, nodes: Iterable[tuple[str, Mapping[str, int]]], vacated: Iterable[Vacated] | None = None
-    ) -> None:
-        """A tree without applications in place of the present one. `vacated`: see `renew`."""
+    def renew(self, vacated: list[Vacated] | None = None) -> None:
+        """Puts a tree without nodes and applications in place of the present one; the next `follow` takes over all of
+        them. `vacated`: as for a new leader; None: the promises stay."""
         before = self.tree
-        self._promised += promises(before)
-        self.tree = Tree(self._partition, nodes, self._admitted, before.closings)
+        self._promised = [] if vacated is not None else [*self._promised, *promises(before)]
+        self.counted = self._counting(self._partition.resources)  # it has no queues but the configured ones
+        self._is_recounting, self._has_all, self._is_new = False, False, True
+        self.tree = Tree(self._partition, (), self._admitted, before.closings)
         self.tree.begin(before.terms)
         self.attempts = self.attempts.moved(self.tree) if vacated is None else Attempts(self.tree, vacated)
         self._set_states()
-        self.unplaced, self._given, self._tasks, self._again = {}, {}, {}, set()
-
-    def renew(self, vacated: list[Vacated] | None = None) -> None:
-        """The next `follow` makes the tree anew. `vacated`: as for a new leader; None: the promises stay."""
-        self._count_anew()
-        self._new_tree([(agent.name, dict(self.counted.of(agent.total))) for agent in self._agents.values()], vacated)
-        self._is_new = True
-        if vacated is not None:
-            self._promised.clear()
+        self.unplaced, self._agents, self._given, self._tasks, self._again = {}, {}, {}, {}, set()
+        self._ended.clear()
 
     def drop_figures(self) -> None:
         """Makes the tree anew from its own asks, allocations, promises and moments. A tree with a search that continues

@@ -21,7 +21,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.engines import hierarchical
 from bcs_scheduler.core.placement.engines.hierarchical import FULL_PAUSE, Hierarchical
 from bcs_scheduler.core.placement.hierarchy import trees
-from bcs_scheduler.core.placement.hierarchy.role_tree import MOST_MOVES, RoleTree
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.snapshots import role as role_snapshots
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
@@ -411,7 +411,8 @@ def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
     lab = full(max_unavailable=3)
     create(lab, "online", 1)
     victim = preempting(lab)
-    arrive(lab, *(f"new-{index}" for index in range(MOST_MOVES + 1)), cpus=WHOLE // 2)
+    the_tree(lab).renew()
+    arrive(lab, *(f"new-{index}" for index in range(33)), cpus=WHOLE // 2)
     tree_of = the_tree(lab)
     tree = tree_of.tree
     assert [node.name for node in tree.nodes if node.promises] == [victim.agent_id]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.ledger.holds import LONGEST, SHORTEST, WINDOW
-from offers.policy.hierarchy.cluster import conditions_changed, occupy, remove_node, set_nodes
+from offers.policy.hierarchy.cluster import conditions_changed, occupy, remove_nodes, set_nodes
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.maintenance import maintain
 from offers.policy.hierarchy.preemption.reservation import MOST, expire, most_of, reservations, reserve, take_nodes
@@ -500,10 +500,10 @@ def test_nodes_come_and_go() -> None:
     assert state.total == {"cpus": 3}
     assert counts(state) == {"a": 3}
     with pytest.raises(ValueError, match="have not ended"):
-        remove_node(state, "n2")
+        remove_nodes(state, ["n2"])
     for name in list(state.nodes.by_name["n2"].running):
         state.release("a", name.allocation.ask.name)
-    remove_node(state, "n2")
+    remove_nodes(state, ["n2"])
     assert state.total == {"cpus": 1}
     assert counts(state) == {"a": 1}
     set_nodes(state, {"n2": {"cpus": 1}})
