@@ -395,6 +395,8 @@ class RoleTree:
         self.unplaced.pop(name, None)
         if self._given.pop(name, None) is None:
             return
+        # It may be placed anew: the room that comes is for the application, and not for the asks that go.
+        self.attempts.leave(promise for promise in promises_to(self.tree, name) if not promise.reserves)
         for identity in self._tasks[name]:
             if self._is_placed(name, identity):
                 self.tree.release(name, safe(identity))

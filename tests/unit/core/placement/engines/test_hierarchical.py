@@ -419,6 +419,30 @@ def test_a_promise_outlives_that_the_tree_is_made_anew() -> None:
     assert preempting(lab) == victim
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_room_that_comes_is_for_an_application_that_is_placed_anew(moves: bool) -> None:
+    """It is deleted and created anew, or its namespace moves to another queue: others do not get the room."""
+    batch, online = DOCUMENT["queues"][1]["queues"]
+    other = {**online, "name": "other", "properties": {"preemption.delay": "1h"}}
+    lab = Lab(options({"queues": [{"name": "default"}, batch, online, other]}))
+    for name in ("batch", "online", "other"):
+        lab.turn(requests.PutQueue(queue=Queue(name=name)))
+    for name in ("batch", "online"):
+        lab.turn(requests.PutNamespace(namespace=Namespace(name=name, queue=name)))
+    full(lab=lab, max_unavailable=3)
+    create(lab, "online", 1)
+    create(lab, "default", 1)  # it comes first among those with the same share
+    victim = preempting(lab)
+    if moves:
+        assert not lab.ask(requests.PutNamespace(namespace=Namespace(name="online", queue="other"))).error
+    else:
+        assert not lab.ask(requests.DeleteApplication(namespace="online", name="web")).error
+        assert not create(lab, "online", 1).error
+    lab.report(victim, "KILLED")
+    arrive(lab, victim.agent_id)
+    assert [group.agent_id for group in groups(lab, "online")] == [victim.agent_id]
+
+
 @pytest.mark.parametrize("free", [0, 1])
 def test_a_gang_keeps_the_room_of_its_first_victim_until_the_last_one_has_ended(free: int) -> None:
     lab = full(max_unavailable=3)
