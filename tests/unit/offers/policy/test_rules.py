@@ -97,7 +97,7 @@ SESSIONS: Mapping[str, str] = {
     "agents are compared by priority, number, amounts and score": (
         f"E34 E35 E78 {EVICTS} session/test_victims::test_agents_are_compared_by_what_the_victims_cost"
     ),
-    "reclaim compares agents in the same way": "E37",
+    "reclaim compares agents in the same way": f"E37 {EVICTS}",
     "what-if compares agents in the same way": ("whatif/test_evictions::test_the_taskgroups_that_cost_least_are_named"),
     "preempt: hard limits hold with the victims counted as gone": (
         "E30 E31 I80 session/test_victims::"
@@ -139,6 +139,7 @@ SESSIONS: Mapping[str, str] = {
         "engines/test_session::test_an_eviction_that_is_refused_is_undone_alone"
     ),
     "a nominated task has its room, for its time": (
+        "session/test_evictions::test_promised_room_is_not_for_more_important_work_until_the_promise_ends "
         "engines/test_session::test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room "
         "engines/test_session::test_promised_room_is_given_back_after_a_minute"
     ),
@@ -349,7 +350,8 @@ BOTH: Mapping[str, str] = {
     ),
     "the search for victims counts the room as free for those who outrank the old ask, and for no others": (
         "placement/test_old_work::test_held_room_is_free_for_those_who_outrank_old_work "
-        "placement/test_old_work::test_held_room_is_not_free_for_those_who_do_not_outrank_old_work"
+        "placement/test_old_work::test_held_room_is_not_free_for_those_who_do_not_outrank_old_work "
+        "session/test_victims::test_nothing_is_evicted_for_others_where_more_has_to_end_for_old_work"
     ),
     "an old ask whose queue is entitled to room gets it as the budgets admit": (
         "F01 F02 F03 placement/test_old_work::test_old_work_is_given_room_by_one_end_after_the_other"

@@ -186,6 +186,17 @@ def core(name: str, status: Status = Status.RUNNING, agent: str = "a", nominatio
     return Task(name, Template((("cpus", 1000),)), status, place, nomination=nomination)
 
 
+@pytest.mark.parametrize(("now", "placed"), [(99.0, "promised"), (101.0, "urgent")])
+def test_promised_room_is_not_for_more_important_work_until_the_promise_ends(now: float, placed: str) -> None:
+    asks = [
+        Job("promised", "q", (core("t", Status.PENDING, nomination=Nomination("a", 100.0)),), created=1.0),
+        Job("urgent", "q", (core("t", Status.PENDING),), priority=9, created=2.0),
+    ]
+    snapshot = Snapshot([Agent("a", (("cpus", 1000),))], [Queue("q")], asks, now)
+    decisions = decide(snapshot, policy_of({**DEFAULT, "actions": "allocate"}))
+    assert [(bind.job, bind.agent) for bind in decisions.binds] == [(placed, "a")]
+
+
 def test_a_queue_takes_back_no_more_than_its_share_beside_what_it_was_promised() -> None:
     """One and a half of four cores are deserved, and the room of one was made by the session before."""
     promise = Nomination("a", 100.0)
