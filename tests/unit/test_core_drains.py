@@ -524,6 +524,21 @@ def test_a_halted_update_blocks_a_drain_and_the_way_on_is_named() -> None:
     assert "the update of deployment default/web is halted; resume or cancel it" in of(lab).message
 
 
+def test_a_paused_update_keeps_no_agent_within_the_bound_of_its_deployment() -> None:
+    lab = deployed(3, Strategy(max_unavailable=1, max_surge=0, manual=True))
+    update = requests.UpdateDeployment(
+        deployment=wish(3, strategy=Strategy(max_unavailable=1, max_surge=0, manual=True)),
+        version=named(3, "web", labels={"revision": "2"}),
+    )
+    assert not lab.ask(update).error
+    settle(lab)
+    assert lab.core.state.deployments[KEY].status == "UpdatePaused"
+    drain(lab)
+    settle(lab)
+    assert of(lab).phase == "Done" and not on(lab)
+    assert lab.core.state.deployments[KEY].status == "UpdatePaused"
+
+
 def test_what_fails_by_itself_uses_up_the_bound() -> None:
     lab = loaded(4, max_unavailable=1)
     lab.report(lab.group(3), "FAILED")

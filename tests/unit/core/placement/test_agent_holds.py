@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -308,6 +309,24 @@ def test_an_ask_beyond_the_limit_of_its_queue_is_not_old() -> None:
     cluster.create("fill", 2000, instances=3)
     cluster.seconds(int(AGING) + 30)
     assert cluster.lab.core._offer_manager.placing.agent_holds() == []
+
+
+@pytest.mark.parametrize(("strict", "held"), [(True, []), (False, ["few/large"])])
+def test_an_ask_of_a_queue_at_its_deserved_share_is_not_old(strict: bool, held: list[str]) -> None:
+    """Both queues have half of eight cores, and want more. Without `strict`, the share does not limit the cores."""
+    plugins: list[dict[str, Any]] = [{"name": name} for tier in TIERS for name in tier if name != "proportion"]
+    plugins.append({"name": "proportion", "arguments": {"strict": strict}})
+    options = replace(options_of("session"), policy=policy_of({"actions": "allocate", "tiers": [{"plugins": plugins}]}))
+    records = [Queue(name="few"), Namespace(name="few", queue="few")]
+    cluster = BusyCluster(options, {"a": 4000, "b": 4000}, records)
+    cluster.create("run", 2000, instances=2, namespace="few")
+    cluster.create("fill", 2000, instances=2)
+    cluster.seconds(3)
+    cluster.create("large", 2000, namespace="few")
+    cluster.create("more", 2000, instances=4)
+    cluster.seconds(int(AGING) + 10)
+    holds = cluster.lab.core._offer_manager.placing.agent_holds()
+    assert [one.application for one in holds] == held
 
 
 @pytest.mark.parametrize("members", [1, 4])

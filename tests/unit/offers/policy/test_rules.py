@@ -294,6 +294,7 @@ BOTH: Mapping[str, str] = {
     ),
     "drains, rebalancing and what-if give the same answer": (
         "test_core_drains::test_a_launch_that_asks_for_more_than_fits_does_not_keep_an_agent "
+        "test_core_drains::test_a_paused_update_keeps_no_agent_within_the_bound_of_its_deployment "
         "placement/test_rebalancing::test_the_budget_of_an_application_is_shared_with_what_is_not_ready "
         "whatif/test_admitted::test_what_may_not_be_ended_is_not_proposed"
     ),
@@ -336,7 +337,8 @@ BOTH: Mapping[str, str] = {
         "placement/test_agent_holds::test_without_aging_a_large_ask_waits_for_ever"
     ),
     "an ask beyond the limit of its queue is not old": (
-        "placement/test_agent_holds::test_an_ask_beyond_the_limit_of_its_queue_is_not_old"
+        "placement/test_agent_holds::test_an_ask_beyond_the_limit_of_its_queue_is_not_old "
+        "placement/test_agent_holds::test_an_ask_of_a_queue_at_its_deserved_share_is_not_old"
     ),
     "room that becomes free there is for the old ask; it works in all policies and on a full cluster": (
         "placement/test_agent_holds::test_an_old_large_ask_starts_beside_endless_small_work"
