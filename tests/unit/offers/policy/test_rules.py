@@ -78,9 +78,9 @@ SESSIONS: Mapping[str, str] = {
         "I83 session/test_evictions::test_an_entitled_queue_gets_its_share_if_enough_tasks_may_leave"
     ),
     # Actions.
-    "the best is chosen from the order at that moment": f"D03 {REFERENCE}",
+    "the best is chosen from the order at that moment": f"D03 E88 {REFERENCE}",
     "allocate: jobs with pending tasks that are not best effort": "D18 E81",
-    "allocate: the best queue, then its best job": "D05 D06",
+    "allocate: the best queue, then its best job": "D05 D06 E89",
     "allocate: room that a pipelined task counts on is not taken": (
         "D19 session/test_properties::test_without_the_rule_of_future_room_evictions_never_stop"
     ),
@@ -201,7 +201,7 @@ TREE: Mapping[str, str] = {
     ),
     # Victims.
     "on a node: opt-outs and originators last, the newest first": (
-        "hierarchy/test_preemption::test_the_order_of_victims"
+        "E87 hierarchy/test_preemption::test_the_order_of_victims"
     ),
     "a victim reduces the shortage, and guarantees hold; the walk stops when the ask fits": TREES,
     "if the walk fails, one that suffices alone is tried": (
