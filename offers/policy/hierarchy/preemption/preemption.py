@@ -348,7 +348,7 @@ def groups_of(request_class: RequestClass) -> Iterator[Group]:
 def _may_try(tree: Tree, group: Group, without: Collection[str] = frozenset()) -> bool:
     """True if the asks of a group may preempt one by one. `without`: applications that may not."""
     name = group.application.name
-    # The victims of a gang are chosen for all its members (gangs.attempts).
+    # The victims of a gang are chosen for all its members (`gangs.Attempts`).
     return group.alike.may_preempt and name not in without and tree.terms.lacking.get(name, 0) <= 1
 
 

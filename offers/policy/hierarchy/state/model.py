@@ -87,7 +87,7 @@ class Terms(NamedTuple):
     """Judges the constraints of asks, by node, for the check of nodes that the caller has given to the tree; None: it
     admits all."""
     lacking: Mapping[str, int] = {}
-    """The number of asks of an application that must find places at the same time (gangs.attempts); each ask of
+    """The number of asks of an application that must find places at the same time (`gangs.Attempts`); each ask of
     other applications is placed by itself."""
     allowance: Callable[[str], int] | None = None
     """The number of working allocations of an application that may still be preempted; None bounds no application."""
