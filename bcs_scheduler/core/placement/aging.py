@@ -494,8 +494,6 @@ class Aging:
                 self._looked_at = 0.0
             elif now >= max(place.gained_at for place in kept.places) + GAIN:  # the agents do not suit any more
                 self._give_up(role, kept)
-        elif not self._make_room(role, kept, wants):
-            return
         for number in missing:
             place = kept.places[number]
             lack = self._lack(place)
@@ -504,19 +502,29 @@ class Aging:
             elif now >= place.gained_at + GAIN and not self._move(role, kept, number, wants):
                 break
 
-    def _make_room(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]]) -> bool:
-        """Ends other work on the agents, as the disruption budgets admit. False: the reservation has ended, because
-        the rest of them may not be ended, or is not enough."""
+    def make_room(self) -> None:
+        """Ends other work for old demands that lack room. Nothing else is to be decided now: the limits that admit an
+        old demand could be used up by it."""
+        for role, kept in list(self._kept.items()):
+            demand, short = self._turn.engine.demands.get(kept.opening.demand), self._turn.pool.holds.short
+            if demand is not None and any(place.unit in short for place in kept.places):
+                wants = self._groups.wants(demand)
+                if [want.request for want in wants] == [place.request for place in kept.places]:
+                    self._make_room(role, kept, wants)
+
+    def _make_room(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]]) -> None:
+        """Ends other work on the agents, as the disruption budgets admit. The reservation ends if the rest of them may
+        not be ended, or is not enough."""
         now = self._turn.now
         due = kept.asked_at + (SEARCH_SECONDS if kept.ended or kept.left else REST)
         if now < due or not _may_be_made(wants) or self._is_away(kept):
-            return True
+            return
         kept.asked_at = now
         room = self._engine.room_for(wants, self.held(role), self._deciding)
         kept.left = room.evictions if room is not None else ()
         if room is None and kept.ended:
             self._end(role, now + GATHERED)
-            return False
+            return
         if kept.left:
             ended = self._evictor.end_some(kept.left)
             names = {tenant.unit for tenant in ended}
@@ -527,11 +535,9 @@ class Aging:
                 self._pauses.evicted(kept.application, kept.ended)
         if now >= kept.moved_at + GATHERED and (kept.ended or kept.left):
             self._give_up(role, kept)
-            return False
-        if kept.ended or kept.left:
+        elif kept.ended or kept.left:
             for place in kept.places:
                 place.gained_at = now
-        return True
 
     def _is_away(self, kept: _Kept) -> bool:
         """True if room that was held is not offered now, and has not been away for long: offers with held room go back

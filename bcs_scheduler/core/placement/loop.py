@@ -248,6 +248,8 @@ class Loop:
             if self._caught_up(pace) and self._has_work():
                 self._ask(pace)
         self._matching.match_open(pace)
+        if not self._waiting:  # decisions that are still to come may use up the limits that admit old work
+            self.aging.make_room()
 
     def _end_idle(self, pace: TimeBudget) -> None:
         for evictions in self.engine.idle(pace):

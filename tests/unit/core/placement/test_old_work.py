@@ -105,6 +105,24 @@ def test_old_work_is_given_room_by_one_end_after_the_other(engine: str) -> None:
     assert "owed/old" not in holders(cluster)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_ends_for_old_work_while_decisions_are_due(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both could use the same part of a limit (seed 22083 of the world `fair-session`, I80)."""
+    cluster = contended(engine)
+    loop, waiting = placing(cluster), list[bool]()
+    honest = loop.evictor.end_some
+
+    def noted(given: Any) -> Any:
+        waiting.append(loop._waiting)
+        return honest(given)
+
+    monkeypatch.setattr(loop.evictor, "end_some", noted)
+    for number in range(int(AGING) + MINUTE):
+        cluster.create(f"new-{number}", 2000, namespace="owed")  # there is something to decide
+        cluster.second()
+    assert waiting and not any(waiting)
+
+
 def test_work_that_is_ended_for_an_entitled_queue_does_not_take_its_room_back() -> None:
     """It has a higher priority, and its queue has its share."""
     cluster = world("session", {"a": 4000}, owed=2)
