@@ -31,6 +31,7 @@ from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.placer import Assignment, Foreseen, avoiding, without_first
 from bcs_scheduler.core.placement.promises import PartitionHolds, TaskName
 from bcs_scheduler.core.placement.snapshots.pending import demand_of
+from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.spreading import Spreading
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
@@ -47,8 +48,6 @@ T = TypeVar("T")
 Covers = Callable[[str], bool]
 """True for the roles of a partition."""
 
-GROUP = "podgroup"
-"""Kind of the records, or of the other objects of a source, that set the minimum of a group of applications."""
 AFTER_FAILURE = 60.0
 """Seconds until the next decision after one that has failed unexpectedly."""
 LEAST_SHARE = 0.4
@@ -458,16 +457,15 @@ class Loop:
         """Follows up the launches of the turn, for as long as the turn lasts."""
         self.engine.conclude(pace)
 
-    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
-        """Follows records that have changed, each named by kind and key."""
+    def notice(self, news: News) -> None:
+        """Follows changes from outside of the placement."""
         demands = self._turn.engine.demands
         # Work that waits no longer leaves its share, its limit or a reservation to others.
-        if self.engine.notice(changed) or any(key in self._left and key not in demands for _, key in changed):
+        if self.engine.notice(news) or any(key in self._left and key not in demands for key in news.demands):
             self._waiting = self._waiting or self._has_demands()
         if not self.engine.decides:
-            for kind, key in changed:
-                if kind == GROUP:
-                    self.consider([demand.id for demand in self._groups.demands(key)])
+            for group in news.groups:
+                self.consider([demand.id for demand in self._groups.demands(group)])
 
     def recover(self) -> None:
         """A term begins: takes over the records of the policy."""

@@ -21,6 +21,7 @@ from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.loop import Covers, Loop
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.promises import PartitionHolds
+from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import LAUNCHES, TimeBudget
 from offers.model import DecidedBy, Demand, Site
@@ -205,11 +206,10 @@ class Placing:
 
     # --- following --------------------------------------------------------------------------------------------
 
-    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
-        """Follows records that have changed, each named by kind and key."""
-        changed = list(changed)
+    def notice(self, news: News) -> None:
+        """Follows changes from outside of the placement."""
         for loop in self.loops:
-            loop.notice(changed)
+            loop.notice(news)
 
     def recover(self) -> None:
         """A term begins: takes over the records of the policies."""

@@ -14,7 +14,7 @@ from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.interface.leased import Decline
 from bcs_scheduler.core.placement.revisions import Revisions, read_tree
 from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, by_dimension, dimension_of, request_of
-from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, StoredTree, Tenant
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, News, Room, StoredTree, Tenant
 from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.dimensions import Amounts, amounts
 from offers.ledger.holds import Cause
@@ -35,11 +35,15 @@ from transactions.resource_request import request_of as requested_by
 from transactions.rules import disruptions, gangs
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.gangs import Shortage
-from transactions.rules.queues import queue_of
+from transactions.rules.queues import partition_of_revision, queue_of
 
 if TYPE_CHECKING:
     from bcs_scheduler.core.context import TurnContext
 
+OF_UNITS = frozenset({"taskgroup", "application", "namespace", "version"})
+"""The kinds of the records that trees of queues count."""
+OF_QUEUES = frozenset({"queue", "namespace", "podgroup"})
+"""The kinds of the records that decide about the order of work."""
 UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
 APPLICATIONS = 500
@@ -409,6 +413,20 @@ class Records:
                 group, version, injected = placed
                 launch = Launch(taskgroup=group, version=version, allocation=placement.allocation, injected=injected)
             written.append(launch)
+
+
+def news_of(changed: Collection[tuple[str, str]]) -> News:
+    """The news of records that have changed, each named by kind and key."""
+    keys = dict[str, list[str]]()
+    for kind, key in changed:
+        keys.setdefault(kind, []).append(key)
+    return News(
+        units=not OF_UNITS.isdisjoint(keys),
+        queues=not OF_QUEUES.isdisjoint(keys),
+        demands=keys.get("transaction", ()),
+        groups=keys.get("podgroup", ()),
+        trees={partition_of_revision(key) for key in keys.get("queuetree", ())},
+    )
 
 
 def _status(group: TaskGroup) -> Status:

@@ -86,6 +86,18 @@ class StoredTree(NamedTuple):
     halts: tuple[Halt, ...] = ()
 
 
+class News(NamedTuple):
+    """The changes since the news before. `units`: units have changed, or facts that trees of queues count for them;
+    `queues`: the queues have, or the order of work in them; `demands`: ids of demands; `groups`: names of groups of
+    applications; `trees`: the partitions whose stored tree of queues has changed."""
+
+    units: bool
+    queues: bool
+    demands: Collection[str]
+    groups: Collection[str]
+    trees: Collection[str]
+
+
 class Follower(Protocol):
     """Follows changes of units, applications and queues, and is called while they change."""
 

@@ -29,6 +29,7 @@ from bcs_scheduler.core.interface.leased import (
 )
 from bcs_scheduler.core.placement.engines.registry import engines_of_records
 from bcs_scheduler.core.placement.partitions import Placing
+from bcs_scheduler.core.placement.records import news_of
 from bcs_scheduler.core.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer, Site
 from offers.resources import SCALARS
@@ -211,7 +212,7 @@ class OfferManager:
         """Follows records that have changed, each named by kind and key."""
         self._expect_freed()
         self._asking = self._asking or any(kind in LIMITS for kind, _ in changed)
-        self.placing.notice(changed)
+        self.placing.notice(news_of(changed))
 
     # --- placing ----------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Room
 from bcs_scheduler.core.placement.promises import TaskName
+from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.hierarchy.configuration.partition import Partition
@@ -227,9 +228,8 @@ class Engine(Protocol):
 
     # --- following
 
-    def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
-        """Follows records that have changed, each named by kind and key. True: the demands may have to be decided
-        about again."""
+    def notice(self, news: News) -> bool:
+        """Follows changes from outside of the placement. True: the demands may have to be decided about again."""
 
     def conclude(self, pace: TimeBudget) -> None:
         """Follows up the launches of the turn, for as long as the turn lasts."""

@@ -27,7 +27,6 @@ from bcs_scheduler.core.placement.aging import (
 )
 from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.engine import LEFT, Deciding, Decisions, Portion, Rest, none, nothing
-from bcs_scheduler.core.placement.engines.session import QUEUED
 from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.hierarchy.admission import admission
 from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
@@ -38,6 +37,7 @@ from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
+from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import amounts
@@ -57,7 +57,6 @@ from offers.policy.session.decisions import Bind, Eviction
 from offers.policy.session.model import HOLDING
 from offers.policy.waiting import WaitCode
 from transactions.base import Failure, Slot
-from transactions.rules.queues import partition_of_revision
 
 T = TypeVar("T")
 
@@ -72,7 +71,6 @@ FULL_PAUSE = 4_000
 period. A decision takes some 20 microseconds for each; an agent changes several times during a launch."""
 PORTION = 1024
 """Number of places after which a decision continues in the next turn: some 30 ms."""
-FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 
 
 class Hierarchical:
@@ -553,14 +551,11 @@ class Hierarchical:
         roles = dict.fromkeys((self._turn.options.transactions.role, *held, *demands, *self.trees.roles))
         return [role for role in roles if self._covers(role)]
 
-    def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
+    def notice(self, news: News) -> bool:
         """See `Engine`; the stored tree of the partition is followed."""
-        kinds = {kind for kind, _ in changed}
-        self._outdated = self._outdated or not kinds.isdisjoint(FOLLOWED_KINDS)
-        again = not kinds.isdisjoint(QUEUED)
-        if any(kind == "queuetree" and partition_of_revision(key) == self.trees.name for kind, key in changed):
-            again = self._attempt(self._change) is True or again
-        return again
+        self._outdated = self._outdated or news.units
+        has_changed = self.trees.name in news.trees and self._attempt(self._change) is True
+        return has_changed or news.queues
 
     def _change(self) -> bool:
         """Takes over the stored tree; taskgroups that wait, and queues above a lowered maximum, are looked at. False:

@@ -38,6 +38,7 @@ from bcs_scheduler.core.placement.snapshots.held import resource_of
 from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
+from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
 from offers.dimensions import Amounts
@@ -63,9 +64,6 @@ from transactions.base import Slot
 from transactions.text import duration
 
 T = TypeVar("T")
-
-QUEUED = frozenset({"queue", "namespace", "podgroup"})
-"""Kinds of records that define queues, their namespaces, and groups of applications."""
 
 
 class Session:
@@ -350,9 +348,9 @@ class Session:
 
     # --- following --------------------------------------------------------------------------------------------
 
-    def notice(self, changed: Sequence[tuple[str, str]]) -> bool:
+    def notice(self, news: News) -> bool:
         """See `Engine`; queues and their namespaces decide about the order."""
-        return any(kind in QUEUED for kind, _ in changed)
+        return news.queues
 
     def drop_figures(self) -> None:
         """See `Engine`: the snapshots, and the tries in vain and capacities of the memories."""
