@@ -48,9 +48,6 @@ UNIT_EFFECTS = 50
 """A unit that is consistent in itself is closed when it has this many effects: each may be an event of the event
 log."""
 SHARED_EFFECTS = 24
-"""A unit of several reports is closed when it has this many effects: eight status updates. Larger ones save little
-more, and the commit pipeline cannot divide them when the store is slow."""
-SHARED_EFFECTS = 24
 """A unit that reports share is closed when it has this many effects: those of eight status updates. Larger units save
 little more, and the commit pipeline cannot divide them for a slow store."""
 

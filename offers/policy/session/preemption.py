@@ -175,7 +175,7 @@ def _within_jobs(session: Session, queue: QueueState) -> None:
 
     had_turn = session.memory.had_turn(WITHIN_JOBS)
     while (job := jobs.pop()) is not None:
-        if not job.has_running or job.name in had_turn or job.name in session.closed:
+        if not job.running or job.name in had_turn or job.name in session.closed:
             continue
         if session.portion.ends():
             return

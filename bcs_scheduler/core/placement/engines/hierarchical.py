@@ -51,7 +51,6 @@ from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.model import Allocation, Ask, Kept, Terms
 from offers.policy.hierarchy.tree import Tree
-from offers.policy.obstacles import Attempt
 from offers.policy.session.columns import Array
 from offers.policy.session.decisions import Bind, Eviction
 from offers.policy.session.model import HOLDING
@@ -216,14 +215,15 @@ class Hierarchical:
     def _decisions(
         self, role: str, inputs: RoleInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
     ) -> Decisions:
-        tree_of = self.trees.roles[role]
+        tree_of, now = self.trees.roles[role], self._turn.now
+        tree, known = tree_of.tree, tree_of.tree.applications
         waiting = list(islice(filter(tree_of.waits, inputs.waiting), self._turn.options.explained))
         return Decisions(
             [Bind(*names) for names in made],
             evicted,
             missing=inputs.missing,
             held_back={name: hold for name in waiting if (hold := self._hold(tree_of, name)) is not None},
-            attempts={name: self._attempt_of(tree_of.tree, name) for name in waiting},
+            attempts={name: attempt_of(tree, name, now) if name in known else None for name in waiting},
             rest=rest,
         )
 
@@ -243,9 +243,6 @@ class Hierarchical:
             return None
         queue = tree.queues[cause.where]
         return held_back(cause, amounts(queue.allocated), amounts(queue.max))
-
-    def _attempt_of(self, tree: Tree, name: str) -> Attempt | None:
-        return attempt_of(tree, name, self._turn.now) if name in tree.applications else None
 
     def answer(self, portion: Portion, queues: Partition | None = None) -> Decisions:
         """See `Engine`. Nothing is preempted: work must wait for `preemption.delay` before that."""
@@ -435,7 +432,7 @@ class Hierarchical:
             )
             for want in {want.id: want for want in wants}.values()
         )
-        return self.trees.roles[demand.role].outrank(needs, owners, self._priority(other))
+        return self.trees.roles[demand.role].outrank(needs, owners, self._turn.source.priority(other))
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
@@ -519,10 +516,7 @@ class Hierarchical:
             {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in by_agent.items()}
             for by_agent in (held.amounts, held.lacks)
         )
-        return Kept(held_amounts, lacks, held.applications, self._priority(held.demand), is_own)
-
-    def _priority(self, demand: Demand[Slot]) -> int:
-        return self._turn.source.priority(demand)
+        return Kept(held_amounts, lacks, held.applications, self._turn.source.priority(held.demand), is_own)
 
     # --- following --------------------------------------------------------------------------------------------
 

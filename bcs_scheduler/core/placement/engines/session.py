@@ -41,7 +41,6 @@ from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
 from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
-from offers.dimensions import Amounts
 from offers.model import Demand, HeldBack
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.decisions import (
@@ -184,16 +183,12 @@ class Session:
             allocated = tuple((resource_of(name), amount) for name, amount in used.items() if amount)
             deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
             if reason == QUEUE_LIMIT:
-                held_back[application] = HeldBack(
-                    queue, True, allocated, self._capability(queue), WaitCode.QUEUE_MAXIMUM
-                )
+                most = self._turn.source.capability(queue)
+                held_back[application] = HeldBack(queue, True, allocated, most, WaitCode.QUEUE_MAXIMUM)
             else:
                 hold = WaitCode.GUARANTEES if reason == QUEUE_GUARANTEES else ""
                 held_back[application] = HeldBack(queue, False, allocated, deserved, hold)
         return held_back
-
-    def _capability(self, queue: str) -> Amounts:
-        return self._turn.source.capability(queue)
 
     def answer(self, portion: Portion, queues: Partition | None = None) -> Decisions:  # noqa: ARG002
         """See `Engine`. Costs as much as a session."""

@@ -435,13 +435,9 @@ class RoleTree:
         if safe(replaced) in application.allocations:
             headrooms = [queue.room() for queue in leaf.path] + [tracker.room() for tracker in application.trackers]
             return all(amount >= 0 for room in headrooms for amount in room.values())
-        if self._took_back:
-            return False
-        needed = self.counted.of(request)
+        admits = self.takes_together([(name, request)], uses=True)
         self._took_back = True
-        return (
-            not any(queue.exceeded(needed) for queue in leaf.path) and self.tree.limit_of(application, needed) is None
-        )
+        return admits
 
     def takes_together(self, asks: Sequence[tuple[str, Amounts]], *, uses: bool) -> bool:
         """True if the maxima of the queues, and the limits, admit all these requests together, each of an application.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offers.policy.session.model import Job, Queue, Task
+from offers.policy.session.model import Job, Queue
 from offers.policy.session.snapshot import JobFigures
 from offers.policy.session.state.templates import Need
 
@@ -57,21 +57,8 @@ class JobState:
         self.over_limit = False
         """A limit of the queue holds back a task, or those that reach the minimum."""
 
-    def task(self, position: int) -> Task:
-        """The task at a position."""
-        return self.job.tasks[position]
-
-    @property
-    def has_running(self) -> bool:
-        """True if tasks of the job ran when the session opened."""
-        return self.running > 0
-
-    @property
-    def will_have_minimum(self) -> bool:
-        """True if the minimum is reached when everything has left that is leaving."""
-        return self.ready + self.waiting >= self.min_available
-
     @property
     def starving(self) -> bool:
-        """True if the job is below its minimum and has tasks that could be placed."""
-        return self.pending > 0 and not self.will_have_minimum
+        """True if the job has tasks that could be placed, and is below its minimum also when everything has left that
+        is leaving."""
+        return self.pending > 0 and self.ready + self.waiting < self.min_available
