@@ -35,6 +35,7 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import AskedPlaces, RoleTr
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
+from bcs_scheduler.core.placement.snapshots.held import request_of
 from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of, task_name
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from bcs_scheduler.core.placement.source import News
@@ -392,22 +393,30 @@ class Hierarchical:
     def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
         """See `Engine`. A tree that does not know the application follows in this turn, and the demand is considered
         again: the promise lasts only a few seconds."""
-        if not self.trees.knows(demand):
+        tree_of = self.trees.knowing(demand)
+        if tree_of is None:
             self._unknown &= self._turn.engine.promised.keys()
             if demand.id not in self._unknown:
                 self._unknown.add(demand.id)
                 self._outdated, self._followed_at = True, 0.0
             return False
-        return self.trees.takes_back(demand, replaced)
+        request = request_of(demand.request, demand.request.extended)
+        return tree_of.takes_back(demand.application, replaced, request)
 
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`."""
-        return self.trees.takes_together(wants, uses=False)
+        return self._takes(wants, uses=False)
 
     def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
         """See `Engine`. The tree may count taskgroups that have ended."""
         self.follow()
-        return self.trees.takes_together(wants, uses=True)
+        return self._takes(wants, uses=True)
+
+    def _takes(self, wants: Sequence[Demand[Slot]], *, uses: bool) -> bool:
+        """Like `RoleTree.takes_together`; False for a role without a tree."""
+        tree_of = self.trees.roles.get(wants[0].role)
+        asks = [(want.application, request_of(want.request, want.request.extended)) for want in wants]
+        return tree_of is not None and tree_of.takes_together(asks, uses=uses)
 
     def outranks(
         self,
@@ -419,7 +428,8 @@ class Hierarchical:
         awaits: bool,  # noqa: ARG002
     ) -> bool:
         """See `Engine`. The tree follows before it is asked about an application that it does not know."""
-        if not self.trees.knows(demand):
+        tree_of = self.trees.knowing(demand)
+        if tree_of is None:
             return True
         numbers = Counter(want.id for want in wants)
         needs = (
@@ -432,7 +442,7 @@ class Hierarchical:
             )
             for want in {want.id: want for want in wants}.values()
         )
-        return self.trees.roles[demand.role].outrank(needs, owners, self._turn.source.priority(other))
+        return tree_of.outrank(needs, owners, self._turn.source.priority(other))
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""

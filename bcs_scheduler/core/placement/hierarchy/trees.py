@@ -5,11 +5,10 @@ The source of units knows the stored tree (`Source.tree`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from bcs_scheduler.core.placement.snapshots.held import request_of
 from bcs_scheduler.core.placement.snapshots.role import STEP, Changes, some_of
 from bcs_scheduler.core.placement.source import Halt
 from bcs_scheduler.core.placement.turn import Turn
@@ -50,22 +49,10 @@ class Trees:
         self._document = ""
         self.load()
 
-    def knows(self, demand: Demand[Slot]) -> bool:
-        """True if the tree of its role has taken the application over: it has a queue, or no queue takes it."""
+    def knowing(self, demand: Demand[Slot]) -> RoleTree | None:
+        """The tree that has taken the application of a demand over: it has a queue, or no queue takes it."""
         tree_of = self.roles.get(demand.role)
-        return tree_of is not None and tree_of.knows(demand.application)
-
-    def takes_back(self, demand: Demand[Slot], replaced: str) -> bool:
-        """Like `RoleTree.takes_back`; False for a role without a tree."""
-        tree_of = self.roles.get(demand.role)
-        request = request_of(demand.request, demand.request.extended)
-        return tree_of is not None and tree_of.takes_back(demand.application, replaced, request)
-
-    def takes_together(self, wants: Sequence[Demand[Slot]], *, uses: bool) -> bool:
-        """Like `RoleTree.takes_together` for places of demands of one role; False for a role without a tree."""
-        tree_of = self.roles.get(wants[0].role)
-        asks = [(want.application, request_of(want.request, want.request.extended)) for want in wants]
-        return tree_of is not None and tree_of.takes_together(asks, uses=uses)
+        return tree_of if tree_of is not None and tree_of.knows(demand.application) else None
 
     @property
     def document(self) -> str:
