@@ -122,7 +122,7 @@ def _occupant(demand: Demand[Any], placement: Placement[Any]) -> Occupant:
         role=demand.role,
         hostname=placement.hostname,
         ip=placement.ip,
-        amounts=amounts(summed((resource_key.name, amount) for resource_key, amount in allocation.scalars)),
+        amounts=amounts((resource_key.name, amount) for resource_key, amount in allocation.scalars),
         ports=normalise(part for _, ranges in allocation.ranges for part in ranges),
         counted={name: value for name, value in placement.attributes.items() if not isinstance(value, tuple)},
         labels=demand.labels,

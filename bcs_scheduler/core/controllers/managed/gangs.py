@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from offers.dimensions import Amounts
+from offers.dimensions import amounts
 from offers.policy.amounts import Vector, added
 from offers.policy.applications.gang import Gang
 from offers.policy.applications.metadata import (
@@ -241,7 +241,7 @@ def metadata_of(record: ManagedApplication) -> ApplicationMetadata:
         groups=record.groups,
         tags=tuple(sorted(record.tags.items())),
         task_groups=tuple(
-            TaskGroup(group.name, group.min_member, _amounts(group.request)) for group in record.task_groups
+            TaskGroup(group.name, group.min_member, amounts(group.request)) for group in record.task_groups
         ),
         owner=record.owner,
         parameters=SchedulingPolicyParameters(record.timeout, Style(record.style)),
@@ -252,7 +252,7 @@ def metadata_of(record: ManagedApplication) -> ApplicationMetadata:
 def task_of(record: ManagedTask) -> TaskMetadata:
     """The task as a manager describes it."""
     return TaskMetadata(
-        record.application_key, record.name, _amounts(record.request), record.group, created=record.created_at
+        record.application_key, record.name, amounts(record.request), record.group, created=record.created_at
     )
 
 
@@ -279,7 +279,7 @@ def member_of(record: ManagedTask) -> MemberRecord:
     return MemberRecord(
         key=record.name,
         group=record.group,
-        request=_amounts(record.request),
+        request=amounts(record.request),
         created=record.created_at,
         life=_life(TASK.born(record.name), record.state, record.history),
         way=Way(record.way),
@@ -301,7 +301,7 @@ def holder_of(record: Placeholder) -> PlaceholderRecord:
         key=record.name,
         group=record.group,
         number=record.number,
-        request=_amounts(record.request),
+        request=amounts(record.request),
         life=_life(PLACEHOLDER.born(record.name), record.state, record.history),
         node=record.node,
         release=ReleaseType(record.release) if record.release else None,
@@ -358,10 +358,6 @@ def placeholder_record(owner: ManagedApplication, holder: PlaceholderRecord, cre
         member=holder.member,
         created_at=created,
     )
-
-
-def _amounts(request: dict[str, int]) -> Amounts:
-    return tuple(sorted((name, amount) for name, amount in request.items() if amount))
 
 
 def _counted(group: MemberGroup, counter: Counter | None) -> MemberGroup:
