@@ -48,6 +48,8 @@ UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
 APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
+MOVES = ("Drained", "Rescheduled")
+"""Causes of the end of a taskgroup that gets a successor elsewhere."""
 NOBODY = "nobody"
 """The user of applications whose creator is not known, as in YuniKorn."""
 TASKGROUPS = 500
@@ -203,6 +205,7 @@ class Records:
             created=group.created_at,
             critical=critical,
             ready=ready,
+            moves=bool(group.killing_since) and group.end_cause in MOVES,
         )
 
     def applications(self) -> Collection[str]:

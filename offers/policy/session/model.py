@@ -100,6 +100,8 @@ class Task(NamedTuple):
     """Never evicted by the plug-in `conformance`."""
     ready: bool = True
     """False: the task does not work (yet), so it is evicted before all ready ones and spends no disruption budget."""
+    moves: bool = False
+    """A task that is leaving for another agent: its queue keeps its amounts for the successor."""
 
 
 class Queue(NamedTuple):

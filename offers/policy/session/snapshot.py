@@ -416,7 +416,9 @@ class JobFigures:
                 amounts = self.requested
             else:
                 self.ready += sign * (status is Status.SUCCEEDED)
-                continue
+                if not task.moves:
+                    continue
+                amounts = self.allocated
             for name, amount in template.request:
                 amounts[index[name]] += sign * amount
         return [template for key, template in known.items() if (key in before) is not (key in templates)]

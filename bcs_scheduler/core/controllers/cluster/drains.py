@@ -398,7 +398,7 @@ class Drains:
         return found
 
     def _demand(self, identity: str, group: TaskGroup, version: Version) -> Demand[Slot]:
-        step = Step(slots=(Slot(group.index),))
+        step = Step(slots=(Slot(group.index, group.id),))
         ctx = self._turn.context
         return resource_request.demand(identity, version, step, ctx.options.role, ctx.overhead)
 

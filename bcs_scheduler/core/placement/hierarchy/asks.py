@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from bcs_scheduler.core.placement.snapshots.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.pending import REPLACES, demand_of
 from offers.dimensions import Amounts
 from offers.model import HeldBack
 from offers.policy.amounts import Vector
@@ -70,6 +70,7 @@ def ask_of(job: Job, task: Task, counted: Counted, age_of: Callable[[str], int])
         preemptable=not task.critical,
         critical=task.critical,
         lasting=job.lasting,
+        replaces=pending and task.created == REPLACES,
     )
 
 

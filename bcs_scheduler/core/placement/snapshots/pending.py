@@ -12,6 +12,10 @@ from transactions.base import Slot
 
 Planned = tuple[Demand[Slot], Placement[Slot]]
 """A demand, and a placement of one of its slots that is not launched yet."""
+REPLACES, ADDS = 0.0, 1.0
+"""`Task.created` of pending tasks, which orders those of one job: the successor of a taskgroup comes before further
+taskgroups. Otherwise older operations of the application could take the place of one that is moved, and a drain would
+wait for its successor."""
 
 
 def task_name(demand: Demand[Slot], slot: Slot) -> str:
@@ -70,8 +74,12 @@ class PendingTasks:
                 self._templates.clear()
             request = request_of(demand.request, demand.request.extended)
             template = self._templates[kind] = Template(request, ports=demand.request.fixed_ports, tests=kind)
-        names = [task_name(demand, slot) for slot in demand.slots[:most]]
-        return [Task(name, template, nomination=nominations.get(name)) for name in names], kind
+        tasks: list[Task] = []
+        for slot in demand.slots[:most]:
+            name = task_name(demand, slot)
+            created = REPLACES if slot.replaces else ADDS
+            tasks.append(Task(name, template, created=created, nomination=nominations.get(name)))
+        return tasks, kind
 
 
 def planned_task(demand: Demand[Slot], placement: Placement[Any], templates: dict[int, Template]) -> Task:

@@ -31,6 +31,7 @@ class Alike(NamedTuple):
     constraint: Hashable
     may_preempt: bool
     promised: str = ""
+    replaces: bool = False
 
 
 class Alternative(NamedTuple):
@@ -69,7 +70,7 @@ class Group:
         key = None
         if request_class is not None:
             created, name, _ = self.asks[0]
-            key = (self.application.key, -self.alike.priority, created, name)
+            key = (self.application.key, -self.alike.priority, not self.alike.replaces, created, name)
         if request_class is not self.request_class:
             if self.request_class is not None:
                 self.request_class.members.place(self.key, None, self)
@@ -157,7 +158,8 @@ class Application:
             raise ValueError(f"ask {ask.id}: a negative amount")
         if ask.name in self.asks or ask.name in self.allocations:
             raise ValueError(f"ask {ask.id}: exists already")
-        alike = Alike(ask.priority, ask.request, ask.required_node, ask.constraint, ask.may_preempt, promised)
+        conditions = (ask.required_node, ask.constraint, ask.may_preempt)
+        alike = Alike(ask.priority, ask.request, *conditions, promised, ask.replaces)
         group = self.groups.get(alike)
         if group is None:
             group = self.groups[alike] = Group(self, alike)

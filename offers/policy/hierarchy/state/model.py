@@ -31,6 +31,8 @@ class Ask(NamedTuple):
     """True if the allocation stays for as long as its node does, as one of a daemonset."""
     critical: bool = False
     """True if the allocation is never ended for others."""
+    replaces: bool = False
+    """True if the allocation takes the place of another one: it comes before others of its application."""
 
     @property
     def is_spared(self) -> bool:

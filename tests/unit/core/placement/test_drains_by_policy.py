@@ -89,6 +89,21 @@ def test_a_drain_waits_for_the_policy_and_goes_on_with_it(policy: str) -> None:
     assert on_a0(lab) == 0 and state_of(lab).message == "no taskgroups are left"
 
 
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_launch_that_waits_for_its_queue_keeps_no_agent_from_being_drained(policy: str) -> None:
+    """The queue has room for two of three taskgroups. The successors come before the third one."""
+    lab = Cluster(2, options=CoreOptions(strict=True, validate=True, session_period=0.5, **POLICIES[policy]))
+    limit(lab, policy, 0.2)
+    assert lab.create(3, max_unavailable=2).error == ""
+    lab.offer("a0")
+    lab.wait(2.0)
+    play(lab, 2.0)
+    assert on_a0(lab) == len(lab.groups) == 2 and lab.transaction("LAUNCH").active
+    assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
+    play(lab, 20.0)
+    assert on_a0(lab) == 0 and state_of(lab).phase == "Done"
+
+
 def test_two_moves_of_one_look_do_not_count_on_the_same_part_of_a_queue() -> None:
     lab = loaded("hierarchical")
     limit(lab, "hierarchical", 0.2)
