@@ -405,16 +405,17 @@ class Rules:
             healthy = [group for group in there if ready(group)]
             movable = [group for group in there if self.may_end(group)]
             wanted = [Ask(group.application_key, group.resources.cpus, group.resources.mem, 0.0) for group in there]
-            waits = {ask.application for ask in asks(self.world)}
-            if len(movable) < len(there) or waits & {group.application_key for group in there}:
+            waiting = asks(self.world)
+            waits = {ask.application for ask in waiting}
+            own = [ask for ask in waiting if ask.application in {group.application_key for group in there}]
+            if len(movable) < len(there) or any(self._waits_for_room(ask) for ask in own):
                 continue
             if not there and waits & moved:
                 continue  # those that have left wait for places (I84)
             if not there and self._is_awaited(setting.agent, setting.drain.since):
                 continue
-            least = Amount(cpus=1, mem=1)
-            if not all(self.queues.admits(group.application_key, least, promises=False) for group in there):
-                continue  # the limit of a queue keeps new places from it, those of moves as well
+            if not all(self._admits_move(group) for group in there):
+                continue  # the queue has more than its limit
             if self._has_heirs(there):
                 continue
             self.world.counts["drains judged"] += 1
@@ -422,12 +423,18 @@ class Rules:
                 words = f"the drain of {setting.agent} does not end; {len(healthy)} healthy taskgroups have places"
                 raise Violation("I85", words, setting.agent, *(group.id for group in there))
 
+    def _waits_for_room(self, ask: Ask) -> bool:
+        return self.queues.admits(ask.application, ask.amount, promises=False)
+
+    def _admits_move(self, group: TaskGroup) -> bool:
+        return self.queues.admits(group.application_key, of(group), gone={group.id}, promises=False)
+
     def _has_heirs(self, leaving: list[TaskGroup]) -> bool:
-        """Whether work that only its limit holds back, and that is as important, takes places once these taskgroups
-        end: a drain ends them only if they have places beside it."""
-        ids = {group.id for group in leaving}
+        """Whether work of others that only its limit holds back, and that is as important, takes places once these
+        taskgroups end: a drain ends them only if they have places beside it."""
+        ids, own = {group.id for group in leaving}, {group.application_key for group in leaving}
         least = min((priority_of(self.world, group.application_key) for group in leaving), default=0)
-        waiting = asks(self.world)
+        waiting = [ask for ask in asks(self.world) if ask.application not in own]
         for application in {ask.application for ask in waiting if priority_of(self.world, ask.application) >= least}:
             first = self._together(application, waiting)
             admits = partial(self.queues.admits, application, _sum(first), promises=False)
