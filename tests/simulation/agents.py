@@ -20,8 +20,8 @@ from tests.simulation.world import World
 
 TERMINAL = frozenset({"FINISHED", "FAILED", "KILLED", "ERROR", "LOST", "DROPPED"})
 SILENCE, SILENT = 4, 2
-"""In seeds that leave the second number when they are divided by the first, executors die without a word. The other
-seeds stay what they were."""
+"""In seeds that leave the second number when they are divided by the first, executors die without a word, also at rest.
+The other seeds stay what they were."""
 RESEND, RESEND_MAX = 5.0, 40.0
 """Seconds until an update that was not acknowledged is sent again: at first, and at most."""
 
@@ -114,6 +114,8 @@ class Agent:
         """When the master took its last registration, by the master's clock."""
         self.forgetful = False
         """It has lost taskgroups without a word, so its master may not tell of their end when it registers."""
+        self.mute = False
+        """The executor of the next launch dies before its first status."""
         self.link = 0
         """Number of the registration; what a master sent over an older one does not arrive."""
         self.groups: dict[str, Group] = {}
@@ -157,7 +159,8 @@ class Agent:
             group.fetched = False
             world.after(world.between(0.05, 1.0), self._unfetched, group)
             return False
-        if world.seed % SILENCE == SILENT and world.fault(0.06):
+        if self.mute or (world.seed % SILENCE == SILENT and world.fault(0.06)):
+            self.mute = False
             world.count("fault: executor dies before its first status")
             world.after(world.between(0.01, 1.0), self._die_unheard, group)
         elif world.seed % SILENCE == SILENT and world.fault(0.04):

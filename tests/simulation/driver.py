@@ -96,7 +96,9 @@ class Node:
         self, world: World, name: str, store: Store, master: Master, options: CoreOptions, hooks: Hooks
     ) -> None:
         self.world, self.name = world, name
-        self._store, self._master, self._options, self._hooks = store, master, options, hooks
+        self._store, self._master, self._hooks = store, master, hooks
+        self.options = options
+        """Those of the next term."""
         self.alive = True
         self.term: Term | None = None
         self.skew = 0.0
@@ -117,7 +119,7 @@ class Node:
         assert standby is not None
         state = standby.take()
         records = state.records()
-        core = Core(state, self._options, self._wall(), elapsed=elapsed)
+        core = Core(state, self.options, self._wall(), elapsed=elapsed)
         clock = Clock(core.began.now, self._wall, lambda: self.world.now, lambda seconds, ahead: None)
         self.term = Term(epoch, core, clock, Client(self._store), {(r.kind, r.key): r for r in records})
         self._hooks.leading(self.term)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from bcs_scheduler.core.interface import cluster_manager, leased
 from tests.simulation.agents import SILENCE, SILENT, Agent
@@ -17,6 +17,8 @@ UNREACHABLE_AFTER = 6.0
 REREGISTER_TIMEOUT = 20.0
 """Seconds agents have to come back after a failover of the master (600 in reality)."""
 
+APART = 90.0
+"""Seconds for which an agent at rest cannot be reached."""
 CLOCKS_REACH = 4 * 3600.0
 """Seconds by which wall clocks are set wrong at most; half of them by less than a sixteenth of it."""
 
@@ -268,6 +270,42 @@ class Faults:
         share = self.world.between(-1.0, 1.0)
         self.world.pick(self.nodes).skew = CLOCKS_REACH * share * abs(share) ** 3
         return True
+
+    # --- losses at rest ---------------------------------------------------------------------------------------
+
+    def lose_between_terms(self) -> None:
+        """The process that leads crashes, and taskgroups end without a word before the next term."""
+        leader = self.leader()
+        assert leader is not None
+        leader.crash()
+        leader.restart()
+        self._lose(self.master.registered.values())
+
+    def lose_with_an_agent(self) -> None:
+        """An agent restarts without some of its executors, and its master does not know that they have run. What is
+        launched next ends before its first status."""
+        agent = self._busiest()
+        agent.reachable = False
+        self._lose([agent])
+        for one in self.master.registered.values():
+            one.mute = True
+        self.world.after(2.0, self._heal, agent)
+
+    def part_for_long(self) -> None:
+        """An agent cannot be reached until others run what it runs."""
+        agent = self._busiest()
+        agent.reachable = False
+        self.world.after(UNREACHABLE_AFTER, self._notice_silence, agent)
+        self.world.after(APART, self._heal, agent)
+
+    def _busiest(self) -> Agent:
+        return max(self.master.registered.values(), key=lambda agent: (len(agent.live_groups()), agent.id))
+
+    def _lose(self, agents: Iterable[Agent]) -> None:
+        for agent in agents:
+            for group in agent.live_groups()[:2]:
+                agent.die_silently(group)
+                self.master.forget(group)
 
     # --- repair -----------------------------------------------------------------------------------------------
 

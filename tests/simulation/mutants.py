@@ -46,6 +46,7 @@ from tests.simulation import (
     mutanttrees,
     store,
 )
+from tests.simulation.agents import SILENCE, SILENT
 from transactions import groups, injection, resource_request
 from transactions.engine import engine, self_healing
 from transactions.kinds import fill, update
@@ -64,6 +65,8 @@ class Mutant(NamedTuple):
 
 OUTPUTS = range(61, 142, 8)
 """Seeds in which executors send the last output of failed tasks (tests.simulation.executors.sends_output)."""
+AT_REST = range(SILENT, 42, SILENCE)
+"""Seeds in which taskgroups are also lost at rest, without a word."""
 
 
 def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
@@ -327,13 +330,13 @@ def _kill_without_delay(patch: pytest.MonkeyPatch) -> None:
 MUTANTS = (
     Mutant("kill without delay", _kill_without_delay, ("I78",), range(5, 47, 7)),
     Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(3, 23)),
-    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(49, 89)),
-    Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(26, 109, 2)),
+    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), AT_REST),
+    Mutant("trust agents that return", _trust_agents_that_return, ("I31",), AT_REST),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",), range(4, 44)),
-    Mutant("wait for the young", _wait_for_the_young, ("I31",), range(14, 53, 4)),
-    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(53, 133)),
+    Mutant("wait for the young", _wait_for_the_young, ("I31",), AT_REST),
+    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), AT_REST),
     Mutant("store what is too large", _store_what_is_too_large, ("I26",), range(16, 56)),
-    Mutant("launch without secret", _launch_without_secret, ("I16",), range(7, 47)),
+    Mutant("launch without secret", _launch_without_secret, ("I16",), range(22, 62)),
     Mutant("remember content", _remember_content, ("I16",), range(36, 76)),
     Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",), range(19, 59)),
     Mutant("forget messages", _forget_messages, ("I17", "C7")),

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.requests import Rebalance
 from bcs_scheduler.core.options import CoreOptions
 from tests.simulation import groupreservations, managers, moving, podgroups, reservations
+from tests.simulation.agents import SILENCE, SILENT
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
 from tests.simulation.executors import Prober, sends_output
-from tests.simulation.faults import Faults
+from tests.simulation.faults import APART, Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.mesos import Master, Watch
 from tests.simulation.partitions import MixedOperators, with_partitions
@@ -29,6 +30,8 @@ from transactions.transitions import InvalidTransition
 
 RETENTION = 150.0
 OUTPUT_RETENTION = 200.0
+RARE = 400.0
+"""Seconds between two rounds of reconciliation at rest."""
 LOSS_PAUSE = 30.0
 """Seconds for which a large loss stops replacements: well within the time of a restart."""
 CROWDED = 3
@@ -133,9 +136,22 @@ class Simulation:
             self._step(step)
         self.faults.repair()
         self.convergence.wait()
+        if self.world.seed % SILENCE == SILENT:
+            self._lose_at_rest()
         if self.moves:
             self._moves_end()
         self._recount()
+
+    def _lose_at_rest(self) -> None:
+        """Losses that nobody tells, while no other term, no round and no word of an executor helps to notice them."""
+        for node in self.nodes:
+            node.options = replace(node.options, reconcile_interval=RARE, executor="mesos")
+        for lose in (self.faults.lose_between_terms, self.faults.lose_with_an_agent, self.faults.part_for_long):
+            lose()
+            end = self.world.now + APART
+            while self.world.now <= end:
+                self.convergence.pass_time()
+            self.convergence.wait()
 
     def _moves_end(self) -> None:
         """I63: nothing changes any more but by moves, and they end."""
