@@ -50,7 +50,8 @@ class Trees:
         self.load()
 
     def knowing(self, demand: Demand[Slot]) -> RoleTree | None:
-        """The tree that has taken the application of a demand over: it has a queue, or no queue takes it."""
+        """The tree that has taken the application of a demand over: it has a queue, or no queue takes it. None if no
+        tree has taken it over yet."""
         tree_of = self.roles.get(demand.role)
         return tree_of if tree_of is not None and tree_of.knows(demand.application) else None
 
