@@ -408,7 +408,8 @@ class Rules:
             waiting = asks(self.world)
             waits = {ask.application for ask in waiting}
             own = [ask for ask in waiting if ask.application in {group.application_key for group in there}]
-            if len(movable) < len(there) or any(self._waits_for_room(ask) for ask in own):
+            # An older successor of the same application comes first, and takes the part of the limit that is left.
+            if len(movable) < len(there) or any(self._waits_for_room(ask) or ask.application in moved for ask in own):
                 continue
             if not there and waits & moved:
                 continue  # those that have left wait for places (I84)

@@ -231,11 +231,17 @@ class Scheduler:
         return below and unit.important and not self.is_full(unit)
 
     def is_full(self, unit: Unit) -> bool:
-        """True if the queue of a unit would have more than its capability with it."""
+        """True if the queue of a unit would have more than its capability with it; with sessions, also if it would have
+        more than the agents have beside the guarantees of other queues."""
         queue = next(one for one in QUEUES if one.name == queue_of(unit.application))
         of_queue = _of_queue(queue.name, self.held())
         of_queue.update(dict(unit.amounts))
-        return any(of_queue[line] > most for line, most in queue.capability)
+        limits = list(queue.capability)
+        if isinstance(self.placing.loops[0].engine, Session):
+            total = Counter(dict(amounts(pair for node in self.pool.hand.all() for pair in node.allocatable)))
+            others = (pair for one in QUEUES if one is not queue for pair in one.guarantee)
+            limits += [(line, total[line] - least) for line, least in others]
+        return any(of_queue[line] > most for line, most in limits if dict(unit.amounts).get(line))
 
     def _check_decisions(self, before: dict[str, list[Amounts]]) -> None:
         """S12 and S13."""
