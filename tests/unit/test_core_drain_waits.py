@@ -36,9 +36,9 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
     no_place = Drains._no_place
 
-    def noted(drains: Drains, group: Any) -> str:
-        asked.append(group.id)
-        return no_place(drains, group)
+    def noted(drains: Drains, demand: Any, wanted: Any) -> str:
+        asked.append(wanted.group.id)
+        return no_place(drains, demand, wanted)
 
     monkeypatch.setattr(Drains, "_no_place", noted)
     return asked

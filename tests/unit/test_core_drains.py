@@ -426,7 +426,7 @@ def test_a_deployment_without_room_for_a_stand_in_waits_and_says_so() -> None:
     lab = deployed(2, agents=1)
     drain(lab)
     lab.wait(2)
-    assert "no other agent has room for default/web" in of(lab).message
+    assert "no other agent has room for a stand-in of default/web" in of(lab).message
     assert ready(lab) == 2 == len(lab.groups)
 
 

@@ -3,7 +3,8 @@
 A drain is looked at when a record of one of its applications changes, when its own settings do, and at the moments at
 which the time alone changes an answer: a deadline, the growth of a budget, the end of a place that a move has taken.
 
-A taskgroup without a place is remembered, with the reason, by application and version. The question is asked again
+A taskgroup or a stand-in without a place is remembered, with the reason, by application and version. The question is
+asked again
 
 - if facts about agents or the limits of queues change: at the next look;
 - if offers come that are large enough, or work that waited before the taskgroup has left the queue: after a pause,
@@ -33,8 +34,9 @@ LONGEST_PAUSE = 8.0
 ASKED_ANEW = 30.0
 """Seconds after which it is asked again whether a taskgroup has a place, even if nothing has changed."""
 
-Kind = tuple[str, str]
-"""Key of an application and name of its version: taskgroups of one kind find the same places."""
+Kind = tuple[str, str, bool]
+"""Key of an application, name of its version, and whether a stand-in is wanted: slots of one kind find the same
+places."""
 
 
 class NoPlace(NamedTuple):

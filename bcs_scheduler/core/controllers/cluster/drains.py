@@ -16,24 +16,25 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from math import inf
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.cluster.drain_waits import ASKED_ANEW, PERIOD, DrainWaits, NoPlace
+from bcs_scheduler.core.controllers.cluster.drain_waits import ASKED_ANEW, PERIOD, DrainWaits, Kind, NoPlace
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.cluster.stand_ins import StandIns
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.placement.rebalancing import take_out
 from bcs_scheduler.core.placement.whatif.levers import Agents, agents_present
-from offers.model import Demand, Diagnosis
+from offers.model import Demand, Diagnosis, Occupant
 from offers.resources import SCALARS, amounts_of
 from offers.rules.eligibility import DISABLED
 from store.advice import advise
 from store.ids import object_key
-from store.keys import taskgroup_name
-from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Version
+from store.records import AgentSetting, Drain, DrainPhase, TaskGroup
+from store.state.reader import StateReader
 from transactions import explain, occupancy, resource_request
 from transactions.base import Refused, Slot, Step
 from transactions.engine.demands import size_of
@@ -211,6 +212,7 @@ class Drains:
                 is_cut = True
                 break
             answer, kind = rules.judge(group, "drain"), (group.application_key, group.version)
+            wanted = _successor_of(group)
             if started[answer.price] >= room[answer.price]:
                 continue
             # Ready taskgroups of a gang below its minimum cost nothing, but wait for stand-ins and places as others do.
@@ -218,21 +220,21 @@ class Drains:
             serving = application is not None and disruptions.is_serving(application, group)
             stuck_at = inf if serving else disruptions.stuck_at(group)
             stuck = turn.now >= stuck_at
-            words = (not stuck and self._wakes.no_place(key, kind)) or (
+            words = (not stuck and self._wakes.no_place(key, wanted.kind)) or (
                 serving
                 and (answer.price or not answer.refusal)
                 and self._stand_ins.before_end(
-                    group, min(drain.at_once, kinds[kind]), partial(self._no_place_by_policy, key, group)
+                    group, min(drain.at_once, kinds[kind]), partial(self._no_place_beside, key, group)
                 )
             )
             words = words or rules.words(group, answer)
             if not (words or stuck):
-                words = self._no_place_by_policy(key, group)
+                words = self._no_place_by_policy(key, wanted)
             if not words:
                 words = self._start(setting.agent, group, unready=not serving)
                 started[answer.price] += not words
-            if not words and self._waiting is not None:
-                self._waiting.add(self._demands_of(group))
+            if not words and self._waiting is not None and (demand := self._demand(group.id, wanted)) is not None:
+                self._waiting.add([demand])
             if words:
                 reasons[group.id] = words
                 self._wakes.look_by(key, self._stand_ins.stuck_at(group.application_key) if serving else stuck_at)
@@ -265,38 +267,41 @@ class Drains:
         rules = disruptions.at(self._turn.context)
         staying = [group for group in found.left if not group.killing_since]
         reasons = [
-            rules.reason(group, "drain") or self._no_place_by_policy(key, group) for group in staying[:REASONS_SHOWN]
+            rules.reason(group, "drain") or self._no_place_by_policy(key, _successor_of(group))
+            for group in staying[:REASONS_SHOWN]
         ]
         return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
 
-    def _no_place_by_policy(self, key: str, group: TaskGroup) -> str:
-        """Explains why a taskgroup would find no place now; empty if it would. `key`: of the drained agent. Answers
-        that nothing has changed are not asked for again."""
-        kind = (group.application_key, group.version)
-        if words := self._wakes.no_place(key, kind):
+    def _no_place_by_policy(self, key: str, wanted: _Wanted) -> str:
+        """Explains why there is no such place now; empty if there is one. `key`: of the drained agent. Answers that
+        nothing has changed are not asked for again."""
+        if words := self._wakes.no_place(key, wanted.kind):
             return words
         self._asked = True
-        words, by_policy = self._no_place(group), False
+        demand = self._demand(f"drain.{int(self._turn.now * 1e9)}", wanted)
+        if demand is None:
+            return ""
+        words, by_policy = self._no_place(demand, wanted), False
         if not words:
-            words, by_policy = self._refusal(group), True
-        if words and (version := self._turn.state.version(*kind)) is not None:
+            words, by_policy = self._refusal(demand, wanted), True
+        if words:
             until = self._turn.now + ASKED_ANEW
             if self._waiting is not None and self._waiting.too_many:
                 until = self._turn.now + MANY_WAIT
             elif self._offer_manager.awaited and not by_policy:
                 until = self._offer_manager.awaited_until
-            size = size_of(self._demand("drain", group, version))
-            self._wakes.refused(key, kind, NoPlace(words, size, by_policy, until))
+            self._wakes.refused(key, wanted.kind, NoPlace(words, size_of(demand), by_policy, until))
         return words
 
-    def _no_place(self, group: TaskGroup) -> str:
-        """Explains why the taskgroup would find no place now, behind all open demands; empty if it would find one.
+    def _no_place_beside(self, key: str, group: TaskGroup, index: int) -> str:
+        """The same for a stand-in of this index, which needs room and a part of the limits beside the taskgroup."""
+        return self._no_place_by_policy(key, _Wanted(group, Slot(index)))
+
+    def _no_place(self, demand: Demand[Slot], wanted: _Wanted) -> str:
+        """Explains why the demand would find no place now, behind all open demands; empty if it would find one.
         Agents that are being drained are cordoned, so they are not used. Without offers the answer is not known, and
         offers are requested."""
         turn = self._turn
-        version = turn.state.version(group.application_key, group.version)
-        if version is None:
-            return ""
         self._offer_manager.want()
         if self._waiting is None:
             self._waiting = _Waiting(turn)
@@ -305,18 +310,17 @@ class Drains:
             self._wakes.behind([*turn.engine.demands, *(demand.id for demand in ending)])
         if self._waiting.too_many:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
-        found = self._waiting.diagnose(self._demand("drain", group, version), group)
+        found = self._waiting.diagnose(demand, wanted)
         if found is None:
             return ""
         if self._offer_manager.awaited:
             return explain.UNTRIED_WORDS
-        agent = self._cordoned_with_room(self._demand("drain", group, version), group, found)
+        agent = self._cordoned_with_room(demand, wanted, found)
         helps = advise("uncordon_for_room", name=agent) if agent else "room on another agent helps"
-        words = f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)})"
-        return f"{words}; {helps}"
+        return f"no other agent has room for {wanted.name} ({explain.reasons(found)}); {helps}"
 
-    def _cordoned_with_room(self, demand: Demand[Slot], group: TaskGroup, found: Diagnosis) -> str:
-        """The key of a cordoned agent on which the taskgroup would find a place without the cordon, behind no other
+    def _cordoned_with_room(self, demand: Demand[Slot], wanted: _Wanted, found: Diagnosis) -> str:
+        """The key of a cordoned agent on which the demand would find a place without the cordon, behind no other
         demand; empty if there is none. Agents that are being drained are no choice. Ends the present trial."""
         turn, pool = self._turn, self._turn.pool
         if not found.reasons.get(DISABLED):
@@ -330,28 +334,23 @@ class Drains:
         cordoned = Agents(tuple(ids[:MOST_CORDONED]), ())
         if not cordoned.ids:
             return ""
-        gone = occupancy.counted_only(turn.state, group)
         with agents_present(pool, cordoned, len(cordoned.ids), demand.role):
-            places = turn.placer.suppose([demand], (gone,)).placements
-            if not places or self._refusal(group):
+            places = turn.placer.suppose([demand], wanted.gone(turn.state)).placements
+            if not places or self._refusal(demand, wanted):
                 return ""
         return next((row.key for row in pool.rows_of(places[0].agent_id)), "")
 
-    def _refusal(self, group: TaskGroup) -> str:
-        """Explains why the policy of its role would give the taskgroup no place now, as if this taskgroup and those
-        whose moves are in progress were gone from their agents; empty if it would give one. Room for which the policy
-        would end others first is no place."""
+    def _refusal(self, demand: Demand[Slot], wanted: _Wanted) -> str:
+        """Explains why the policy of its role would give the demand no place now, as if the taskgroups that leave for
+        it, and those whose moves are in progress, were gone from their agents; empty if it would give one. Room for
+        which the policy would end others first is no place."""
         turn = self._turn
-        version = turn.state.version(group.application_key, group.version)
-        if version is None:
-            return ""
-        demand = self._demand(f"drain.{int(turn.now * 1e9)}", group, version)
         if turn.placer.policy_of(demand.role) is None:
             return ""
         beside = [(one, other) for one, other in self._ending() if one.role == demand.role]
         point = turn.uow.savepoint()
         try:
-            for one in (group, *(other for _, other in beside if not other.ended)):
+            for one in (*wanted.leaving, *(other for _, other in beside if not other.ended)):
                 take_out(turn, one)
             found = turn.placer.foresee([*(one for one, _ in beside), demand]).result
         finally:
@@ -361,7 +360,7 @@ class Drains:
         why = next(
             (explain.reasons(one) for one in found.diagnoses if one.demand == demand.id), "it is kept for others"
         )
-        return f"the policy has no place for {taskgroup_name(group.id)} ({why})"
+        return f"the policy has no place for {wanted.name} ({why})"
 
     def _before(self) -> list[Demand[Slot]]:
         """Open demands that take their places before a drained taskgroup. Those that a policy decides about are not
@@ -380,10 +379,6 @@ class Drains:
             if demand.per_agent or demand.promised or placer.policy_of(demand.role) is None
         ]
 
-    def _demands_of(self, group: TaskGroup) -> list[Demand[Slot]]:
-        version = self._turn.state.version(group.application_key, group.version)
-        return [self._demand(group.id, group, version)] if version is not None else []
-
     def _ending(self) -> list[tuple[Demand[Slot], TaskGroup]]:
         """Returns the demands of taskgroups that will need a place as soon as they have ended here, with the
         taskgroups."""
@@ -392,15 +387,18 @@ class Drains:
         for move in (move for key in self._open for move in moves_of(state, key)):
             group = state.taskgroups.get(move.taskgroup) if move.active else None
             if group is not None and move.id not in self._turn.engine.demands:
-                version = state.version(group.application_key, group.version)
-                if version is not None:
-                    found.append((self._demand(move.id, group, version), group))
+                demand = self._demand(move.id, _successor_of(group))
+                if demand is not None:
+                    found.append((demand, group))
         return found
 
-    def _demand(self, identity: str, group: TaskGroup, version: Version) -> Demand[Slot]:
-        step = Step(slots=(Slot(group.index, group.id),))
-        ctx = self._turn.context
-        return resource_request.demand(identity, version, step, ctx.options.role, ctx.overhead)
+    def _demand(self, identity: str, wanted: _Wanted) -> Demand[Slot] | None:
+        """The demand of this id for a place; None if the version does not exist any more."""
+        ctx, group = self._turn.context, wanted.group
+        version = ctx.state.version(group.application_key, group.version)
+        if version is None:
+            return None
+        return resource_request.demand(identity, version, Step((wanted.slot,)), ctx.options.role, ctx.overhead)
 
     # --- how it stands ----------------------------------------------------------------------------------------
 
@@ -426,6 +424,36 @@ class Drains:
             self._turn.uow.put(msgspec.structs.replace(setting, drain=going_on))
 
 
+class _Wanted(NamedTuple):
+    """A place that a drain asks for before it ends a taskgroup: for the successor, or for a stand-in, for which the
+    taskgroup does not leave."""
+
+    group: TaskGroup
+    slot: Slot
+
+    @property
+    def kind(self) -> Kind:
+        return self.group.application_key, self.group.version, not self.slot.replaces
+
+    @property
+    def name(self) -> str:
+        group = self.group
+        key = group.application_key
+        return object_key(group.namespace, group.name) if self.slot.replaces else f"a stand-in of {key}"
+
+    @property
+    def leaving(self) -> tuple[TaskGroup, ...]:
+        """The taskgroups that have ended before the place is used."""
+        return (self.group,) if self.slot.replaces else ()
+
+    def gone(self, state: StateReader) -> list[Occupant]:
+        return [occupancy.counted_only(state, group) for group in self.leaving]
+
+
+def _successor_of(group: TaskGroup) -> _Wanted:
+    return _Wanted(group, Slot(group.index, group.id))
+
+
 class _Waiting:
     """Demands that wait for a place, with the places that they would get now: later questions find only the room beside
     these."""
@@ -448,11 +476,10 @@ class _Waiting:
         if not self.too_many and demands:
             self._trial.plan(demands)
 
-    def diagnose(self, demand: Demand[Slot], group: TaskGroup) -> Diagnosis | None:
+    def diagnose(self, demand: Demand[Slot], wanted: _Wanted) -> Diagnosis | None:
         """Explains why the demand would find no place after the taskgroup has ended; None if it would find one. The
         room that the taskgroup leaves is not used: its agent accepts nothing while it is drained."""
-        gone = occupancy.counted_only(self._turn.state, group)
-        found = self._turn.placer.suppose([demand], (gone,), self._trial)
+        found = self._turn.placer.suppose([demand], wanted.gone(self._turn.state), self._trial)
         return next(iter(found.diagnoses), None)
 
 

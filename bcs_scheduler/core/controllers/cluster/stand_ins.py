@@ -73,11 +73,11 @@ class StandIns:
         self._needed.pop(agent, None)
         self.stirred = bool(self._present)
 
-    def before_end(self, group: TaskGroup, here: int, no_place: Callable[[], str]) -> str:
+    def before_end(self, group: TaskGroup, here: int, no_place: Callable[[int], str]) -> str:
         """Makes sure that a stand-in is ready before the taskgroup is ended. Returns the reason to wait; empty if the
         taskgroup needs no stand-in, or if a stand-in is not possible or not expected to become ready, and the
         deployment may have one taskgroup less. `here`: number of taskgroups that the drain wants to move at a time.
-        `no_place`: explains why a taskgroup of this application finds no place."""
+        `no_place`: explains why a stand-in of this index finds no place beside the taskgroup."""
         turn, state = self._turn, self._turn.state
         application = state.applications.get(group.application_key)
         deployment = surging(state, application) if application is not None else None
@@ -99,15 +99,18 @@ class StandIns:
 
     def stuck_at(self, key: str) -> float:
         """Unix seconds from which no stand-in of an application that is not ready is expected to become ready;
-        infinity if it has none, or if one has no place yet."""
+        infinity if it has none."""
         state = self._turn.state
         application = state.applications.get(key)
         deployment = state.deployments.get(application.deployment_key) if application is not None else None
         if application is None or deployment is None:
             return inf
         late = [one for one in state.unready_of(key) if one.index >= deployment.instances]
+        moments = list(map(disruptions.stuck_at, late))
         beyond, _ = _beyond(state, application, deployment)
-        return max(map(disruptions.stuck_at, late)) if late and beyond == stand_ins_of(state, deployment) else inf
+        if beyond < stand_ins_of(state, deployment) and (launch := _operation(state, application)) is not None:
+            moments.append(launch.due_at + disruptions.WAITED)
+        return max(moments, default=inf)
 
     def _begin(
         self,
@@ -115,7 +118,7 @@ class StandIns:
         deployment: Deployment,
         group: TaskGroup,
         here: int,
-        no_place: Callable[[], str],
+        no_place: Callable[[int], str],
     ) -> str:
         turn = self._turn
         # Without a stand-in, the disruption budget decides. With bound 0, only a gang below its minimum has one.
@@ -128,7 +131,7 @@ class StandIns:
         number = _allowed(turn, version, min(deployment.strategy.max_surge, here))
         if number < 1:
             return _no_quota(application) if strict else ""
-        if words := no_place():
+        if words := no_place(application.instances):
             return words if strict else ""
         try:
             scale.create(turn.context, application, deployment.instances + number, stand_ins=number)

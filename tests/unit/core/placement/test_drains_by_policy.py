@@ -11,8 +11,10 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.revisions import read_tree
 from offers.policy.session.configuration import default_policy
-from store.records import Drain, Limits, Queue
+from store.records import Drain, Limits, Queue, Strategy
 from tests.unit.agentlab import Cluster
+from tests.unit.rollinglab import named, wish
+from transactions.rules.disruptions import WAITED
 
 
 def tree(most: float) -> str:
@@ -101,6 +103,50 @@ def test_a_launch_that_waits_for_its_queue_keeps_no_agent_from_being_drained(pol
     assert on_a0(lab) == len(lab.groups) == 2 and lab.transaction("LAUNCH").active
     assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
     play(lab, 20.0)
+    assert on_a0(lab) == 0 and state_of(lab).phase == "Done"
+
+
+def surging(policy: str, unavailable: int, surge: int, most: float) -> Cluster:
+    """A deployment of two taskgroups on a0, whose queue has at most so many cores, and a1 with room."""
+    lab = Cluster(2, options=CoreOptions(strict=True, validate=True, session_period=0.5, **POLICIES[policy]))
+    limit(lab, policy, most)
+    wanted = wish(2, strategy=Strategy(max_unavailable=unavailable, max_surge=surge))
+    assert not lab.ask(requests.CreateDeployment(deployment=wanted, version=named(2, "web"))).error
+    lab.offer("a0")
+    lab.wait(2.0)
+    play(lab, 2.0)
+    assert on_a0(lab) == 2
+    assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
+    return lab
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_deployment_whose_queue_has_no_part_for_a_stand_in_is_moved_without_one(policy: str) -> None:
+    lab = surging(policy, unavailable=1, surge=1, most=0.2)
+    play(lab, 20.0)
+    assert on_a0(lab) == 0 and state_of(lab).phase == "Done"
+    reasons = {event.reason for log in lab.core.state.event_logs.values() for event in log.events}
+    assert "DrainFinished" in reasons and "DeploymentStandIn" not in reasons
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_deployment_that_must_have_a_stand_in_waits_for_its_queue_and_says_so(policy: str) -> None:
+    lab = surging(policy, unavailable=0, surge=1, most=0.2)
+    play(lab, 20.0)
+    assert "the policy has no place for a stand-in of default/web" in state_of(lab).message
+    assert on_a0(lab) == 2 == lab.application.instances
+    limit(lab, policy, 0.3)
+    play(lab, 40.0)
+    assert on_a0(lab) == 0 and state_of(lab).phase == "Done"
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+def test_a_stand_in_that_the_queue_does_not_admit_any_more_is_waited_for_a_minute(policy: str) -> None:
+    """Two are wanted, and the queue has a part for one."""
+    lab = surging(policy, unavailable=1, surge=2, most=0.3)
+    play(lab, WAITED - 10.0)
+    assert on_a0(lab) == 2 and "1 stand-in of default/web is not ready yet" in state_of(lab).message
+    play(lab, 40.0)
     assert on_a0(lab) == 0 and state_of(lab).phase == "Done"
 
 
