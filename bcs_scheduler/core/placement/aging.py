@@ -156,15 +156,25 @@ def waiting_tasks(wants: Sequence[Demand[Slot]], is_promised: Callable[[Demand[S
     return names
 
 
-class Held(NamedTuple):
-    """The reservation of a role. `agents`: that of each place; `amounts`: those that are held, by agent and
-    dimension; `lacks`: those that are missing; `applications`: those of the places."""
+class Holder(NamedTuple):
+    """Old work with a reservation. `applications`: those of the places, by key."""
 
     demand: Demand[Slot]
+    applications: frozenset[str]
+    has_victims: bool
+    """Other work was ended for it."""
+    makes_room: bool
+    """Its reservation has other work ended for it, if the policy admits that."""
+
+
+class Held(NamedTuple):
+    """The reservation of a role. `agents`: that of each place; `amounts`: those that are held, by agent and
+    dimension; `lacks`: those that are missing."""
+
+    holder: Holder
     agents: tuple[str, ...]
     amounts: Mapping[str, Mapping[str, int]]
     lacks: Mapping[str, Mapping[str, int]]
-    applications: frozenset[str]
 
 
 class Better(NamedTuple):
@@ -263,8 +273,8 @@ class Aging:
     def held(self, role: str) -> Held | None:
         """The reservation of a role, with the room that is held now; None if there is none, or its demand is gone."""
         kept = self._kept.get(role)
-        demand = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
-        if kept is None or demand is None:
+        holder = self._holder(kept) if kept is not None else None
+        if kept is None or holder is None:
             return None
         amounts, lacks = defaultdict[str, Counter[str]](Counter), defaultdict[str, Counter[str]](Counter)
         for place in kept.places:
@@ -272,7 +282,7 @@ class Aging:
                 held = min(needed, max(there, 0))
                 amounts[place.site[0]][name] += held
                 lacks[place.site[0]][name] += needed - held
-        return Held(demand, tuple(place.site[0] for place in kept.places), amounts, lacks, kept.applications)
+        return Held(holder, tuple(place.site[0] for place in kept.places), amounts, lacks)
 
     def gathering(self) -> set[str]:
         """The applications for which other work is being ended on agents with held room: nothing else is ended for
@@ -353,6 +363,7 @@ class Aging:
         self._place = begin + SCANNED if len(demands) > SCANNED else 0
         betters: list[Better] = []
         promised = {role: self._engine.promised_amounts(role, NOBODY) for role in self._kept}
+        holders = {role: self._holder(kept) for role, kept in self._kept.items()}
         seen: dict[object, bool] = {}
         """Sizes of demands with the answer whether they fit, and groups that were looked at."""
         gangs = 0
@@ -370,23 +381,22 @@ class Aging:
         for demand in chain(first, (demand for demand in others if demand.id not in awaiting)):
             if len(betters) >= USED:
                 break
-            kept = self._kept.get(demand.role)
-            holder = self._turn.engine.demands.get(kept.opening.demand) if kept is not None else None
-            if kept is None or holder is None or holder is demand:
+            holder = holders.get(demand.role)
+            if holder is None or holder.demand is demand:
                 continue
             if is_gang(demand):
-                if gangs >= GANGS or demand.group in seen or not self._is_due(demand, holder):
+                if gangs >= GANGS or demand.group in seen or not self._is_due(demand, holder.demand):
                     continue
                 gangs += 1
                 seen[demand.group or demand.id] = True
             else:
                 size = (demand.role, demand.request)
                 if size not in seen:
-                    seen[size] = self._fitting(kept, demand, promised[demand.role]) is not None
+                    seen[size] = self._fitting(self._kept[demand.role], demand, promised[demand.role]) is not None
                 if not seen[size]:
                     continue
             wants = self._groups.wants(demand)
-            if wants and self._engine.outranks(demand, wants, holder, kept.applications, awaits=demand.id in awaiting):
+            if wants and self._engine.outranks(demand, wants, holder, awaits=demand.id in awaiting):
                 served = awaiting.get(demand.id, ())
                 slot = next((candidate for candidate in demand.slots if candidate.index not in served), None)
                 if slot is not None or is_gang(demand):
@@ -765,6 +775,14 @@ class Aging:
         return cpus - lasting[0], mem - lasting[1]
 
     # --- questions --------------------------------------------------------------------------------------------
+
+    def _holder(self, kept: _Kept) -> Holder | None:
+        """The work of a reservation; None if its demand is gone."""
+        demand = self._turn.engine.demands.get(kept.opening.demand)
+        if demand is None:
+            return None
+        makes_room = _may_be_made(self._groups.wants(demand))
+        return Holder(demand, kept.applications, bool(kept.ended), makes_room)
 
     def _is_open(self, opening: Opening) -> bool:
         return self._turn.engine.openings.get(opening.demand) == opening.number

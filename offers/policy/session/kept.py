@@ -27,14 +27,19 @@ class Standing(NamedTuple):
     """The queue stays within its guarantee (`is_owed`)."""
     is_entitled: bool
     """The queue stays within its deserved share, so it may take the room from others."""
+    has_victims: bool = False
+    """Other work was ended for it."""
 
     def outranks(self, other: Standing) -> bool:
         """True if this work may use room that is kept for the other one. Within a queue the priority decides. Between
-        queues a guarantee comes first; a priority does not make up for a share that the queue has already: otherwise
-        work that was ended for an entitled queue would take its room back."""
+        queues a guarantee comes first. A priority counts only before work was ended for the other one, and does not
+        make up for a share that the queue has already. Otherwise work of any priority, which was ended because its
+        queue was above its share, would take its room back."""
         if self.queue == other.queue:
             return self.priority > other.priority
-        return self.is_owed or (self.priority > other.priority and (self.is_entitled or not other.is_entitled))
+        if self.is_owed or other.has_victims:
+            return self.is_owed
+        return self.priority > other.priority and (self.is_entitled or not other.is_entitled)
 
 
 class Kept(NamedTuple):
@@ -52,6 +57,8 @@ class Kept(NamedTuple):
     """True if only the work itself may use the room; else only others that outrank it may."""
     outranking: frozenset[str] = frozenset()
     """Further jobs that may use the room: room was made for them there."""
+    makes_room: bool = False
+    """Other work is ended for these jobs to fill this room, and the session ends nothing for them."""
 
     def rows(self, snapshot: Snapshot) -> dict[int, list[int]]:
         """The kept amounts as the columns of a snapshot have them."""

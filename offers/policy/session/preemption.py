@@ -17,7 +17,8 @@
    computation over the columns of running tasks (`Movable`). An agent is judged exactly only while its bound is below
    the best exact cost so far. Bounds count too much: evictions of this session count twice, and a plug-in may refuse
    tasks that the columns allow. They never count less.
-5. *At the end of an action* (`give_back`) the victims stay that others have made needless.
+5. *At the end of an action* (`give_back`) the victims of this one and of those before stay that others have made
+   needless.
 6. *Old work* (`places`). The places for given tasks by the same rules; nothing of it is carried out.
 """
 
@@ -87,7 +88,7 @@ class Preempt:
     @staticmethod
     def run(session: Session, arguments: Mapping[str, Any]) -> None:
         """See `Action.run`."""
-        queues, begin = list(session.queues.values()), len(session.changes.committed)
+        queues = list(session.queues.values())
         while queues:
             queue = min(queues, key=session.rules.queue_key)
             queues.remove(queue)
@@ -95,7 +96,7 @@ class Preempt:
                 _between_jobs(session, queue)
                 if arguments["withinJobs"]:
                     _within_jobs(session, queue)
-        give_back(session, begin)
+        give_back(session)
 
 
 def _between_jobs(session: Session, queue: QueueState) -> None:
@@ -221,7 +222,7 @@ class Reclaim:
             with session.changes.promises_count(queue):
                 if not _for_queue(session, queue, jobs, idle):
                     break
-        give_back(session, begin)
+        give_back(session)
         for operation in reversed(idle):
             session.changes.take_back(operation)
         for kind, job, need, (position, *_), (rank, *_) in idle if len(session.changes.committed) > begin else ():
@@ -681,10 +682,10 @@ class Importance:
 # --- victims that are not needed after all --------------------------------------------------------------------
 
 
-def give_back(session: Session, begin: int) -> None:
-    """Lets the victims of an action stay that others have made needless, the most important first. `begin`: number of
-    operations that were committed before the action."""
-    evictions = [operation for operation, _ in session.changes.committed[begin:] if operation.kind == EVICT]
+def give_back(session: Session) -> None:
+    """Lets the victims of the actions so far stay that others have made needless, the most important first."""
+    committed = session.changes.committed
+    evictions = [operation for operation, _ in committed if operation.kind == EVICT]
     if len(evictions) < 2:
         return
     order, future, stay = Importance(session), session.agents.future, set[int]()
@@ -698,7 +699,10 @@ def give_back(session: Session, begin: int) -> None:
         if all(amount <= future[d][rank] for d, amount in eviction.need.row) and _admitted(session, eviction):
             session.changes.take_back(eviction)
             stay.add(id(eviction))
-    session.changes.committed[begin:] = [made for made in session.changes.committed[begin:] if id(made[0]) not in stay]
+    if stay:
+        gone = [number for number, (operation, _) in enumerate(committed) if id(operation) in stay]
+        session.sequence = [(number - bisect_left(gone, number), step) for number, step in session.sequence]
+        committed[:] = [made for made in committed if id(made[0]) not in stay]
 
 
 def _admitted(session: Session, eviction: Operation) -> bool:

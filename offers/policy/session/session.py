@@ -293,7 +293,8 @@ class Session:
 
     def may_evict(self, job: JobState) -> bool:
         """True if other tasks may be evicted for a job now."""
-        return job.job.preempts and job.name not in self.closed
+        kept = self._kept
+        return job.job.preempts and job.name not in self.closed and not (kept.makes_room and job.name in kept.jobs)
 
     def may_change(self, code: Passing, at: float) -> None:
         """A function refuses something until a moment, in the seconds of the snapshot, at which the refusal may end

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Room
+from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Holder, Room
 from bcs_scheduler.core.placement.promises import TaskName
 from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
@@ -185,15 +185,13 @@ class Engine(Protocol):
         self,
         demand: Demand[Slot],
         wants: Sequence[Demand[Slot]],
-        other: Demand[Slot],
-        owners: Collection[str],
+        holder: Holder,
         *,
         awaits: bool,
     ) -> bool:
-        """True if the first demand may use room that is kept for the other, which has waited for long, beyond the room
-        that is promised there. `wants`: the demands of the places that it needs at the same time; `owners`: the
-        applications for which room is kept beside the other demand. `awaits`: room is made for the demand on agents
-        with held room."""
+        """True if a demand may use room that is kept for old work, beyond the room that is promised there. `wants`: the
+        demands of the places that it needs at the same time. `awaits`: room is made for the demand on agents with held
+        room."""
 
     def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """The amounts of agents, by dimension, that are promised to work of a role, without that of some

@@ -18,6 +18,7 @@ from bcs_scheduler.core.placement.aging import (
     AgentHold,
     Aging,
     Held,
+    Holder,
     Room,
     Why,
     as_room,
@@ -422,8 +423,7 @@ class Hierarchical:
         self,
         demand: Demand[Slot],
         wants: Sequence[Demand[Slot]],
-        other: Demand[Slot],
-        owners: Collection[str],
+        holder: Holder,
         *,
         awaits: bool,  # noqa: ARG002
     ) -> bool:
@@ -442,7 +442,7 @@ class Hierarchical:
             )
             for want in {want.id: want for want in wants}.values()
         )
-        return tree_of.outrank(needs, owners, self._turn.source.priority(other))
+        return tree_of.outrank(needs, holder.applications, self._turn.source.priority(holder.demand))
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
@@ -526,7 +526,8 @@ class Hierarchical:
             {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in by_agent.items()}
             for by_agent in (held.amounts, held.lacks)
         )
-        return Kept(held_amounts, lacks, held.applications, self._turn.source.priority(held.demand), is_own)
+        priority = self._turn.source.priority(held.holder.demand)
+        return Kept(held_amounts, lacks, held.holder.applications, priority, is_own)
 
     # --- following --------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from bcs_scheduler.core.placement.aging import (
     MOST_USES,
     Aging,
     Held,
+    Holder,
     Room,
     as_room,
     is_gang,
@@ -242,15 +243,19 @@ class Session:
         self,
         demand: Demand[Slot],
         wants: Sequence[Demand[Slot]],
-        other: Demand[Slot],
-        owners: Collection[str],  # noqa: ARG002
+        holder: Holder,
         *,
         awaits: bool,
     ) -> bool:
         """See `Engine`. A gang for which others are ended gets the room that they leave, too."""
         if awaits and is_gang(demand):
             return True
-        return self._standing(demand, wants).outranks(self._standing(other, self._groups.wants(other)))
+        return self._standing(demand, wants).outranks(self._standing_of(holder))
+
+    def _standing_of(self, holder: Holder) -> Standing:
+        """The standing of old work."""
+        standing = self._standing(holder.demand, self._groups.wants(holder.demand))
+        return standing._replace(has_victims=holder.has_victims)
 
     def _standing(self, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> Standing:
         """The standing of a demand with all places that it needs at the same time."""
@@ -302,8 +307,15 @@ class Session:
             return NOTHING_KEPT
         nominations = self._inputs.promises.nominations
         nominated = frozenset(job for (job, _), nomination in nominations.items() if nomination.agent in held.amounts)
-        standing = self._standing(held.demand, self._groups.wants(held.demand))
-        return Kept(held.amounts, held.lacks, standing, held.applications, outranking=nominated)
+        standing, holder = self._standing_of(held.holder), held.holder
+        return Kept(
+            held.amounts,
+            held.lacks,
+            standing,
+            holder.applications,
+            outranking=nominated,
+            makes_room=holder.makes_room,
+        )
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
         """See `Engine`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end rather
@@ -322,8 +334,8 @@ class Session:
         ]
         kept = NOTHING_KEPT
         if held is not None:
-            standing = self._standing(held.demand, self._groups.wants(held.demand))
-            kept = Kept(held.amounts, held.lacks, standing, held.applications, is_own=True)
+            standing = self._standing_of(held.holder)
+            kept = Kept(held.amounts, held.lacks, standing, held.holder.applications, is_own=True)
         inputs, paused = self._inputs.of_role(role, demands, {}), self._pauses.present()
         clock, source = self._turn.options.session_clock, self._turn.source
 

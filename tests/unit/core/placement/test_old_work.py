@@ -56,6 +56,8 @@ def world(engine: str, agents: dict[str, int], owed: int = 4, guarantee: int = 0
         Queue(name="has", guarantee=Amounts(cpus=1000 * guarantee)),
         Namespace(name="owed", queue="owed"),
         Namespace(name="has", queue="has"),
+        Queue(name="third"),
+        Namespace(name="third", queue="third"),
     ]
     return BusyCluster(session_options(), agents, records)
 
@@ -167,6 +169,36 @@ def test_a_queue_with_a_guarantee_or_a_share_uses_the_room_of_old_work_of_others
     assert over.outranks(Standing("more", 5, is_owed=False, is_entitled=False))
     assert not has.outranks(Standing("more", 9, is_owed=False, is_entitled=False))
     assert owed._replace(priority=1).outranks(owed) and not owed.outranks(owed)
+
+
+def test_a_priority_does_not_open_the_room_that_others_have_left_for_old_work() -> None:
+    """Each queue may lose work to the other one by its share: without end (seed 22010 of the world `fair-session`)."""
+    cluster = contended("session")
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    cluster.create("urgent", 500, namespace="third", priority=9)
+    decides, held = placing(cluster).engine, placing(cluster).aging.held("*")
+    assert held is not None and held.holder.has_victims
+    (urgent,) = (
+        one for one in cluster.lab.core.turn_context.engine.demands.values() if one.application == "third/urgent"
+    )
+    assert not decides.outranks(urgent, [urgent], held.holder, awaits=False)
+    assert decides.outranks(urgent, [urgent], held.holder._replace(has_victims=False), awaits=False)
+
+
+def test_the_reservation_of_old_work_moves_to_agents_where_work_may_be_ended() -> None:
+    """Its session ends nothing for it: else both would make the same room (seed 22063 of the world `fair-session`)."""
+    cluster = world("session", {"a": 3000, "b": 2000})
+    for record in (Queue(name="has", weight=9), Queue(name="third", guarantee=Amounts(cpus=2500))):
+        assert not cluster.lab.ask(PutQueue(queue=record)).error
+    cluster.create("fixed", 2500, namespace="third")
+    cluster.create("low", 2000, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="owed")
+    assert evictions(cluster, int(AGING) + 15) == []
+    assert [room.agent for room in placing(cluster).agent_holds()] == ["a"]
+    assert not cluster.lab.ask(PutQueue(queue=Queue(name="has"))).error
+    assert len(evictions(cluster, MINUTE + 15)) == 1
+    assert len(cluster.groups("old", "owed")) == len(cluster.groups("fixed", "third")) == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -117,6 +117,33 @@ def test_a_job_for_which_nothing_is_evicted_now_takes_no_idle_room_from_others()
     assert evicted(decide(snapshot, EVERYTHING, closed={"big", "small"})) == []
 
 
+def test_work_with_a_reservation_that_makes_room_gets_none_from_the_session() -> None:
+    """Else both would make the same room (seed 22063 of the world `fair-session`)."""
+    jobs = [runs("low", [1, 1], "a1"), waits("old", [1], priority=9)]
+    snapshot = Snapshot([Agent("a1", cores(2, 1))], [Queue("batch")], jobs)
+    standing = Standing("batch", 9, is_owed=False, is_entitled=False)
+    kept = Kept({"a1": {"cpus": 0}}, {"a1": {"cpus": 1000}}, standing, frozenset({"old"}))
+    assert evicted(decide(snapshot, policy("preempt"), kept=kept)) == ["low/t1"]
+    assert evicted(decide(snapshot, policy("preempt"), kept=kept._replace(makes_room=True))) == []
+
+
+def test_a_victim_of_one_action_stays_if_those_of_the_next_one_suffice() -> None:
+    """`preempt` frees one core too many, which the victim of `reclaim` needs (seed 22092 of `fair-session`)."""
+    agents, queues = [Agent("a1", cores(4, 1))], [Queue("batch", weight=3), Queue("theirs")]
+    jobs = [
+        runs("low", [2], "a1"),
+        runs("far", [1, 1], "a1", queue="theirs"),
+        waits("high", [1], priority=9),
+        waits("mid", [1], priority=5),
+    ]
+    snapshot = Snapshot(agents, queues, jobs)
+    assert evicted(decide(snapshot, policy("reclaim"))) == ["far/t1"]
+    for actions in (("reclaim", "preempt"), ("reclaim", "allocate", "preempt")):
+        decisions = decide(snapshot, policy(*actions))
+        assert evicted(decisions) == ["low/t0"]
+        assert decisions.pipelined == {("high", "t0"): "a1", ("mid", "t0"): "a1"}
+
+
 def test_nothing_is_evicted_for_others_where_more_has_to_end_for_old_work() -> None:
     """Else `mid` ends a victim of the old work, which then has to end `mid` in its place."""
     agents = [Agent("a1", cores(4, 1), foreign=cores(1, 0)), Agent("a2", cores(1, 1))]
