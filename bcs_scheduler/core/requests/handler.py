@@ -17,8 +17,7 @@ from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.interface import requests, unknown
 from bcs_scheduler.core.placement import rebalancing
-from bcs_scheduler.core.placement.whatif import request as what_if
-from bcs_scheduler.core.requests import queue
+from bcs_scheduler.core.requests import queue, what_if
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
     commands,
