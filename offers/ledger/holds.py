@@ -114,7 +114,7 @@ class Cause(Enum):
     )  # 1
     INTERRUPTED = Rule(
         "controllers/holds/interrupted_launches:InterruptedLaunches.recover",
-        "no work; the launch is repeated if the cluster manager keeps the room",
+        "its own launch, if the cluster manager keeps the room",
         "a report; an answer; the end of the taskgroup",
         ("ANSWER_SECONDS",),
         Origin.RECORDS,
@@ -212,7 +212,7 @@ class Cause(Enum):
     )  # 14
     OLD = Rule(
         "placement/aging:Aging.step",
-        "the oldest old work of a role; work that outranks it before each decision",
+        "the oldest old work of a role; work that outranks it",
         "its place; the limits of its queue; nothing becomes free",
         ("GAIN", "REST", "GATHERED"),
         Origin.RECORDS,
@@ -220,7 +220,7 @@ class Cause(Enum):
     )  # 15
     TARGET = Rule(
         "placement/rebalancing:run",
-        "the replacement; all others, too: nothing is kept",
+        "all work: nothing is kept",
         "its place",
         ("TARGET_SECONDS",),
         Origin.RECORDS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from functools import reduce
+from pathlib import Path
 
 import pytest
 
@@ -26,6 +27,18 @@ def test_every_number_of_seconds_belongs_to_a_cause() -> None:
     named = {name for cause in Cause for name in cause.value.seconds}
     numbers = {name for name, value in vars(holds).items() if name.isupper() and isinstance(value, int | float)}
     assert numbers == named | {"LISTS"}
+
+
+def test_the_documentation_shows_the_table() -> None:
+    text = (Path(__file__).parents[4] / "docs/architecture.md").read_text()
+    assert "\n".join(map(line_of, Cause)) in text
+
+
+def line_of(cause: Cause) -> str:
+    """The line that docs/architecture.md must have."""
+    maker, user, end, seconds, origin, _ = cause.value
+    numbers = " ".join(f"{getattr(holds, name):g}" for name in seconds) or "-"
+    return f"{cause.name:<12} {maker.rpartition('/')[2]:<48} {user:<54} {end:<60} {numbers:<14} {origin.value}"
 
 
 @pytest.mark.parametrize("ended", [False, True])
