@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,15 +16,16 @@ from bcs_scheduler.core.placement.engines.session import Session
 from bcs_scheduler.core.placement.revisions import read_tree
 from bcs_scheduler.simulator.model import START
 from offers.policy.session.model import Nomination
-from store.records import AgentSetting, Limits, Namespace, Queue, Record, Version
+from store.records import AgentSetting, Limits, Namespace, Queue, Record, ReschedulePayload, Version
 from store.records.definition import Amounts, Container
 from store.records.running import Drain, Task
 from tests.simulation.policies.plain import PlainQueues, PlainWorld, group
 from tests.simulation.policies.queues import Amount, Promised, Queues, SessionQueues, TreeQueues
 from tests.simulation.policies.rules import NOMINATED, PATIENCE, Rules
 from tests.simulation.policies.users import FULL, FairWorld, address, machine
-from tests.simulation.policies.world import QuietWorld
+from tests.simulation.policies.world import CRITICAL, QuietWorld
 from tests.simulation.violation import Violation
+from transactions.base import Slot
 from transactions.rules.task_states import TaskState
 
 CORE = Amount(cpus=1000)
@@ -238,6 +241,16 @@ def test_no_victim_is_legal_for_work_whose_limit_is_promised_to_others(promised:
     assert at_rest(rules) == number
 
 
+# --- drains -----------------------------------------------------------------------------------------------------------
+
+
+def drained(world: PlainWorld, **fields: Any) -> None:
+    """The first agent is being drained."""
+    drain = Drain(since=world.now, phase="Moving", **fields)
+    others = [AgentSetting(agent=address(number)) for number in range(1, len(world.cluster._agents))]
+    world.turn([AgentSetting(agent=address(0), drain=drain), *others])
+
+
 @pytest.mark.parametrize(("priority", "number"), [(1, ""), (-1, "I85")])
 def test_a_drain_waits_while_work_at_the_limit_of_its_queue_takes_the_places_first(priority: int, number: str) -> None:
     """Where the taskgroup that leaves would go, work of its queue goes that fits the limit once it has left."""
@@ -245,9 +258,19 @@ def test_a_drain_waits_while_work_at_the_limit_of_its_queue_takes_the_places_fir
     rules = Rules(world, PlainQueues(world, {"red": 2000}))
     world.work("red/leaves", 0)
     world.work("red/heir", waits=1, cpus=2000, priority=priority)
-    world.turn([AgentSetting(agent=address(0), drain=Drain(since=world.now)), AgentSetting(agent=address(1))])
+    drained(world)
     world.pass_time(PATIENCE)
     assert at_rest(rules) == number
+
+
+@pytest.mark.parametrize(("cpus", "limit"), [(1500, 2000), (2000, 2500)])
+def test_work_that_comes_first_takes_a_part_of_the_limit_and_of_the_room(cpus: int, limit: int) -> None:
+    world = PlainWorld(1000, 2000)
+    rules = Rules(world, PlainQueues(world, {"red": limit}))
+    world.work("red/leaves", 0)
+    world.work("red/heir", waits=1, cpus=cpus)
+    drained(world)
+    assert at_rest(rules) == ""
 
 
 @pytest.mark.parametrize(("limit", "number"), [(500, ""), (1000, "I85")])
@@ -255,8 +278,80 @@ def test_a_drain_waits_for_a_queue_above_its_limit(limit: int, number: str) -> N
     world = PlainWorld(1000, 2000)
     rules = Rules(world, PlainQueues(world, {"red": limit}))
     world.work("red/leaves", 0)
-    world.turn([AgentSetting(agent=address(0), drain=Drain(since=world.now)), AgentSetting(agent=address(1))])
+    drained(world)
     assert at_rest(rules) == number
+
+
+@pytest.mark.parametrize(("replaces", "number"), [("1.leaves.red.0", ""), ("", "I85")])
+def test_an_older_successor_of_the_application_comes_first_and_further_taskgroups_do_not(
+    replaces: str, number: str
+) -> None:
+    world = PlainWorld(1000, 2000)
+    rules = Rules(world, PlainQueues(world, {"red": 1000}))
+    world.work("red/leaves", 0, waits=1)
+    world.demands["red/leaves"] = world.demands["red/leaves"]._replace(slots=(Slot(1, replaces),))
+    drained(world)
+    assert at_rest(rules) == number
+
+
+@pytest.mark.parametrize("fields", [{}, {"priority_class": CRITICAL}, {"min_available": 2}])
+def test_a_drain_moves_each_taskgroup_that_has_a_place(fields: dict[str, Any]) -> None:
+    """Also one of critical work, and one of a gang at its minimum, and beside another one without a place."""
+    world = PlainWorld(3000, 1000, 1000)
+    rules = Rules(world, PlainQueues(world))
+    world.work("red/large", 0, cpus=2000)
+    drained(world)
+    assert at_rest(rules) == ""
+    world.work("red/small", 0, 2, **fields)
+    assert at_rest(rules) == "I85"
+
+
+def test_the_successor_of_a_gang_below_its_minimum_needs_the_places_of_those_that_lack() -> None:
+    world = PlainWorld(1000, 1000, 1000)
+    queues = PlainQueues(world, {"red": 1000})
+    rules = Rules(world, queues)
+    world.work("red/gang", 0, waits=1, min_available=2)
+    drained(world)
+    assert at_rest(rules) == ""
+    queues.most = {}
+    world.work("blue/other", 1)
+    assert at_rest(rules) == "I84"
+    world.work("blue/more", 2)
+    assert at_rest(rules) == ""
+
+
+def test_a_drain_without_taskgroups_ends_once_what_it_has_moved_is_ready() -> None:
+    world = PlainWorld(1000, 1000)
+    rules = Rules(world, PlainQueues(world))
+    (moved,) = world.work("red/moved", 1)
+    drained(world)
+    waits = replace(moved, status="Starting", tasks=(Task(id="task", status="Starting"),))
+    world.turn([waits, world._transaction("moves", "RESCHEDULE", "red/moved", ReschedulePayload(drained=address(0)))])
+    assert at_rest(rules) == ""
+    world.turn([moved])
+    assert at_rest(rules) == "I85"
+
+
+@pytest.mark.parametrize(("ends", "number"), [(700.0, ""), (3600.0, "I85")])
+def test_a_drain_may_wait_for_room_that_old_work_keeps_for_a_while(ends: float, number: str) -> None:
+    """`ends`: seconds after which the drain ends."""
+
+    class World(PlainWorld):
+        def pass_time(self, seconds: float) -> None:
+            super().pass_time(seconds)
+            if self.now > START + ends and not self._records["agentsetting", address(0)].drain.done_at:  # type: ignore[attr-defined]
+                drained(self, done_at=self.now)
+
+    world = World(1000, 1000)
+    held = [SimpleNamespace(agent="agent-1", application="red/old")]
+    world.core._offer_manager.placing.agent_holds = lambda: held
+    rules = Rules(world, PlainQueues(world))
+    world.work("red/leaves", 0)
+    drained(world)
+    assert at_rest(rules) == number
+
+
+# --- room that waits --------------------------------------------------------------------------------------------------
 
 
 def test_work_that_finds_idle_room_does_not_wait_for_promises_to_others() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
@@ -23,6 +24,9 @@ from tests.simulation.policies.world import QuietWorld
 from transactions.base import Slot
 
 Amount = Counter[str]
+Planned = Mapping[str, Amount]
+"""Amounts by application."""
+NOTHING: Planned = MappingProxyType({})
 NAMES = ("cpus", "mem")
 
 
@@ -33,6 +37,8 @@ class Ask(NamedTuple):
     cpus: int
     mem: int
     since: float
+    replaces: bool = False
+    """It is for the successor of a taskgroup."""
 
     @property
     def amount(self) -> Amount:
@@ -49,14 +55,14 @@ def asks(world: QuietWorld) -> list[Ask]:
     found = []
     for demand in world.core.turn_context.engine.demands.values():
         if not demand.per_agent and not demand.only_host and not demand.only_agents:
-            found += [_ask(world, demand)] * len(demand.slots)
+            found += [_ask(world, demand, slot) for slot in demand.slots]
     return found
 
 
-def _ask(world: QuietWorld, demand: Demand[Slot]) -> Ask:
+def _ask(world: QuietWorld, demand: Demand[Slot], slot: Slot) -> Ask:
     transaction = world.state.transactions.get(demand.id)
     since = transaction.created_at if transaction is not None else world.now
-    return Ask(demand.application, demand.request.cpus, demand.request.mem, since)
+    return Ask(demand.application, demand.request.cpus, demand.request.mem, since, bool(slot.replaces))
 
 
 def version_of(world: QuietWorld, application: str) -> Version | None:
@@ -116,11 +122,16 @@ class Queues(ABC):
         gone: Collection[str] = (),
         *,
         promises: bool = True,
+        planned: Planned = NOTHING,
     ) -> bool:
         """Whether the limits admit so much more. `promises`: beside what is promised to others. So it is where others
-        are ended for work; work that finds idle room does not wait for promises."""
+        are ended for work; work that finds idle room does not wait for promises. `planned`: amounts that applications
+        have beside what they use."""
         for queue, most in self.limits(application).items():
             used = self.used(queue, staying, gone)
+            for other, amount in planned.items():
+                if self.is_in(other, queue):
+                    used += amount
             if promises:
                 used += self._promised_to_others(queue, application)
             if any(used[name] + wanted[name] > amount for name, amount in most.items() if wanted[name]):
@@ -184,7 +195,7 @@ class SessionQueues(Queues):
         for one in self._passes():
             for (application, task), promise in one._inputs.promises.nominations.items():
                 demand = demands.get(demand_of(task))
-                amount = Amount() if demand is None else _ask(self.world, demand).amount
+                amount = Amount() if demand is None else _ask(self.world, demand, demand.slots[0]).amount
                 found.append(Promised(promise.agent, application, amount))
         return found
 
@@ -344,10 +355,13 @@ class TreeQueues(Queues):
         gone: Collection[str] = (),
         *,
         promises: bool = True,
+        planned: Planned = NOTHING,
     ) -> bool:
         path = self._path(application)
         may_start = path and all(self._admits_application(queue, application) for queue in path)
-        return bool(may_start) and super().admits(application, wanted, staying, gone, promises=promises)
+        return bool(may_start) and super().admits(
+            application, wanted, staying, gone, promises=promises, planned=planned
+        )
 
     def _admits_application(self, queue: TreeQueue, name: str) -> bool:
         """Whether the limits of applications admit one more, if this one does not run. Limits of the amounts of users

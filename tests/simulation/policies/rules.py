@@ -9,8 +9,8 @@ I82  no two applications end each other twice without a change from outside, no 
 I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help, whose application does not
      pause for it
 I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
-I85  a drain ends if every healthy taskgroup has a place elsewhere, which no work takes that waits for the limit of its
-     queue and is as important
+I85  a drain moves each taskgroup whose budget admits its end and whose successor has a place elsewhere, and then ends;
+     work that waits for the limit of its queue and is as important takes its places first
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
 I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
@@ -22,7 +22,7 @@ Where others are ended for work (I80, I81, I83), its limits hold what is promise
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
 from offers.ledger.holds import GATHERED
@@ -34,6 +34,7 @@ from tests.simulation.policies.queues import NAMES, Amount, Ask, Promised, Queue
 from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
+from transactions.rules.draining import drained_agent
 
 PATIENCE = 300.0
 """Seconds for which work may wait although nothing is in the way."""
@@ -291,7 +292,7 @@ class Rules:
         begun = self.world.now
         self._settle(begun, PATIENCE + LOOK)
         waiting = self._waiting()
-        if self._kept_now() and any(self._room_beside(ask, waiting) for ask in waiting):
+        if self._kept_now() and (any(self._staying()) or any(self._room_beside(ask, waiting) for ask in waiting)):
             # Room that is gathered for a gang may be kept without progress for so long.
             self._settle(begun, GATHERED + PATIENCE + LOOK)
             waiting = self._waiting()
@@ -377,82 +378,79 @@ class Rules:
     def may_end(self, group: TaskGroup, *, budgets: bool = True) -> bool:
         """Whether a taskgroup may be ended for others (4a of the specification), at rest: no operation places or ends
         anything then. `budgets`: they count."""
-        state = self.world.state
-        application = state.applications.get(group.application_key)
         version = version_of(self.world, group.application_key)
-        if application is None or version is None or application.type == "daemonset":
+        if version is None or self._is_bound(group) or version.priority_class in CRITICAL_CLASSES:
             return False
-        if version.priority_class in CRITICAL_CLASSES:
-            return False
-        members = [one for one in state.groups_of(group.application_key).values() if not one.ended]
+        members = [one for one in self.world.state.groups_of(group.application_key).values() if not one.ended]
         if version.min_available > 1 and len(members) <= version.min_available:
             return False
-        if not budgets or not ready(group):
+        return not budgets or self._admits_end(group)
+
+    def _is_bound(self, group: TaskGroup) -> bool:
+        """Whether a taskgroup belongs to its agent."""
+        application = self.world.state.applications.get(group.application_key)
+        return application is None or application.type == "daemonset"
+
+    def _admits_end(self, group: TaskGroup) -> bool:
+        """Whether the budget admits the end of a taskgroup."""
+        application = self.world.state.applications[group.application_key]
+        if not ready(group):
             return True
-        records = {(record.kind, record.key): record for record in state.records()}
+        records = {(record.kind, record.key): record for record in self.world.state.records()}
         found = budget(records, application, self.world.now)
         return found.ready > found.least
 
     # --- I85 --------------------------------------------------------------------------------------------------
 
     def _drains_end(self) -> None:
-        transactions = self.world.state.transactions.values()
-        moved = {one.application_key for one in transactions if one.active and one.type == "RESCHEDULE"}
-        for setting in self.world.state.agent_settings.values():
-            if setting.drain is None or setting.drain.done_at or setting.drain.phase != "Moving":
-                continue
-            there = [g for g in self.world.groups.values() if self._name(g.agent_id) == setting.agent and not g.ended]
-            healthy = [group for group in there if ready(group)]
-            movable = [group for group in there if self.may_end(group)]
-            wanted = [Ask(group.application_key, group.resources.cpus, group.resources.mem, 0.0) for group in there]
-            waiting = asks(self.world)
-            waits = {ask.application for ask in waiting}
-            own = [ask for ask in waiting if ask.application in {group.application_key for group in there}]
-            # An older successor of the same application comes first, and takes the part of the limit that is left.
-            if len(movable) < len(there) or any(self._waits_for_room(ask) or ask.application in moved for ask in own):
-                continue
-            if not there and waits & moved:
-                continue  # those that have left wait for places (I84)
-            if not there and self._is_awaited(setting.agent, setting.drain.since):
-                continue
-            if not all(self._admits_move(group) for group in there):
-                continue  # the queue has more than its limit
-            if self._has_heirs(there):
-                continue
-            self.world.counts["drains judged"] += 1
-            if _pack(wanted, self._rooms()):
-                words = f"the drain of {setting.agent} does not end; {len(healthy)} healthy taskgroups have places"
-                raise Violation("I85", words, setting.agent, *(group.id for group in there))
+        drained = self._drained()
+        self.world.counts["drained taskgroups judged"] += sum(len(groups) for *_, groups in drained)
+        for agent, since, groups in drained:
+            if not groups and not self._is_awaited(agent, since):
+                raise Violation("I85", f"the drain of {agent} does not end; nothing is left", agent)
+        for group in self._staying():
+            raise Violation("I85", f"{group.id} has a place elsewhere, and stays on a drained agent", group.id)
 
-    def _waits_for_room(self, ask: Ask) -> bool:
-        return self.queues.admits(ask.application, ask.amount, promises=False)
+    def _drained(self) -> list[tuple[str, float, list[TaskGroup]]]:
+        """The agents whose drains have not ended, the moments at which these began, and the taskgroups there."""
+        drains = [(one.agent, one.drain) for one in self.world.state.agent_settings.values() if one.drain]
+        groups = [group for group in self.world.groups.values() if not group.ended and not self._is_bound(group)]
+        return [
+            (agent, drain.since, [group for group in groups if self._name(group.agent_id) == agent])
+            for agent, drain in drains
+            if not drain.done_at
+        ]
 
-    def _admits_move(self, group: TaskGroup) -> bool:
-        return self.queues.admits(group.application_key, of(group), gone={group.id}, promises=False)
+    def _staying(self) -> Iterator[TaskGroup]:
+        """The taskgroups that drains could move."""
+        waiting = asks(self.world)
+        for group in (group for *_, groups in self._drained() for group in groups):
+            if self._admits_end(group) and self._place_is_left(group, waiting):
+                yield group
 
-    def _has_heirs(self, leaving: list[TaskGroup]) -> bool:
-        """Whether work of others that only its limit holds back, and that is as important, takes places once these
-        taskgroups end: a drain ends them only if they have places beside it."""
-        ids, own = {group.id for group in leaving}, {group.application_key for group in leaving}
-        least = min((priority_of(self.world, group.application_key) for group in leaving), default=0)
-        waiting = [ask for ask in asks(self.world) if ask.application not in own]
-        for application in {ask.application for ask in waiting if priority_of(self.world, ask.application) >= least}:
-            first = self._together(application, waiting)
-            admits = partial(self.queues.admits, application, _sum(first), promises=False)
-            if first and admits(gone=ids) and not admits() and _pack(first, self._rooms()):
-                return True
-        return False
+    def _place_is_left(self, group: TaskGroup, waiting: list[Ask]) -> bool:
+        """Whether there is a place for the successor of a taskgroup, with what its gang lacks then. Other work comes
+        first that is as important, and that only limits hold back while the taskgroup is there."""
+        own, least = group.application_key, priority_of(self.world, group.application_key)
+        plan = Plan(self.queues, self._rooms(), {group.id})
+        for application in dict.fromkeys(ask.application for ask in waiting):
+            every = [ask for ask in waiting if ask.application == application and (application != own or ask.replaces)]
+            first = self._together(application, every)
+            held_back = first and not self.queues.admits(application, _sum(first), promises=False)
+            if held_back and priority_of(self.world, application) >= least and plan.take(first):
+                for ask in every[len(first) :]:
+                    plan.take([ask])
+        gang = [ask for ask in waiting if ask.application == own][: max(0, self._lacking(own))]
+        return plan.take([Ask(own, group.resources.cpus, group.resources.mem, 0.0), *gang])
 
     def _is_awaited(self, agent: str, since: float) -> bool:
-        """Whether an application that a drain has moved from an agent since this moment has a taskgroup that is not
-        ready. The drain waits for it, without end: an operator wants to know before the agent goes."""
-        moves = [
-            one.application_key
-            for one in self.world.state.transactions.values()
-            if isinstance(one.payload, ReschedulePayload) and one.payload.drained == agent and one.created_at >= since
-        ]
-        groups = (group for key in moves for group in self.world.state.groups_of(key).values())
-        return any(not (group.ended or ready(group)) for group in groups)
+        """Whether an application that a drain has moved from an agent since this moment waits for a place (I84), or has
+        a taskgroup that is not ready. The drain waits for it, without end: an operator wants to know before the agent
+        goes."""
+        late = {ask.application for ask in asks(self.world)}
+        late |= {one.application_key for one in self.world.groups.values() if not (one.ended or ready(one))}
+        moves = (one for one in self.world.state.transactions.values() if drained_agent(one) == agent)
+        return any(one.created_at >= since and one.application_key in late for one in moves)
 
     # --- rooms ------------------------------------------------------------------------------------------------
 
@@ -503,6 +501,25 @@ class Rules:
         return str(known.machine.attributes["InnerIP"]) if known is not None else ""
 
 
+class Plan:
+    """Places that work would get one after the other, within the limits, as if some taskgroups were gone."""
+
+    def __init__(self, queues: Queues, rooms: dict[str, Amount], gone: Collection[str]) -> None:
+        self._queues, self._rooms, self._gone = queues, rooms, gone
+        self._taken: dict[str, Amount] = {}
+
+    def take(self, wanted: list[Ask]) -> bool:
+        """Whether there are places for all of these, which are of one application; they are taken."""
+        application, amount = wanted[0].application, _sum(wanted)
+        left = _pack(wanted, self._rooms)
+        admits = partial(self._queues.admits, gone=self._gone, planned=self._taken, promises=False)
+        if left is None or not admits(application, amount):
+            return False
+        self._rooms = left
+        self._taken.setdefault(application, Amount()).update(amount)
+        return True
+
+
 def _names(groups: list[TaskGroup]) -> str:
     return ", ".join(sorted(group.id for group in groups))
 
@@ -528,12 +545,13 @@ def _without(rooms: dict[str, Amount], agent: str) -> dict[str, Amount]:
     return {name: free for name, free in rooms.items() if name != agent}
 
 
-def _pack(wanted: list[Ask], rooms: dict[str, Amount]) -> bool:
-    """Whether there is room for all, the largest first, each where the least is left."""
+def _pack(wanted: list[Ask], rooms: dict[str, Amount]) -> dict[str, Amount] | None:
+    """The rooms that are left when all have one, the largest first, each where the least is left; None: they have
+    not."""
     left = {agent: free.copy() for agent, free in rooms.items()}
     for ask in sorted(wanted, key=lambda one: (-one.cpus, -one.mem)):
         fitting = [agent for agent, free in left.items() if _fits(ask.amount, free)]
         if not fitting:
-            return False
+            return None
         left[min(fitting, key=lambda agent: (left[agent]["cpus"], agent))].subtract(ask.amount)
-    return True
+    return left
