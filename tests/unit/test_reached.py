@@ -20,16 +20,16 @@ from tests.sources import ROOMS, ROOT, Source, sources
 
 THIRD_PARTIES = ("bcs_scheduler.testing.appmanager", "offers.policy.applications.interface")
 """Modules that application managers of other packages import (docs/decisions/0045-application-managers.md)."""
-LEDGER = "capacity that all programs share, and its dimensions: the rebuild of the placement uses or removes it"
+NODES = "Kubernetes: nodes, whose room all programs share, with the units that are seen there and the answers to claims"
 MODULES: Mapping[str, str] = {
     "offers.policy.applications.dispatcher": "Kubernetes: watches of several threads send events, which have one order",
     "offers.policy.applications.gate": "Kubernetes: pods without an application pass, wait or are refused",
     "offers.policy.applications.placeholders": "Kubernetes: placeholders are pods, or promises of standing capacity",
-    "offers.ledger.nodes": LEDGER,
+    "offers.ledger.nodes": NODES,
 }
 """Modules that nothing reaches, with the reason."""
 UNUSED: Mapping[str, Mapping[str, str]] = {
-    LEDGER: {
+    NODES: {
         "offers.ledger.table": "Table.add_lines",
         "offers.ledger.usage": "Usage.all_seen Usage.assume Usage.counted_on Usage.denied",
     },

@@ -466,3 +466,18 @@ def test_placeholders_that_end_with_the_scheduler_are_created_again_on_their_nod
         case.gang.placeholders, ("n1", "Allocated")
     )
     assert gang.record.counters == case.gang.record.counters and not other.pending
+
+
+def test_tasks_that_exist_without_records_are_taken_over_as_they_are() -> None:
+    """Pods have no records: a new leader finds them on their nodes."""
+    case = Case(members=3, groups=())
+    case.gang.submit(0.0, recovered=True)
+    for name, node, terminated in (("ended", "n1", True), ("runs", "n1", False), ("waits", "", False)):
+        case.gang.recover_task(TaskMetadata("app", name, TWO), node, terminated, 5.0)
+    assert {task: case.state(task) for task in case.gang.members} == {
+        "ended": "Completed", "runs": "Bound", "waits": "New",
+    }  # fmt: skip
+    case.gang.recover_task(TaskMetadata("app", "runs", TWO), "", True, 6.0)
+    assert case.state("runs") == "Bound", "a task that is known stays as it is"
+    case.gang.adopt((), 6.0)
+    assert case.state("waits") == "Scheduling" and case.states == ("Running", "Running")
