@@ -99,25 +99,25 @@ class Directory:
     def learn(self, listed: Sequence[ListedAgent], awaited: Iterable[str] = ()) -> list[str]:
         """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before.
         `awaited`: ids, host names and keys of agents that the cluster manager waits for."""
-        found = {agent.id: _agent(agent) for agent in listed}
+        present = {agent.id: _agent(agent) for agent in listed}
         before = self.agents
-        new = [identity for identity in found if identity not in before]
+        new = [identity for identity in present if identity not in before]
         if self._moved is not None:
             self._moved.update(new)
-            self._moved.update(identity for identity, agent in before.items() if found.get(identity) != agent)
-        self.agents = found
+            self._moved.update(identity for identity, agent in before.items() if present.get(identity) != agent)
+        self.agents = present
         self.awaited = frozenset(awaited)
         self.listed = True
         self.lists += 1
         self.external_holds = {agent.id: frozenset(agent.rooms) for agent in listed if agent.rooms}
         keys: defaultdict[str, set[str]] = defaultdict(set)
-        for agent in found.values():
+        for agent in present.values():
             keys[agent.key].add(agent.id)
         self._away.update(dict.fromkeys(key for key in self._keys if key not in keys))
         self._keys = dict(keys)
         for key in keys:
             self._away.pop(key, None)
-        for identity in found:
+        for identity in present:
             self._absent.pop(identity, None)
         _cut(self._away)
         _cut(self._absent)

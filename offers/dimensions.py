@@ -127,10 +127,10 @@ def recorded(name: str) -> Dimension:
 
 def amounts(pairs: Iterable[tuple[str, int]] | Mapping[str, int]) -> Amounts:
     """Amounts from pairs in any order; amounts of one name are added up."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for name, amount in pairs.items() if isinstance(pairs, Mapping) else pairs:
-        found[name] = found.get(name, 0) + amount
-    return tuple(sorted((name, amount) for name, amount in found.items() if amount))
+        sums[name] = sums.get(name, 0) + amount
+    return tuple(sorted((name, amount) for name, amount in sums.items() if amount))
 
 
 def share(part: int, whole: int) -> Fraction:

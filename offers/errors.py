@@ -24,9 +24,9 @@ class OfferError(Exception):
 class Shortage(OfferError):
     """More is taken than there is. `name` is the resource."""
 
-    def __init__(self, name: str, wanted: int, available: int) -> None:
-        super().__init__(f"{name}: {wanted} wanted, {available} available")
-        self.name, self.wanted, self.available = name, wanted, available
+    def __init__(self, name: str, needed: int, available: int) -> None:
+        super().__init__(f"{name}: {needed} needed, {available} available")
+        self.name, self.needed, self.available = name, needed, available
 
 
 class BadConstraint(OfferError):

@@ -203,9 +203,9 @@ class GroupGap(NamedTuple):
     """Key ``namespace/name`` of the group."""
     needed: int
     """Places that must be found at the same time."""
-    found: int
-    wanted: int
-    """Taskgroups that the applications of the group want a place for."""
+    places: int
+    slots: int
+    """Slots that the open demands of the group have."""
     short: tuple[tuple[str, int], ...] = ()
     """Members below a minimum of their own, with the number of taskgroups that are missing."""
     apart: tuple[DecidedBy, ...] = ()
@@ -224,7 +224,7 @@ class Diagnosis(NamedTuple):
     """
 
     demand: str
-    wanted: int
+    slots: int
     placed: int
     agents: int
     reasons: Mapping[str, int]

@@ -105,14 +105,14 @@ def moves(
         sources = [load for load in order if load.name not in exhausted and load.units][:SOURCES]
         if not sources:
             return
-        found = yield from _best(sources, order, goal, least, moved, admits)
-        if found is None:
+        best = yield from _best(sources, order, goal, least, moved, admits)
+        if best is None:
             exhausted.update(load.name for load in sources)
             yield None
             continue
         # Room has changed, so agents that were given up may have a move again.
         exhausted.clear()
-        move, source, target = found
+        move, source, target = best
         del source.units[move.unit.name]
         source.add(move.unit.amounts, -1)
         target.add(move.unit.amounts)
@@ -152,22 +152,22 @@ def _best(
 
 def _kinds(source: Load, moved: set[str]) -> list[Unit]:
     """One unit of each kind, of some kinds."""
-    found: dict[Hashable, Unit] = {}
+    kinds: dict[Hashable, Unit] = {}
     for unit in source.units.values():
         if unit.name not in moved:
-            found.setdefault((unit.kind, unit.amounts), unit)
-            if len(found) >= KINDS:
+            kinds.setdefault((unit.kind, unit.amounts), unit)
+            if len(kinds) >= KINDS:
                 break
-    return list(found.values())
+    return list(kinds.values())
 
 
 def _targets(order: Sequence[Load], source: Load, unit: Unit) -> list[Load]:
     """Agents with room, best first: the order begins with the best sources, so the best targets are at its end."""
-    found: list[Load] = []
+    targets: list[Load] = []
     for number in range(len(order) - 1, max(-1, len(order) - 1 - LOOKED_AT), -1):
         load = order[number]
         if load is not source and load.takes(unit.amounts):
-            found.append(load)
-            if len(found) >= TARGETS:
+            targets.append(load)
+            if len(targets) >= TARGETS:
                 break
-    return found
+    return targets

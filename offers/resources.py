@@ -187,12 +187,12 @@ def amounts_of(request: ResourceRequest) -> tuple[int, int, int, int]:
 def requested(request: ResourceRequest) -> dict[str, int]:
     """Amounts of a need by the name of the dimension, the four scalars and the number of ports included. Where random
     ports are drawn beside ports of certain protocols, the latter count as if they were drawn too."""
-    found = {"cpus": request.cpus, "mem": request.mem, "disk": request.disk, "gpus": request.gpus}
+    needed = {"cpus": request.cpus, "mem": request.mem, "disk": request.disk, "gpus": request.gpus}
     for name, amount in request.amounts:
-        found[name] = found.get(name, 0) + amount
+        needed[name] = needed.get(name, 0) + amount
     special = len({port.port for port in request.host_ports}) if request.random_ports else 0
-    found[PORTS] = request.random_ports + len(frozenset(request.fixed_ports)) + special
-    return found
+    needed[PORTS] = request.random_ports + len(frozenset(request.fixed_ports)) + special
+    return needed
 
 
 def summed(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
@@ -207,8 +207,8 @@ def draw(resources: ResourceMap, request: ResourceRequest) -> tuple[Allocation, 
     """Takes a resource request out of the resources: (allocation, random ports, rest). Scalars are taken in the order
     of the resource keys; random ports are the lowest free ones that the request does not name. Raises Shortage."""
     scalars: list[tuple[ResourceKey, int]] = []
-    for name, wanted in zip(SCALARS, amounts_of(request), strict=True):
-        scalars += draw_scalar([part for part in resources.scalars.items() if part[0].name == name], name, wanted)
+    for name, needed in zip(SCALARS, amounts_of(request), strict=True):
+        scalars += draw_scalar([part for part in resources.scalars.items() if part[0].name == name], name, needed)
     ranges, ports = draw_ports(
         [(resource_key, part) for resource_key, part in resources.ranges.items() if resource_key.name == PORTS],
         request.random_ports,
@@ -218,10 +218,10 @@ def draw(resources: ResourceMap, request: ResourceRequest) -> tuple[Allocation, 
     return allocation, ports, subtract(resources, allocation)
 
 
-def draw_scalar(resources: Sequence[tuple[ResourceKey, int]], name: str, wanted: int) -> list[tuple[ResourceKey, int]]:
+def draw_scalar(resources: Sequence[tuple[ResourceKey, int]], name: str, needed: int) -> list[tuple[ResourceKey, int]]:
     """The parts of a scalar that are taken from resource keys of one name. Raises Shortage."""
     taken: list[tuple[ResourceKey, int]] = []
-    missing = wanted
+    missing = needed
     for resource_key, amount in resources:
         if missing <= 0:
             break
@@ -229,7 +229,7 @@ def draw_scalar(resources: Sequence[tuple[ResourceKey, int]], name: str, wanted:
         taken.append((resource_key, part))
         missing -= part
     if missing > 0:
-        raise Shortage(name, wanted, wanted - missing)
+        raise Shortage(name, needed, needed - missing)
     return taken
 
 
@@ -241,15 +241,15 @@ def draw_ports(
     fixed = normalise((port, port) for port in fixed_ports)
     claimed: list[tuple[ResourceKey, Ranges]] = []
     drawn: list[int] = []
-    found = 0
+    covered = 0
     for resource_key, ranges in resources:
         loose = without(ranges, fixed) if fixed else ranges
         held = without(ranges, loose) if fixed else ()
         lowest, _ = split_lowest(loose, random_ports - len(drawn))
-        found += size(held)
+        covered += size(held)
         drawn += numbers(lowest)
         if held or lowest:
             claimed.append((resource_key, normalise((*held, *lowest)) if held else lowest))
-    if len(drawn) < random_ports or found < size(fixed):
-        raise Shortage(PORTS, random_ports + size(fixed), len(drawn) + found)
+    if len(drawn) < random_ports or covered < size(fixed):
+        raise Shortage(PORTS, random_ports + size(fixed), len(drawn) + covered)
     return tuple(claimed), tuple(drawn)

@@ -46,8 +46,8 @@ def reasons(diagnosis: Diagnosis) -> str:
         return f"{tried}; {reasons(diagnosis._replace(attempt=None))}"
     if diagnosis.gap is not None:
         whole = group_gap(diagnosis.gap)
-        others = 0 if diagnosis.min_members > 1 else diagnosis.gap.needed - diagnosis.gap.found
-        return f"{whole}; {_for_others(others, diagnosis._replace(gap=None), diagnosis.gap.found)}"
+        others = 0 if diagnosis.min_members > 1 else diagnosis.gap.needed - diagnosis.gap.places
+        return f"{whole}; {_for_others(others, diagnosis._replace(gap=None), diagnosis.gap.places)}"
     if diagnosis.min_members > 1 and diagnosis.agents:
         places = counted(diagnosis.min_members, "place")
         others = diagnosis.min_members - diagnosis.reached
@@ -87,10 +87,10 @@ def _for_others(others: int, diagnosis: Diagnosis, found: int) -> str:
 
 def group_gap(gap: GroupGap) -> str:
     """Returns the message for a group of applications below its minimum."""
-    if gap.wanted < gap.needed:
-        words = f"{counted(gap.needed, 'taskgroup')} missing, the applications of the group request {gap.wanted}"
+    if gap.slots < gap.needed:
+        words = f"{counted(gap.needed, 'taskgroup')} missing, the applications of the group request {gap.slots}"
     else:
-        words = f"{counted(gap.needed, 'place')} needed at the same time, {gap.found} found"
+        words = f"{counted(gap.needed, 'place')} needed at the same time, {gap.places} found"
     short = ", ".join(f"{name} {number}" for name, number in gap.short)
     words = f"group {gap.group}: {words}" + (f"; missing by member: {short}" if short else "")
     if gap.apart:
@@ -188,7 +188,7 @@ def unplaced(diagnosis: Diagnosis | None, missing: tuple[str, ...]) -> str:
         return f"still {waiting(missing)}"
     if diagnosis is None:
         return ""
-    left = diagnosis.wanted - diagnosis.placed
+    left = diagnosis.slots - diagnosis.placed
     return f"have not enough resources: {counted(left, 'taskgroup')} not placed; {reasons(diagnosis)}"
 
 

@@ -295,7 +295,7 @@ class Core:
         if found is None or found.agents or found.held_back is not None or transaction_id in turn.engine.missing:
             return found
         if turn.is_unshown(transaction_id):
-            return Diagnosis(transaction_id, found.wanted, found.placed, 0, {UNTRIED: 0})
+            return Diagnosis(transaction_id, found.slots, found.placed, 0, {UNTRIED: 0})
         return found
 
     def _keep_gap(self) -> None:

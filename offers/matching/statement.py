@@ -154,7 +154,7 @@ class Statement:
             before = len(placements)
             gang = (kind_of(demand), demand.per_agent, demand.min_members, before) if demand.min_members else None
             if gang in gangs:
-                short.append((demand, 0, gangs[gang]._replace(demand=demand.id, wanted=len(demand.slots))))
+                short.append((demand, 0, gangs[gang]._replace(demand=demand.id, slots=len(demand.slots))))
                 continue
             placed = self._place(demand, placements)
             if placed < demand.min_members:

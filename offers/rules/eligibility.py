@@ -82,12 +82,12 @@ class Eligibilities:
 
     def of(self, table: Table, rules: Rules, role: str) -> Eligibility:
         """The fixed tests of these rules for all rows; remembered until facts about agents change."""
-        found = self._known.get((rules, role))
-        if found is None or found.statics != table.statics:
+        eligibility = self._known.get((rules, role))
+        if eligibility is None or eligibility.statics != table.statics:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
-            found = self._known[rules, role] = Eligibility(table, rules, role)
-        return found
+            eligibility = self._known[rules, role] = Eligibility(table, rules, role)
+        return eligibility
 
 
 def _role_mask(table: Table, role: str) -> Mask:

@@ -52,6 +52,6 @@ def untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> T
     """The first taint, in the order given, that refuses a taskgroup with these tolerations; None if none does."""
     known = tuple(tolerations)
     for taint in taints:
-        if (taint.effect or "NoSchedule") in REFUSING and not any(one.tolerates(taint) for one in known):
+        if (taint.effect or "NoSchedule") in REFUSING and not any(toleration.tolerates(taint) for toleration in known):
             return taint
     return None

@@ -210,7 +210,7 @@ def test_dry_runs_and_plans_count_taskgroups_of_others(crowd: Crowd) -> None:
 def test_explanations_have_no_figures_of_queues(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
     """The amounts of a queue are those of all its namespaces."""
     held = HeldBack("tight", True, (("cpus", 4_000),), (("cpus", 4_000),), WaitCode.QUEUE_MAXIMUM)
-    found = Diagnosis("x", wanted=2, placed=0, agents=1, reasons={}, closest=(), held_back=held)
+    found = Diagnosis("x", slots=2, placed=0, agents=1, reasons={}, closest=(), held_back=held)
     monkeypatch.setattr(crowd.gateway, "diagnosis", lambda _: found)
     path = f"/namespaces/{MINE}/applications/more/explain"
     whole, mine = crowd.call("admin", "GET", path), crowd.call("viewer", "GET", path)
@@ -227,7 +227,7 @@ def test_explanations_have_no_names_of_other_queues(
 ) -> None:
     """Queues of a tree have the names of namespaces."""
     attempt = Attempt(1.0, (Met(code, 3, ("root.foreign",)),))
-    found = Diagnosis("x", wanted=2, placed=0, agents=1, reasons={}, closest=(), attempt=attempt)
+    found = Diagnosis("x", slots=2, placed=0, agents=1, reasons={}, closest=(), attempt=attempt)
     monkeypatch.setattr(crowd.gateway, "diagnosis", lambda _: found)
     path = f"/namespaces/{MINE}/applications/more/explain"
     assert "root.foreign" in crowd.call("admin", "GET", path)

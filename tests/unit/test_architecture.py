@@ -192,9 +192,7 @@ def _targets(node: ast.AST) -> Iterator[ast.Attribute]:
 
 
 WING = (
-    "offers.ledger",
-    "offers.matching",
-    "offers.policy",
+    "offers",
     "bcs_scheduler.core.placement",
     "bcs_scheduler.core.controllers.holds",
     "bcs_scheduler.core.controllers.managed",
@@ -211,6 +209,8 @@ EMPTY = {
     "wanted": "needed",
 }
 """Names that do not say the thing, each with its replacement."""
+STORED = {"offers.agents:rooms"}
+"""Names of messages that decision logs have."""
 WORDS = {"rooms": "holds (kept for work), amounts (free)", "sessions": "snapshots"}
 """Words that no name has, each with its replacement: room is free capacity, a kept place is a hold, and a session is a
 cycle of the engine `session` (docs/glossary.md)."""
@@ -233,7 +233,8 @@ def test_names_of_the_wing_say_the_thing() -> None:
             word = name.strip("_").lower()
             better = [EMPTY[word]] if word in EMPTY else []
             better += [WORDS[word.lower()] for word in re.findall(r"[A-Z]?[a-z]+", name) if word.lower() in WORDS]
-            found += [f"{module}:{line}: {name} (better: {way})" for way in better]
+            if f"{module}:{name}" not in STORED:
+                found += [f"{module}:{line}: {name} (better: {way})" for way in better]
     assert found == []
 
 

@@ -176,7 +176,7 @@ def test_the_diagnosis_says_how_many_taskgroups_wait_for_what(lab: Lab) -> None:
     create(lab, needy(3))
     lab.ask(requests.DeleteSecret(namespace="default", name="db"))
     diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
-    assert diagnosis is not None and (diagnosis.wanted, diagnosis.placed) == (3, 0)
+    assert diagnosis is not None and (diagnosis.slots, diagnosis.placed) == (3, 0)
     assert explain.reasons(diagnosis) == "waiting for configuration: secret default/db does not exist"
 
 

@@ -189,7 +189,7 @@ def test_why_something_waits_is_known() -> None:
     lab.offer("agent-2", cpus=50)
     diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
     assert diagnosis is not None
-    assert (diagnosis.wanted, diagnosis.placed, diagnosis.reasons) == (1, 0, {"cpus": 1})
+    assert (diagnosis.slots, diagnosis.placed, diagnosis.reasons) == (1, 0, {"cpus": 1})
     assert lab.core.pending == 1
     assert len(lab.core.state.groups_of(KEY)) == 1
 

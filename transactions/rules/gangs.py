@@ -72,9 +72,9 @@ class Shortage(NamedTuple):
         """The number of places that must be found at the same time."""
         return max(self.total, sum(self.members.values()))
 
-    def gap(self, found: Mapping[str, int], wanted: int) -> GroupGap | None:
+    def gap(self, found: Mapping[str, int], slots: int) -> GroupGap | None:
         """The taskgroups that are missing if so many find a place; None: the minimum is reached. `found`: by key of the
-        application. `wanted`: number of taskgroups that the applications want a place for."""
+        application. `slots`: number of slots of the open demands of the group."""
         by_member: Counter[str] = Counter()
         for application, number in found.items():
             by_member[self.member_of[application]] += number
@@ -84,7 +84,7 @@ class Shortage(NamedTuple):
         places = by_member.total()
         if places >= self.total and not short:
             return None
-        return GroupGap(self.group, self.needed, places, wanted, short)
+        return GroupGap(self.group, self.needed, places, slots, short)
 
 
 def shortage(state: StateReader, group: PodGroup, planned: Callable[[str], int]) -> Shortage | None:

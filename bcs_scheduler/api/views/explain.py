@@ -289,7 +289,7 @@ def _operation(state: StateReader, transaction: Transaction, diagnosis: Diagnosi
 def _placing(diagnosis: Diagnosis) -> Placing:
     ranked = sorted(diagnosis.reasons.items(), key=lambda item: (-item[1], item[0]))
     return Placing(
-        wanted=diagnosis.wanted,
+        wanted=diagnosis.slots,
         placed=diagnosis.placed,
         agents=diagnosis.agents,
         reasons=[ReasonCount(reason=explain.reason_text(reason), agents=count) for reason, count in ranked],
@@ -334,8 +334,8 @@ def _group(gap: GroupGap) -> GroupHold:
     return GroupHold(
         name=gap.group,
         needed=gap.needed,
-        found=gap.found,
-        wanted=gap.wanted,
+        found=gap.places,
+        wanted=gap.slots,
         missing=dict(gap.short),
         reason=MEMBERS_APART if gap.apart else "",
         partitions=list(map(show_partition, gap.apart)),

@@ -97,7 +97,7 @@ def _without_place(state: StateReader, application: Application, diagnose: Diagn
     all have places. Replacements have a transaction each."""
     active = list(islice(state.active_of(application.key).values(), LOOKED_AT))
     found = list(filter(None, (diagnose(transaction.id) for transaction in active)))
-    missing = sum(one.wanted - one.placed for one in found)
+    missing = sum(one.slots - one.placed for one in found)
     return f"{counted(missing, 'taskgroup')} without a place: {explain.reasons(found[0])}" if found else ""
 
 

@@ -276,7 +276,7 @@ class Placer:
                         kept = kept._replace(reasons={WITH_GANG: agents}, min_members=least, reached=reached)
                 gap = (gaps or {}).get(demand.group)
                 diagnoses += [
-                    diagnosis._replace(demand=demand.id, wanted=len(demand.slots), gap=gap)
+                    diagnosis._replace(demand=demand.id, slots=len(demand.slots), gap=gap)
                     for diagnosis in short or (kept,)
                 ]
         return diagnoses
@@ -463,6 +463,6 @@ def _assigned(statement: Statement, assignments: Sequence[Assignment]) -> list[t
 def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
     """While a demand waits unchanged, the judgement that saw the most agents stands: a pass caused by the offers of one
     agent would otherwise explain the whole cluster by it."""
-    if before is not None and before.agents > now.agents and before.wanted - before.placed == now.wanted - now.placed:
+    if before is not None and before.agents > now.agents and before.slots - before.placed == now.slots - now.placed:
         return before._replace(attempt=now.attempt)
     return now

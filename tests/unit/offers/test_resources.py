@@ -126,9 +126,9 @@ def test_a_claim_can_be_taken_only_once(before: ResourceMap, request: ResourceRe
 
 def test_a_shortage_names_the_resource() -> None:
     cpus = ResourceKey("cpus", "*")
-    with pytest.raises(Shortage, match="cpus: 700 wanted, 500 available"):
+    with pytest.raises(Shortage, match="cpus: 700 needed, 500 available"):
         draw(ResourceMap({cpus: 500}, {}), ResourceRequest(cpus=700))
-    with pytest.raises(Shortage, match="cpus: 700 wanted, 500 available"):
+    with pytest.raises(Shortage, match="cpus: 700 needed, 500 available"):
         subtract(ResourceMap({cpus: 500}, {}), Allocation(((cpus, 700),)))
 
 

@@ -328,7 +328,7 @@ def test_explanations_say_what_is_waited_for(policy: str) -> None:
     assert not lab.groups
     (transaction,) = lab.core.state.active_of(KEY)
     found = lab.core.diagnosis(transaction)
-    assert found is not None and (found.reasons, found.wanted, found.placed) == ({TO_SPREAD: 0}, 3, 0)
+    assert found is not None and (found.reasons, found.slots, found.placed) == ({TO_SPREAD: 0}, 3, 0)
     words = f"3 taskgroups without a place: {TO_SPREAD_WORDS}"
     assert reason_of(lab.core.state, lab.application, lab.core.diagnosis) == words
     assert words in explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).text

@@ -54,7 +54,7 @@ def test_scarce_resources_are_counted_and_the_closest_agent_is_named() -> None:
     diagnosis = why(pool, ResourceRequest(cpus=2000, mem=20_000))
     assert diagnosis.reasons == {"cpus": 3, "mem": 1}
     assert diagnosis.closest == (("cpus", 2000, 1000), ("mem", 20_000, 10_000))
-    assert (diagnosis.wanted, diagnosis.placed, diagnosis.agents) == (9, 0, 4)
+    assert (diagnosis.slots, diagnosis.placed, diagnosis.agents) == (9, 0, 4)
 
 
 @pytest.mark.parametrize(

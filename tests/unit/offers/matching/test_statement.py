@@ -447,7 +447,7 @@ def test_a_gang_that_is_too_small_leaves_its_room_to_others_and_is_explained() -
     result = match([gang, wanted("small", 3)], pool, NOBODY)
     assert [placement.demand for placement in result.placements] == ["small"] * 3
     (diagnosis,) = result.diagnoses
-    assert (diagnosis.wanted, diagnosis.placed, diagnosis.min_members, diagnosis.reached) == (5, 0, 4, 3)
+    assert (diagnosis.slots, diagnosis.placed, diagnosis.min_members, diagnosis.reached) == (5, 0, 4, 3)
     assert diagnosis.reasons == {"cpus": 2}
     assert NOTHING not in diagnosis.reasons
 

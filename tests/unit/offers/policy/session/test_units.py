@@ -246,5 +246,5 @@ def placements(seed: int, scoring: Any, dimensions: Dimensions) -> tuple[list[An
     ]
     found = match(demands, pool, LiveCensus([]), scoring)
     places = [(one.demand, one.slot, one.agent_id) for one in found.placements]
-    left = [(one.demand, one.wanted, one.placed, one.reached) for one in found.diagnoses]
+    left = [(one.demand, one.slots, one.placed, one.reached) for one in found.diagnoses]
     return places, left
