@@ -72,7 +72,7 @@ def forget_what_has_changed(patch: pytest.MonkeyPatch) -> None:
 
 def forget_what_has_left(patch: pytest.MonkeyPatch) -> None:
     """Trees do not try requests again that wait for a node, when a node has more room."""
-    patch.setattr(Tree, "room_on", lambda self, node: None)
+    patch.setattr(Tree, "wake_on", lambda self, node: None)
 
 
 @pytest.mark.rotating

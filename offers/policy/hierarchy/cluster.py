@@ -23,7 +23,7 @@ def set_nodes(tree: Tree, totals: Mapping[str, Vector]) -> None:
     resize(tree)
     tree.wake(list(nodes.missing))
     for name in totals:
-        tree.room_on(nodes.by_name[name])
+        tree.wake_on(nodes.by_name[name])
 
 
 def remove_nodes(tree: Tree, names: Iterable[str]) -> None:
@@ -69,7 +69,7 @@ def conditions_changed(tree: Tree, name: str) -> None:
     """Notes that a node may meet other constraints than before, with the same amounts. Raises KeyError for an unknown
     node."""
     tree.version += 1
-    tree.room_on(tree.nodes.by_name[name])
+    tree.wake_on(tree.nodes.by_name[name])
 
 
 def resize(tree: Tree) -> None:

@@ -65,14 +65,14 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
             return Cause(WaitCode.QUEUE_APPLICATIONS, queue.name, limit=most)
         if queue.exceeded(request):
             named = tuple(entry for entry in request if entry[0] in queue.max)
-            return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.room()))
+            return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.headroom()))
     for tracker in owner.trackers:
         waiting = tracker.refuses(request, bool(owner.allocations))
         if waiting is tracker.waiting_new:
             return Cause(WaitCode.LIMIT_APPLICATIONS, tracker.queue, tracker.name, limit=tracker.limit.max_applications)
         if waiting is not None:
             named = tuple(entry for entry in request if entry[0] in tracker.limit.max_resources)
-            return Cause(WaitCode.LIMIT_RESOURCES, tracker.queue, tracker.name, _lacks(named, tracker.room()))
+            return Cause(WaitCode.LIMIT_RESOURCES, tracker.queue, tracker.name, _lacks(named, tracker.headroom()))
     return None
 
 

@@ -356,13 +356,11 @@ def most_that_fit(tree: Tree, application: Application, needed: int) -> int:
 
     A gang above this bound needs no attempt, which places all asks of a gang and sets them aside if there are too few
     places. The bound costs as much as the search for one node, and at most one look at each node."""
-    headrooms = [queue.room() for queue in tree.queues[application.queue].path]
-    headrooms += [tracker.room() for tracker in application.trackers]
-    number = 0
+    headrooms, number = tree.headrooms(application), 0
     for alike, group in application.groups.items():
         most = min(len(group.asks), needed - number)
-        for room in headrooms:
-            most = _times(room, alike.request, most)
+        for headroom in headrooms:
+            most = _times(headroom, alike.request, most)
         number += most if alike.promised else _on_nodes(tree, alike, most)
         if number >= needed:
             break

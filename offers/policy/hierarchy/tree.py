@@ -203,12 +203,12 @@ class Tree:
             self.count_started(leaf, -1)
         for queue in leaf.path:
             if queue.waiting:
-                self.wake(queue.waiting.fitting(queue.room()))
+                self.wake(queue.waiting.fitting(queue.headroom()))
         for tracker in owner.trackers:
             tracker.use(request, -1)
             tracker.running -= not owner.allocations
             self.wake(list(tracker.woken()))
-        self.room_on(node)
+        self.wake_on(node)
         self.renew(owner, owner.priorities.greatest(), None)
         return allocation
 
@@ -281,7 +281,7 @@ class Tree:
         for queue in self.queues[owner.queue].path:
             add_to(queue.leaving, victim.ask.request, 1)
         if (node := self.nodes.by_name[victim.node]).promises:
-            self.room_on(node)  # leaving room serves the promises, so there is more beside them
+            self.wake_on(node)  # leaving room serves the promises, so there is more beside them
 
     def stay(self, victim: Allocation) -> None:
         """Notes that an allocation that is being preempted is not ended. Raises KeyError if it is not leaving."""
@@ -373,6 +373,11 @@ class Tree:
                 return waiting
         return None
 
+    def headrooms(self, application: Application) -> list[dict[str, int]]:
+        """The amounts that each maximum and each limit leaves to an application."""
+        path = self.queues[application.queue].path
+        return [*(queue.headroom() for queue in path), *(tracker.headroom() for tracker in application.trackers)]
+
     def _node(self, alternative: Alternative, group: Group) -> tuple[Node | None, Waiting[RequestClass] | None]:
         """`group`: the first group of the class."""
         request, constraint = alternative.request, alternative.constraint
@@ -441,7 +446,7 @@ class Tree:
         if group.alike.promised:
             for queue in () if reserves else self.queues[application.queue].path:
                 add_to(queue.promised, ask.request, -1)
-            self.room_on(self.nodes.withdraw(group.alike.promised, ask.id))
+            self.wake_on(self.nodes.withdraw(group.alike.promised, ask.id))
         return ask
 
     def touch(self, leaf: Queue) -> None:
@@ -499,7 +504,7 @@ class Tree:
             request_class.leaf.place_class(request_class)
             request_class.leaf.place_path()
 
-    def room_on(self, node: Node) -> None:
+    def wake_on(self, node: Node) -> None:
         """Lets the requests that wait for a node and fit it be tried again."""
         self.freed += 1
         if node.waiting:

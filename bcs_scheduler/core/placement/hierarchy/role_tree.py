@@ -46,6 +46,7 @@ from offers.policy.hierarchy.preemption.promises import (
     regain,
 )
 from offers.policy.hierarchy.queues import finish, place
+from offers.policy.hierarchy.state.application import Group
 from offers.policy.hierarchy.state.limits import Tracker
 from offers.policy.hierarchy.state.model import Allocation, Ask, Terms
 from offers.policy.hierarchy.state.queue import Queue, QueueState
@@ -433,8 +434,7 @@ class RoleTree:
         if leaf.is_stopped or self._is_recounting:
             return False
         if safe(replaced) in application.allocations:
-            headrooms = [queue.room() for queue in leaf.path] + [tracker.room() for tracker in application.trackers]
-            return all(amount >= 0 for room in headrooms for amount in room.values())
+            return all(amount >= 0 for headroom in self.tree.headrooms(application) for amount in headroom.values())
         admits = self.takes_together([(name, request)], uses=True)
         self._took_back = True
         return admits
@@ -514,16 +514,19 @@ class RoleTree:
 
     def has_victims(self, name: str, task: str) -> bool:
         """True if room is being made for a task that waits, by other work that ends."""
-        application = self.tree.applications.get(name)
-        group = application.asks.get(safe(task)) if application is not None else None
+        group = self._group(name, task)
         return group is not None and has_victims(group, safe(task))
+
+    def _group(self, name: str, task: str) -> Group | None:
+        """The equal asks of an application that a task belongs to; None if the task does not wait."""
+        application = self.tree.applications.get(name)
+        return application.asks.get(safe(task)) if application is not None else None
 
     def pending(self, tasks: Iterable[tuple[str, str]]) -> list[Ask] | None:
         """The asks of tasks, given by application and name; None if one does not wait."""
         asks: list[Ask] = []
         for name, task in tasks:
-            application = self.tree.applications.get(name)
-            group = application.asks.get(safe(task)) if application is not None else None
+            group = self._group(name, task)
             if group is None:
                 return None
             asks.append(next(ask for _, ask_name, ask in group.asks if ask_name == safe(task)))

@@ -40,7 +40,7 @@ class Tracker:
             return self.waiting
         return None
 
-    def room(self) -> dict[str, int]:
+    def headroom(self) -> dict[str, int]:
         """The amounts that the limit leaves, of the resources that it names."""
         return {name: most - self.allocated.get(name, 0) for name, most in self.limit.max_resources.items()}
 
@@ -52,7 +52,7 @@ class Tracker:
     def woken(self) -> Iterator[RequestClass]:
         """The requests that may be tried after room was given back or an application has ended."""
         if len(self.waiting):
-            yield from self.waiting.fitting(self.room())
+            yield from self.waiting.fitting(self.headroom())
         most = self.limit.max_applications
         if most is not None and self.running < most:
             yield from list(self.waiting_new)

@@ -162,7 +162,7 @@ class Queue:
             raise ValueError(f"{self.name}: no allocations")
         return -negated
 
-    def room(self) -> dict[str, int]:
+    def headroom(self) -> dict[str, int]:
         """The amounts that the maximum of this queue leaves, of the resources that it names."""
         return {name: most - self.allocated.get(name, 0) for name, most in self.max.items()}
 
