@@ -190,11 +190,11 @@ class ManagerService:
                     manager.name, "get_existing_allocation", f"{type(error).__name__}: {error}"
                 ) from error
             for words in self._contexts[manager.name].differences(unit, allocation):
-                self._tell(manager.name, unit, words)
+                self._report(manager.name, unit, words)
             if allocation is not None:
                 return
 
-    def _tell(self, manager: str, unit: TaskGroupRef, words: str) -> None:
+    def _report(self, manager: str, unit: TaskGroupRef, words: str) -> None:
         self.differing += 1
         if self.differing <= MOST_DIFFERENCES:
             log.warning("appmanager.differs", manager=manager, unit=unit.unit, difference=words)

@@ -202,16 +202,20 @@ WING = (
 EMPTY = {
     "found": "the kind of the result",
     "it": "the kind of the thing",
-    "look": "the verb: judge, follow, settle",
     "one": "the kind of the thing, such as ask, place, queue",
     "take": "the verb: claim, withdraw, remove, spend",
-    "told": "reported",
     "wanted": "needed",
 }
 """Names that do not say the thing, each with its replacement."""
 STORED = {"offers.agents:rooms"}
 """Names of messages that decision logs have."""
-WORDS = {"rooms": "holds (kept for work), amounts (free)", "sessions": "snapshots"}
+WORDS = {
+    "look": "the verb: judge, follow, settle",
+    "rooms": "holds (kept for work), amounts (free)",
+    "sessions": "snapshots",
+    "tell": "report",
+    "told": "reported",
+}
 """Words that no name has, each with its replacement: room is free capacity, a kept place is a hold, and a session is a
 cycle of the engine `session` (docs/glossary.md)."""
 

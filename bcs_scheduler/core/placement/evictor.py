@@ -75,7 +75,7 @@ class Evictor:
             elif eviction.beneficiary:
                 words = f"a taskgroup stays that was to make room{private(f': {refusal}')}"
                 turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", words)
-        self._tell(ended)
+        self._report(ended)
         present = ((eviction, source.tenant(eviction.task)) for eviction in decided)
         self._engine.drop(eviction for eviction, victim in present if victim is None or not victim.leaves)
         return ended
@@ -87,7 +87,7 @@ class Evictor:
             return set()
         return {eviction.job for eviction in gangs if not self._turn.source.may_end(eviction.task)}
 
-    def _tell(self, ended: Mapping[str, Sequence[Tenant]]) -> None:
+    def _report(self, ended: Mapping[str, Sequence[Tenant]]) -> None:
         for beneficiary, some in ended.items():
             if not beneficiary:
                 continue

@@ -61,8 +61,8 @@ class Groups:
         return {name: lacks for name, lacks in shortages.items() if lacks is not None}
 
     def caps(self, incomplete: Mapping[str, Shortage], demands: Iterable[Demand[Slot]]) -> dict[str, int]:
-        """Number of slots that take part in a session, by the id of the demand, of groups whose members all have
-        minimums of their own. Otherwise a session could give one member the places that another one needs."""
+        """Number of slots that take part in a decision, by the id of the demand, of groups whose members all have
+        minimums of their own. Otherwise an engine could give one member the places that another one needs."""
         left = {
             name: dict(lacks.members)
             for name, lacks in incomplete.items()

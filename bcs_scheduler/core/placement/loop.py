@@ -257,7 +257,7 @@ class Loop:
     def _caught_up(self, pace: TimeBudget) -> bool:
         """Takes over changes in parts, if there are many. False: the rest follows in the next turn."""
         roles = dict.fromkeys(demand.role for demand in self._deciding())
-        done = self._turn.attempt("core", "session", partial(self.engine.catch_up, roles, pace))
+        done = self._turn.attempt("core", "decision", partial(self.engine.catch_up, roles, pace))
         if done is False and self._unsettled:
             self._rests.add(Rest.PORTION)  # its launches still wait
         return done is not False
@@ -273,7 +273,7 @@ class Loop:
         turn = self._turn
         self._waiting = False
         until = max(MATCHING, pace.spent() + LEAST_SHARE)
-        failure = self._attempt("session", partial(self._decide_all, pace, until))
+        failure = self._attempt("decision", partial(self._decide_all, pace, until))
         is_cut = self._is_cut()
         pause = self.engine.pause()
         self._next = turn.now + (AFTER_FAILURE if failure is not None else 0.0 if is_cut else pause)
@@ -331,7 +331,7 @@ class Loop:
         waiting = list(islice(rest, turn.options.explained))
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
-        self._tell(waiting)
+        self._report_obstacles(waiting)
 
     def _decide_role(self, role: str, demands: list[Demand[Slot]], pace: TimeBudget, until: float) -> Decisions:
         """Asks about the demands of a role, and carries the decisions out."""
@@ -432,7 +432,7 @@ class Loop:
             if demand.role == role
             and demand.id not in own
             and not (demand.per_agent or demand.promised)
-            and turn.source.is_wanted(demand.id)  # the request may have ended it
+            and turn.source.is_needed(demand.id)  # the request may have ended it
         ]
         portion = Portion(role, [*waiting, *demands], {}, self.aging.held(role))
         chosen = self._choose(portion, partial(self.engine.answer, queues=queues))
@@ -493,7 +493,7 @@ class Loop:
 
     # --- events -----------------------------------------------------------------------------------------------
 
-    def _tell(self, waiting: Iterable[Demand[Slot]]) -> None:
+    def _report_obstacles(self, waiting: Iterable[Demand[Slot]]) -> None:
         """Records an event for each application whose most important obstacle is another one than before."""
         now, known = self._turn.now, self._attempts
         self._reported = {

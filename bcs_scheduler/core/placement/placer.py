@@ -58,7 +58,7 @@ class Foreseen(NamedTuple):
 
 
 class Assignment(NamedTuple):
-    """A decision of a session: the next slots of a demand, one on each of these rows."""
+    """A decision of an engine: the next slots of a demand, one on each of these rows."""
 
     demand: Demand[Slot]
     rows: Sequence[Row]
@@ -159,7 +159,7 @@ class Placer:
         groups: Sequence[Shortage] = (),
         beside: Trial | None = None,
     ) -> list[Placement[Slot]]:
-        """Carries decisions of a session out: each slot goes to the row that was decided on, or if that row cannot take
+        """Carries decisions of an engine out: each slot goes to the row that was decided on, or if that row cannot take
         the slot, to another one. The placements of a demand are for its first slots. `missing`: members that a gang
         lacks, by application; nothing of a gang is placed that would stay below its minimum. `groups`: the same
         for groups of applications. `beside`: the trial that takes the room; None: the placements are committed."""

@@ -89,7 +89,7 @@ class Records:
         """See `Units`: the id of a transaction has its time."""
         return nanoseconds_of(demand)
 
-    def is_wanted(self, demand: str) -> bool:
+    def is_needed(self, demand: str) -> bool:
         """See `Units`: its transaction is active."""
         transaction = self._state.transactions.get(demand)
         return transaction is not None and transaction.active

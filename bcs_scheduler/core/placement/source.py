@@ -132,7 +132,7 @@ class Source(Protocol):
     def age_of(self, demand: str) -> int:
         """Unix nanoseconds at which the work of a demand, given by id, began: the oldest comes first."""
 
-    def is_wanted(self, demand: str) -> bool:
+    def is_needed(self, demand: str) -> bool:
         """False if the work of an open demand, given by id, has been ended since, or is supposed to be."""
 
     def priority(self, demand: Demand[Slot]) -> int:

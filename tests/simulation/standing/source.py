@@ -199,7 +199,7 @@ class Pods:
     def age_of(self, demand: str) -> int:
         return self._work.ages[demand]
 
-    def is_wanted(self, demand: str) -> bool:
+    def is_needed(self, demand: str) -> bool:
         return demand in self._work.demands
 
     def priority(self, demand: Demand[Slot]) -> int:

@@ -264,7 +264,7 @@ class HeldPlaceholders:
             return
         turn = self._turn
         turn.pool.table.flush()
-        failed = turn.each("taskgroup", self._holds.take_news(Cause.PLACEHOLDER, AT_ONCE), self._look_at)
+        failed = turn.each("taskgroup", self._holds.take_news(Cause.PLACEHOLDER, AT_ONCE), self._judge)
         due = islice(self._due.due(turn.now), AT_ONCE)
         for name in (*failed, *turn.each("taskgroup", due, self._end)):
             self._due.put(name, turn.now + RETRY)
@@ -305,7 +305,7 @@ class HeldPlaceholders:
         self._holds.drop(name)
         self._due.drop(name)
 
-    def _look_at(self, name: str) -> None:
+    def _judge(self, name: str) -> None:
         """The hold is new, or has become covered or short."""
         group = self._turn.state.taskgroups.get(name)
         if group is None or group.ended:

@@ -62,14 +62,14 @@ class ManagedApplications:
         """Groups of applications whose reservations are compared with their members."""
         self._unseen: list[str] = []
         """Keys of applications whose reservations the leader before may not have begun."""
-        self._looked: dict[str, tuple[ManagedApplication, bool]] = {}
-        """The managed applications of the present look, and whether they were just loaded."""
+        self._settling: dict[str, tuple[ManagedApplication, bool]] = {}
+        """The managed applications that are being settled, and whether they were just loaded."""
         self._touched: dict[str, dict[tuple[Unit, int], None]] = {}
         """Units whose taskgroups have changed, with the index of the taskgroup, by managed application."""
         self._tasks: dict[str, dict[str, None]] = {}
         """Keys of tasks that have changed, by managed application."""
         self._quiet_at, self._had_work = turn.now + QUIET, False
-        """Unix seconds of the next look for new work, and whether there was any since the last one."""
+        """Unix seconds of the next report that there is no work, and whether there was any since the last one."""
         self.gate = SlotGate(turn, self._gangs)
 
     @property
@@ -81,7 +81,7 @@ class ManagedApplications:
         """Takes up all managed applications, and the placeholders that belong to none."""
         for known in (self._gangs, self._reservations, self._work, self._groups, self._touched, self._tasks):
             known.clear()
-        self._looked = {}
+        self._settling = {}
         self._quiet_at, self._had_work = self._turn.now + QUIET, False
         self._sums.begin()
         managed = self._turn.state.managed_applications
@@ -115,9 +115,9 @@ class ManagedApplications:
         self._groups.mark_due(self._turn.now)
         unseen, self._unseen = self._unseen, []
         self._turn.each("application", unseen, self._reservations.consider)
-        self._look_at_groups()
-        self._look_at_marked()
-        self._look_for_work()
+        self._settle_groups()
+        self._settle_marked()
+        self._note_quiet()
         self._sums.go_on()
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
@@ -129,8 +129,8 @@ class ManagedApplications:
         self._turn.each_change(changed, self._follow)
         if self._turn.context.time_is_up():
             return
-        self._look_at_groups()
-        self._look_at_marked()
+        self._settle_groups()
+        self._settle_marked()
         if self._carrying.busy and not self._turn.context.time_is_up():
             self._work.mark(*self._carrying.go_on())
 
@@ -185,11 +185,11 @@ class ManagedApplications:
 
     # --- one managed application ------------------------------------------------------------------------------
 
-    def _look_at_marked(self) -> None:
-        """Looks at marked ones, one at least, until the time of the turn for this is over; the others follow later:
+    def _settle_marked(self) -> None:
+        """Settles marked ones, one at least, until the time of the turn for this is over; the others follow later:
         very many reservations may end at one moment."""
         for key in self._work.ready(self._turn.now):
-            self._looked = {}
+            self._settling = {}
             failure = self._turn.attempt("application", key, partial(self._settle_gang, key))
             if failure is not None:
                 self._failed(key)
@@ -199,44 +199,44 @@ class ManagedApplications:
                 break
 
     def _failed(self, *keys: str) -> None:
-        """The changes of a look are undone: its gangs are made from their records later."""
-        for key in dict.fromkeys((*keys, *self._looked)):
+        """The changes are undone: the gangs are made from their records later."""
+        for key in dict.fromkeys((*keys, *self._settling)):
             self._gangs.unload(key)
             self._work.put(key, self._turn.now + AFTER_FAILURE)
 
     def _settle_gang(self, key: str) -> None:
         record = self._turn.state.managed_applications.get(key)
-        if record is None or not self._reservations.is_wanted(record):
+        if record is None or not self._reservations.is_needed(record):
             self._end(key, record)
             return
         gang = self._facts(record)
         if record.pod_group:
             self._settle_group(record, gang)
-        self._write_looked()
+        self._write_settled()
 
     def _facts(self, record: ManagedApplication) -> Gang:
-        """The gang of the record with all facts about it. `_write_looked` writes its changes."""
+        """The gang of the record with all facts about it. `_write_settled` writes its changes."""
         key = record.key
         gang = self._gangs.loaded.get(key)
         fresh = gang is None
-        self._looked[key] = (record, fresh)
+        self._settling[key] = (record, fresh)
         if gang is None:
             gang = self._gangs.load(record)
-        self._take_tasks(record, gang)
+        self._pass_tasks(record, gang)
         self._obey(record, gang)
         touched = self._touched.pop(key, {})
         self._observing.all_of(gang) if fresh else self._observing.some_of(gang, touched)
         gang.tick(self._turn.now)
         return gang
 
-    def _write_looked(self) -> None:
-        for key, (record, fresh) in self._looked.items():
+    def _write_settled(self) -> None:
+        for key, (record, fresh) in self._settling.items():
             self._write(record, self._gangs.loaded[key], fresh)
 
     def _write(self, record: ManagedApplication, gang: Gang, fresh: bool) -> None:
         key, before = record.key, record.state
         changes = self._gangs.save(record, gang)
-        self._tell(record, before, gang)
+        self._report(record, before, gang)
         if fresh:
             self._carrying.all_of(record, gang)
         self._carrying.some_of(record, gang, changes)  # placeholders that have just left the gang are in no other list
@@ -249,7 +249,7 @@ class ManagedApplications:
         else:
             self._work.drop(key)
 
-    def _take_tasks(self, record: ManagedApplication, gang: Gang) -> None:
+    def _pass_tasks(self, record: ManagedApplication, gang: Gang) -> None:
         """A new application is submitted; tasks that the manager has added or ended since are passed on."""
         state, now = self._turn.state, self._turn.now
         if not record.state:
@@ -272,7 +272,7 @@ class ManagedApplications:
         elif record.wanted == "fail":
             gang.fail(self._turn.now, record.wanted_cause)
 
-    def _tell(self, record: ManagedApplication, before: str, gang: Gang) -> None:
+    def _report(self, record: ManagedApplication, before: str, gang: Gang) -> None:
         turn, after = self._turn, str(gang.record.manager.state)
         for notice in gang.take_notices():
             reserves = not record.manager and notice.code in ENDS
@@ -337,19 +337,19 @@ class ManagedApplications:
         if gang.reserving:
             return
         if gang.record.cause:
-            self._tell_group(record.pod_group_key, "GroupReservationEnded", why(record, gang.record.cause))
+            self._report_group(record.pod_group_key, "GroupReservationEnded", why(record, gang.record.cause))
         else:
             words = f"room is held by {counted(sum(len(gang.placeholders) for gang in gangs), 'placeholder')}"
-            self._tell_group(record.pod_group_key, "GroupReservationComplete", words)
+            self._report_group(record.pod_group_key, "GroupReservationComplete", words)
 
     def _is_reserved(self, record: ManagedApplication) -> bool:
         """True if every placeholder holds its room. One that was not looked at yet is looked at later."""
         gang = self._gangs.loaded.get(record.key)
-        return gang is not None and gang.reserved and self._reservations.is_wanted(record)
+        return gang is not None and gang.reserved and self._reservations.is_needed(record)
 
-    def _look_at_groups(self) -> None:
+    def _settle_groups(self) -> None:
         for group in self._groups.ready(self._turn.now):
-            self._looked = {}
+            self._settling = {}
             failure = self._turn.attempt("podgroup", group, partial(self._align, group))
             if failure is not None:
                 self._failed()
@@ -372,7 +372,7 @@ class ManagedApplications:
             self._reservations.begin_group(records)
             number = sum(record.task_groups[0].min_member for record in records.values())
             words = f"{counted(number, 'placeholder')} for {counted(len(records), 'application')}"
-            self._tell_group(group, "GroupReservationStarted", words)
+            self._report_group(group, "GroupReservationStarted", words)
         elif present and not is_same(present, records):
             self._end_group(group, present, records)
             return
@@ -383,26 +383,26 @@ class ManagedApplications:
         the launches fail if it cannot now."""
         if present[0].style == "Hard" and not records and is_reserved_by_group(self._turn.state, group):
             for record in filter(is_undecided, present):
-                if self._reservations.is_wanted(record):
+                if self._reservations.is_needed(record):
                     self._facts(record).give_up(NoticeCode.MEMBER_MISSING, self._turn.now)
                 else:
                     self._end(record.key, record)
-            self._write_looked()
+            self._write_settled()
             words = why(present[0], NoticeCode.MEMBER_MISSING)
         else:
             for record in present:
                 self._end(record.key, record)
             words = "the group or its members have changed"
-        self._tell_group(group, "GroupReservationEnded", words)
+        self._report_group(group, "GroupReservationEnded", words)
         self._groups.mark(group)
 
-    def _tell_group(self, group: str, reason: EventReason, words: str) -> None:
+    def _report_group(self, group: str, reason: EventReason, words: str) -> None:
         if group in self._turn.state.pod_groups:
             self._turn.record_event("podgroup", group, reason, words)
 
     # --- all of them ------------------------------------------------------------------------------------------
 
-    def _look_for_work(self) -> None:
+    def _note_quiet(self) -> None:
         turn, quiet = self._turn, not self._had_work
         if turn.now < self._quiet_at:
             return

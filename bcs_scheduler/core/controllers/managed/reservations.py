@@ -77,7 +77,7 @@ class Reservations:
             return
         self._begin(application, version)
 
-    def is_wanted(self, record: ManagedApplication) -> bool:
+    def is_needed(self, record: ManagedApplication) -> bool:
         """True while the launch of the application of a reservation is in progress, and for applications of managers
         always."""
         if record.manager:

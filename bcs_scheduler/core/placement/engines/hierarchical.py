@@ -224,12 +224,12 @@ class Hierarchical:
             [Bind(*names) for names in made],
             evicted,
             missing=inputs.missing,
-            held_back={name: hold for name in waiting if (hold := self._hold(tree_of, name)) is not None},
+            held_back={name: queue for name in waiting if (queue := self._held_back(tree_of, name)) is not None},
             attempts={name: attempt_of(tree, name, now) if name in known else None for name in waiting},
             rest=rest,
         )
 
-    def _hold(self, tree_of: RoleTree, name: str) -> HeldBack | None:
+    def _held_back(self, tree_of: RoleTree, name: str) -> HeldBack | None:
         """The queue that holds an application back; None if no queue does."""
         tree = tree_of.tree
         if name in tree_of.unplaced:
@@ -297,7 +297,7 @@ class Hierarchical:
         waits = any(application.asks for application in tree.applications.values())
         if waits:
             is_away = self._turn.now < self._turn.returning_until
-            self._look_again(self._turn.returning_until if is_away else self._turn.now + MAINTENANCE)
+            self._maintain_at(self._turn.returning_until if is_away else self._turn.now + MAINTENANCE)
         if not (waits and inputs.rows):  # without an offer in this term a try is in vain, and the next one is due late
             return self._given_back(tree, is_over), False
         done = maintain(tree, shown, self._can_end, closed, self._ending_soon(role), is_over)
@@ -317,7 +317,7 @@ class Hierarchical:
             ),
         ]
         for at in [self._turn.now] if done.again else [reservation.until for reservation in kept]:
-            self._look_again(at)
+            self._maintain_at(at)
         evicted = [*evictions_of(tree, spare(tree, (*gangs, *done.preemptions))), *given_back_of(tree, done.given_back)]
         return evicted, done.is_unfinished or tree_of.attempts.is_behind
 
@@ -331,10 +331,10 @@ class Hierarchical:
         evictions = given_back_of(tree, give_back(tree, self._turn.now, is_over))
         due = self._turn.now if "quota" in tree.rests else self._turn.now + MAINTENANCE
         if "quota" in tree.rests or any(queue.above_since is not None for queue in tree.queues.values()):
-            self._look_again(due)
+            self._maintain_at(due)
         return evictions
 
-    def _look_again(self, at: float) -> None:
+    def _maintain_at(self, at: float) -> None:
         """A tree wants maintenance at a moment (Unix seconds). Another one may want it sooner."""
         self._again = min(self._again or at, at)
 

@@ -1,6 +1,6 @@
-"""The taskgroups that hold room in one role, as tasks of sessions.
+"""The taskgroups that hold room in one role, as tasks of a snapshot.
 
-Taskgroups that have changed are noted, and only these are read again for the next session.
+Taskgroups that have changed are noted, and only these are read again for the next decision.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _follows(known: Mapping[str, Task], task: Task) -> bool:
 
 
 def request_of(scalars: Resources | ResourceRequest, extended: Iterable[tuple[str, int]]) -> Amounts:
-    """The amounts that sessions count. Ports are numerous, and are tested apart."""
+    """The amounts that engines count. Ports are numerous, and are tested apart."""
     by_name = [(name, getattr(scalars, name)) for name in SCALARS]
     if isinstance(scalars, ResourceRequest) and scalars.amounts:
         by_name += scalars.amounts

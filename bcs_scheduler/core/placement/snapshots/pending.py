@@ -1,4 +1,4 @@
-"""The slots of open demands, and planned placements, as tasks of sessions."""
+"""The slots of open demands, and planned placements, as tasks of a snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ wait for its successor."""
 
 
 def task_name(demand: Demand[Slot], slot: Slot) -> str:
-    """The name of the task of a pending slot; unique within its job, and the same in following sessions."""
+    """The name of the task of a pending slot; unique within its job, and the same in following snapshots."""
     return f"{demand.id}/{slot.index}"
 
 

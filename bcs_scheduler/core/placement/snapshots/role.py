@@ -1,4 +1,4 @@
-"""The snapshot of one role, kept from session to session.
+"""The snapshot of one role, kept from decision to decision.
 
 A job is an application. Its tasks are the taskgroups that hold room, those that are planned and not launched yet, and
 the slots of the open demands of its operations. An agent has in total as much as is known of it, at least the offered
@@ -36,7 +36,7 @@ NONE: Mapping[str, int] = {}
 
 
 class Moving(NamedTuple):
-    """The facts about one role for one session that neither records nor offers tell."""
+    """The facts about one role for one decision that neither records nor offers tell."""
 
     demands: Iterable[Demand[Slot]]
     """The open demands of the role."""
@@ -72,7 +72,7 @@ class RoleInput(NamedTuple):
     waiting: Collection[str]
     """The jobs with open demands, in the order of the demands."""
     missing: Mapping[str, int]
-    """Number of tasks by job that its minimum lacks without this session."""
+    """Number of tasks by job that its minimum lacks without this decision."""
     agents: set[str]
     """Agents that may be different from those of the decisions before, or gone; the reader empties the set."""
     jobs: set[str]
@@ -133,7 +133,7 @@ class RoleSnapshot:
         self._kinds: dict[str, list[tuple[Kind, Demand[Slot]]]] = {}
         self._missing: dict[str, int] = {}
         self._extra_before: dict[str, dict[str, int]] = {}
-        """Amounts of planned tasks in the latest session."""
+        """Amounts of planned tasks in the latest decision."""
         self._rows: dict[str, Row] = {}
         self._numbers: Array = np.zeros(0, dtype=np.int64)
         self._names: dict[str, set[str]] = {}
@@ -209,7 +209,7 @@ class RoleSnapshot:
         return Changes(snapshot, self._looked_at, self._remade)
 
     def inputs(self, moving: Moving, now: float) -> RoleInput:
-        """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""
+        """The state at the moment `now` in Unix seconds, for one decision. The next call changes the snapshot."""
         jobs = self._jobs(moving)
         extra = self._extra()
         agents = self._agents(extra)

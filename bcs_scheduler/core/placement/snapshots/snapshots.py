@@ -1,4 +1,4 @@
-"""The inputs of sessions: one snapshot per role, which follows records and offers."""
+"""The inputs of engines: one snapshot per role, which follows records and offers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TaskName = tuple[str, str]
 
 
 class Snapshots:
-    """Keeps a snapshot for each role in which sessions have been held."""
+    """Keeps a snapshot for each role about which engines have decided."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn, self._pool = turn, turn.pool
