@@ -531,16 +531,20 @@ class Aging:
             return
         kept.asked_at = now
         room = self._engine.room_for(wants, self.held(role), self._deciding)
-        kept.left = room.evictions if room is not None else ()
         if room is None and kept.ended:
             self._end(role, now + GATHERED)
             return
-        if kept.left:
-            ended = self._evictor.end_some(kept.left)
+        kept.left = room.evictions if room is not None else ()
+        ended = self._evictor.end_some(kept.left)
+        if not (ended or kept.ended) and (room is None or kept.left):
+            other = self._made(role, wants)  # the budgets may admit ends elsewhere
+            if other is not None and (ended := self._evictor.end_some(other.evictions)):
+                kept = self._exchange(role, kept, wants, other)
+        if ended:
             names = {tenant.unit for tenant in ended}
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
             kept.ended += ended
-            kept.moved_at = now if ended else kept.moved_at
+            kept.moved_at = now
             if not kept.left:
                 self._pauses.evicted(kept.application, kept.ended)
         if now >= kept.moved_at + GATHERED and (kept.ended or kept.left):
@@ -548,6 +552,15 @@ class Aging:
         elif kept.ended or kept.left:
             for place in kept.places:
                 place.gained_at = now
+
+    def _exchange(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]], room: Room) -> _Kept:
+        """Reserves other agents for the same work."""
+        for place in kept.places:
+            self._turn.pool.holds.drop(place.unit)
+        demand = self._turn.engine.demands[kept.opening.demand]
+        self._keep(role, kept.opening, demand, zip(wants, room.agents, strict=True))
+        self._kept[role].asked_at, self._kept[role].left = kept.asked_at, room.evictions
+        return self._kept[role]
 
     def _is_away(self, kept: _Kept) -> bool:
         """True if room that was held is not offered now, and has not been away for long: offers with held room go back

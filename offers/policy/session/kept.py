@@ -57,8 +57,8 @@ class Kept(NamedTuple):
     """True if only the work itself may use the room; else only others that outrank it may."""
     outranking: frozenset[str] = frozenset()
     """Further jobs that may use the room: room was made for them there."""
-    makes_room: bool = False
-    """Other work is ended for these jobs to fill this room, and the session ends nothing for them."""
+    served: frozenset[tuple[str, str]] = frozenset()
+    """The names of job and task for which other work is ended to fill this room: the session ends nothing for them."""
 
     def rows(self, snapshot: Snapshot) -> dict[int, list[int]]:
         """The kept amounts as the columns of a snapshot have them."""

@@ -118,7 +118,7 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
 def _take_room(session: Session, job: JobState, searches: Searches) -> bool:
     """Gives a job its turn. True: no agent had enough for any of its tasks."""
     statement = session.statement(job)
-    tasks = session.pending(job)
+    tasks = session.claiming(job)
     failed: dict[int, int] = {}
     barren = True
     for tried, position in enumerate(tasks):
@@ -182,7 +182,7 @@ def _within_jobs(session: Session, queue: QueueState) -> None:
             return
         had_turn.add(job.name)
         searches = Searches(session, own, shared=False, between=False)
-        for position in session.pending(job):
+        for position in session.claiming(job):
             need = session.needs.of(job.job.tasks[position].template)
             statement = session.statement(job)
             scope = Scope(lambda victim, job=job: victim.job is job, rules.preempt_victims)  # type: ignore[misc]
@@ -250,7 +250,7 @@ def _take_back(session: Session, queue: QueueState, job: JobState, searches: Sea
     rules, scope = session.rules, _of_others(session, queue)
     statement, barren = session.statement(job), True
     failed: dict[int, int] = {}
-    for position in session.pending(job):
+    for position in session.claiming(job):
         need = session.needs.of(job.job.tasks[position].template)
         if failed.get(need.number) == session.changes.version:
             continue
@@ -368,7 +368,7 @@ def _attempt(session: Session, action: str, job: JobState, *more: Hashable) -> A
     if job.job.template is None or job.name in session.paused:
         return None
     need, missing = session.needs.of(job.job.template), job.min_available - job.ready - job.waiting
-    held = bool(session.beside(job)), session.barred(job)
+    held = session.served(job), bool(session.beside(job)), session.barred(job)
     return (action, job.queue.name, need.number, missing, job.pending, *held, *more)
 
 

@@ -293,8 +293,18 @@ class Session:
 
     def may_evict(self, job: JobState) -> bool:
         """True if other tasks may be evicted for a job now."""
-        kept = self._kept
-        return job.job.preempts and job.name not in self.closed and not (kept.makes_room and job.name in kept.jobs)
+        return job.job.preempts and job.name not in self.closed
+
+    def claiming(self, job: JobState) -> list[int]:
+        """The pending tasks of a job for which other tasks may be evicted, in task order."""
+        tasks = self.pending(job)
+        if not self.served(job):
+            return tasks
+        return [at for at in tasks if (job.name, job.job.tasks[at].name) not in self._kept.served]
+
+    def served(self, job: JobState) -> int:
+        """The number of tasks of a job for which others end in their kept room alone."""
+        return sum(name == job.name for name, _ in self._kept.served)
 
     def may_change(self, code: Passing, at: float) -> None:
         """A function refuses something until a moment, in the seconds of the snapshot, at which the refusal may end

@@ -308,30 +308,26 @@ class Session:
         nominations = self._inputs.promises.nominations
         nominated = frozenset(job for (job, _), nomination in nominations.items() if nomination.agent in held.amounts)
         standing, holder = self._standing_of(held.holder), held.holder
-        return Kept(
-            held.amounts,
-            held.lacks,
-            standing,
-            holder.applications,
-            outranking=nominated,
-            makes_room=holder.makes_room,
-        )
+        served = frozenset(self._places(self._groups.wants(holder.demand)) or ()) if holder.makes_room else frozenset()
+        return Kept(held.amounts, held.lacks, standing, holder.applications, outranking=nominated, served=served)
+
+    def _places(self, wants: Sequence[Demand[Slot]]) -> list[tuple[str, str]] | None:
+        """The names of job and task of each place that is not promised; None if there are too few."""
+        nominations = self._inputs.promises.nominations
+        names = waiting_tasks(wants, lambda demand, task: (demand.application, task) in nominations)
+        return None if names is None else [(want.application, name) for want, name in zip(wants, names, strict=True)]
 
     def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
         """See `Engine`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end rather
         than less important ones whose budgets may never admit it."""
-        nominations = self._inputs.promises.nominations
-        names = waiting_tasks(wants, lambda demand, task: (demand.application, task) in nominations)
-        role = wants[0].role
+        tasks, role = self._places(wants), wants[0].role
         demands = deciding(role)
         known = {demand.id for demand in demands}
         evicts = not EVICTING.isdisjoint(choice.action.name for choice in self._policy.actions)
-        if not evicts or names is None or any(want.id not in known for want in wants):
+        if not evicts or tasks is None or any(want.id not in known for want in wants):
             return None
         agents = held.agents if held is not None else ("",) * len(wants)
-        needed = [
-            AskedPlace(want.application, name, agent) for want, name, agent in zip(wants, names, agents, strict=True)
-        ]
+        needed = [AskedPlace(*task, agent) for task, agent in zip(tasks, agents, strict=True)]
         kept = NOTHING_KEPT
         if held is not None:
             standing = self._standing_of(held.holder)

@@ -161,6 +161,22 @@ def test_those_end_that_may_end_now_rather_than_less_important_ones_that_may_not
     assert len(cluster.groups("old", "owed")) == 1 and not cluster.groups("high", "has")
 
 
+def test_the_reservation_moves_to_agents_where_the_budgets_admit_ends_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget of the least important work may never do so (seed 22069 of `fair-session`, I83)."""
+    cluster = world("session", {"a": 2000, "b": 2000}, owed=2)
+    cluster.create("low", 2000, namespace="has", max_unavailable=1)
+    cluster.create("high", 2000, namespace="has", max_unavailable=1, priority=9)
+    cluster.seconds(3)
+    admitted: set[str] = set()
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: int(key in admitted))
+    cluster.create("old", 2000, namespace="owed")
+    assert evictions(cluster, int(AGING) + 15) == []
+    assert [room.agent for room in placing(cluster).agent_holds()] == [cluster.groups("low", "has")[0].agent_id]
+    admitted.add("has/high")
+    assert len(evictions(cluster, 15)) == 1
+    assert len(cluster.groups("old", "owed")) == 1 and not cluster.groups("high", "has")
+
+
 def test_a_queue_with_a_guarantee_or_a_share_uses_the_room_of_old_work_of_others() -> None:
     owed, has = Standing("owed", 0, is_owed=True, is_entitled=True), Standing("has", 9, is_owed=False, is_entitled=True)
     over = has._replace(is_entitled=False)

@@ -118,13 +118,17 @@ def test_a_job_for_which_nothing_is_evicted_now_takes_no_idle_room_from_others()
 
 
 def test_work_with_a_reservation_that_makes_room_gets_none_from_the_session() -> None:
-    """Else both would make the same room (seed 22063 of the world `fair-session`)."""
-    jobs = [runs("low", [1, 1], "a1"), waits("old", [1], priority=9)]
-    snapshot = Snapshot([Agent("a1", cores(2, 1))], [Queue("batch")], jobs)
+    """Else both would make the same room (seed 22063 of `fair-session`). Other tasks of the job get theirs (22106)."""
+    jobs = [runs("low", [1, 1, 1, 1], "a1"), waits("old", [1, 1], priority=9)]
+    snapshot = Snapshot([Agent("a1", cores(4, 1))], [Queue("batch")], jobs)
     standing = Standing("batch", 9, is_owed=False, is_entitled=False)
     kept = Kept({"a1": {"cpus": 0}}, {"a1": {"cpus": 1000}}, standing, frozenset({"old"}))
-    assert evicted(decide(snapshot, policy("preempt"), kept=kept)) == ["low/t1"]
-    assert evicted(decide(snapshot, policy("preempt"), kept=kept._replace(makes_room=True))) == []
+    assert evicted(decide(snapshot, policy("preempt", "reclaim"), kept=kept)) == ["low/t3"]
+    served = kept._replace(served=frozenset({("old", "t0")}))
+    decisions = decide(snapshot, policy("preempt", "reclaim"), kept=served)
+    assert evicted(decisions) == ["low/t3"] and list(decisions.pipelined) == [("old", "t1")]
+    served = kept._replace(served=frozenset({("old", "t0"), ("old", "t1")}))
+    assert evicted(decide(snapshot, policy("preempt", "reclaim"), kept=served)) == []
 
 
 def test_a_victim_of_one_action_stays_if_those_of_the_next_one_suffice() -> None:
