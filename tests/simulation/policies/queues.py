@@ -28,6 +28,8 @@ Planned = Mapping[str, Amount]
 """Amounts by application."""
 NOTHING: Planned = MappingProxyType({})
 NAMES = ("cpus", "mem")
+MOVES = ("Drained", "Rescheduled")
+"""Causes of ends after which the successor has the same part of the limits."""
 
 
 class Ask(NamedTuple):
@@ -88,8 +90,9 @@ class Promised(NamedTuple):
 
 
 class Queues(ABC):
-    """The rules of the queues of one policy. What is being ended counts as gone; `staying`: ids of taskgroups that
-    count although they are being ended; `gone`: ids of those that do not count although they are not."""
+    """The rules of the queues of one policy. What is being ended counts as gone, unless it moves. `staying`: ids of
+    taskgroups that count although they are being ended; `gone`: ids of those that do not, although they are not being
+    ended."""
 
     def __init__(self, world: QuietWorld) -> None:
         self.world = world
@@ -98,7 +101,8 @@ class Queues(ABC):
         """The amounts of an application."""
         found = Amount()
         for group in self.world.state.groups_of(application).values():
-            if not group.ended and (not group.killing_since or group.id in staying) and group.id not in gone:
+            is_there = not group.killing_since or group.end_cause in MOVES or group.id in staying
+            if is_there and not group.ended and group.id not in gone:
                 found.update(of(group))
         return found
 
@@ -167,9 +171,12 @@ class Queues(ABC):
     def waits_for_its_share(self, application: str) -> bool:
         """Whether the policy lets others go first because the queue has its share."""
 
-    def outranks(self, application: str, other: str, staying: Collection[str] = ()) -> bool:
-        """Whether an application may use room that is kept for another one, beside what guarantees say."""
-        del staying
+    def outranks(
+        self, application: str, other: str, staying: Collection[str] = (), *, has_victims: bool = False
+    ) -> bool:
+        """Whether an application may use room that is kept for another one, beside what guarantees say. `has_victims`:
+        work was ended for the other one."""
+        del staying, has_victims
         return priority_of(self.world, application) > priority_of(self.world, other)
 
     @abstractmethod
@@ -220,9 +227,13 @@ class SessionQueues(Queues):
         used, deserved = self.used(queue), self._deserved()[queue]
         return all(used[name] >= deserved[name] for name in NAMES)
 
-    def outranks(self, application: str, other: str, staying: Collection[str] = ()) -> bool:
+    def outranks(
+        self, application: str, other: str, staying: Collection[str] = (), *, has_victims: bool = False
+    ) -> bool:
         if not super().outranks(application, other) or self.name(application) == self.name(other):
             return super().outranks(application, other)
+        if has_victims:
+            return False
         return self._is_within_share(application, staying) or not self._is_within_share(other, staying)
 
     def _is_within_share(self, application: str, staying: Collection[str]) -> bool:

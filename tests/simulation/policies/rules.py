@@ -198,7 +198,14 @@ class Rules:
         """The agents with room for old work, which the beneficiary does not outrank. `victims`: ids of the taskgroups
         that are ended for it."""
         kept, outranks = {*self._kept, *self._kept_now()}, self.queues.outranks
-        return {one for one in kept if not all(outranks(beneficiary, each, victims) for each in self._keepers(one))}
+        served = {winner for winner, _ in self._vain}
+        return {
+            agent
+            for agent in kept
+            if not all(
+                outranks(beneficiary, each, victims, has_victims=each in served) for each in self._keepers(agent)
+            )
+        }
 
     def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int) -> None:
         """`number`: of the asks that fit the agents, some of them idle room: the limit has to hold these as well."""
