@@ -263,6 +263,19 @@ def test_a_drain_waits_while_work_at_the_limit_of_its_queue_takes_the_places_fir
     assert at_rest(rules) == number
 
 
+@pytest.mark.parametrize(("priority", "number"), [(1, ""), (-1, "I85")])
+def test_more_important_work_at_the_share_of_its_queue_takes_the_places_of_a_drain_first(
+    priority: int, number: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PlainQueues, "waits_for_its_share", lambda *_: True)
+    world = PlainWorld(1000, 1000)
+    rules = Rules(world, PlainQueues(world))
+    world.work("red/leaves", 0)
+    world.work("red/heir", waits=1, priority=priority)
+    drained(world)
+    assert at_rest(rules) == number
+
+
 @pytest.mark.parametrize(("cpus", "limit"), [(1500, 2000), (2000, 2500)])
 def test_work_that_comes_first_takes_a_part_of_the_limit_and_of_the_room(cpus: int, limit: int) -> None:
     world = PlainWorld(1000, 2000)

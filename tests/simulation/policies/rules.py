@@ -10,7 +10,7 @@ I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim w
      pause for it
 I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
 I85  a drain moves each taskgroup whose budget admits its end and whose successor has a place elsewhere, and then ends;
-     work that waits for the limit of its queue and is as important takes its places first
+     work that waits for the limit or the share of its queue and is as important takes its places first
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
 I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
@@ -437,14 +437,15 @@ class Rules:
 
     def _place_is_left(self, group: TaskGroup, waiting: list[Ask]) -> bool:
         """Whether there is a place for the successor of a taskgroup, with what its gang lacks then. Other work comes
-        first that is as important, and that only limits hold back while the taskgroup is there."""
+        first that is as important, and that limits or the share of its queue hold back while the taskgroup is there."""
         own, least = group.application_key, priority_of(self.world, group.application_key)
         plan = Plan(self.queues, self._rooms(), {group.id})
         for application in dict.fromkeys(ask.application for ask in waiting):
             every = [ask for ask in waiting if ask.application == application and (application != own or ask.replaces)]
             first = self._together(application, every)
-            held_back = first and not self.queues.admits(application, _sum(first), promises=False)
-            if held_back and priority_of(self.world, application) >= least and plan.take(first):
+            is_admitted = self.queues.admits(application, _sum(first), promises=False)
+            is_held_back = not is_admitted or self.queues.waits_for_its_share(application)
+            if first and is_held_back and priority_of(self.world, application) >= least and plan.take(first):
                 for ask in every[len(first) :]:
                     plan.take([ask])
         gang = [ask for ask in waiting if ask.application == own][: max(0, self._lacking(own))]
