@@ -220,7 +220,7 @@ class Nodes:
 
     def _beside_holds(self, row: Row) -> dict[str, int]:
         """Returns the amounts that would be free of each dimension if no room were held."""
-        held = self.promised(row)
+        held = self.held(row)
         return {line: free + held.get(line, 0) for line, free in zip(self._pool.table.lines, row.amounts, strict=True)}
 
     def _learn(self, there: Iterable[tuple[str, int]]) -> None:
@@ -310,7 +310,7 @@ class Nodes:
         """Returns True if no unit holds a port that conflicts with this one."""
         return not self._usage.on(row.agent_id).conflicts(port)
 
-    def promised(self, row: Row) -> Mapping[str, int]:
+    def held(self, row: Row) -> Mapping[str, int]:
         """The amounts of holds."""
         return self._usage.on(row.agent_id).by_kind.get(Kind.HELD, {})
 

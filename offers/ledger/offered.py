@@ -383,7 +383,7 @@ class Offers:
         """The attribute as it is; None if there is none."""
         return value
 
-    def promised(self, row: Row) -> Mapping[str, int]:
+    def held(self, row: Row) -> Mapping[str, int]:
         """The amounts that holds take out of the present offers: a hold that these do not cover takes all that there
         is."""
         sums: Counter[str] = Counter()

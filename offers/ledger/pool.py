@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from offers.dimensions import Dimensions
 from offers.ledger.coming import ComingRoom
 from offers.ledger.holds import Holds, Left
-from offers.ledger.table import Row, Source, Table
+from offers.ledger.table import Row, RowSource, Table
 from offers.ledger.usage import ANY_ROLE, Usage
 from offers.model import (
     AgentOverrides,
@@ -44,7 +44,7 @@ class Allocator(Protocol):
         random ports)."""
 
 
-class Hand(Source, Protocol):
+class Hand(RowSource, Protocol):
     """The source of the amounts in hand of a pool. The methods answer the questions of the same names of `Pool`."""
 
     @property
@@ -278,11 +278,6 @@ class Pool(Generic[HandT]):
             self.table.touched.add(agent_id)
 
     # --- questions of the matcher -----------------------------------------------------------------------------
-
-    @property
-    def promises(self) -> bool:
-        """True if room of any agent is held (`Row.promised`)."""
-        return bool(self.holds)
 
     def eligibility(self, rules: Rules, role: str) -> Eligibility:
         """The fixed tests of these rules for all rows. To be asked after `Table.flush`; it holds for one pass."""

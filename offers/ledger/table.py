@@ -35,7 +35,7 @@ _REMEMBERED = 256
 Saved = tuple[list[int], int, list[tuple[ResourceKey, Ranges]], ResourceMap]
 
 
-class Source(Protocol):
+class RowSource(Protocol):
     """The amounts that are in hand on the agents of a pool: offers, or nodes that stand."""
 
     def is_open(self, row: Row) -> bool:
@@ -47,7 +47,7 @@ class Source(Protocol):
     def has_host_port(self, row: Row, port: HostPort) -> bool:
         """Returns True if a port of one protocol or address is free."""
 
-    def promised(self, row: Row) -> Mapping[str, int]:
+    def held(self, row: Row) -> Mapping[str, int]:
         """Returns the amounts by dimension that are kept for units without a place, and that are not free for this
         reason."""
 
@@ -87,7 +87,7 @@ class Row:
         "unavailable",
     )
 
-    def __init__(self, number: int, agent_id: str, role: str, source: Source, lines: int = len(AMOUNTS)) -> None:
+    def __init__(self, number: int, agent_id: str, role: str, source: RowSource, lines: int = len(AMOUNTS)) -> None:
         """`lines`: how many amounts the table keeps."""
         self.number = number
         self.agent_id = agent_id
@@ -156,10 +156,10 @@ class Row:
             for port in ports
         )
 
-    def promised(self) -> Mapping[str, int]:
+    def held(self) -> Mapping[str, int]:
         """Returns the amounts by dimension that are kept for units without a place, and that are not free for this
         reason."""
-        return self.source.promised(self)
+        return self.source.held(self)
 
     def unclaim(self) -> None:
         """Gives back the latest claim of the row. The amounts are right again after `work_out`, or after `load` of the

@@ -11,8 +11,8 @@ import numpy as np
 
 from offers.ledger.pool import AnyPool
 from offers.ledger.table import Ints, Mask
+from offers.matching.counts import PassCounts
 from offers.matching.feasibility import Feasibility, RequestClass, kind_of
-from offers.matching.usage import Usage
 from offers.model import Demand, Diagnosis
 from offers.resources import PORTS
 from offers.rules.eligibility import TAINT, Eligibility
@@ -46,10 +46,10 @@ PORT = "port "
 class Explainer:
     """Judges agents as things stand at the end of a pass."""
 
-    def __init__(self, pool: AnyPool, usage: Usage) -> None:
+    def __init__(self, pool: AnyPool, counts: PassCounts) -> None:
         self._pool = pool
         self._table = pool.table
-        self._usage = usage
+        self._counts = counts
         self._remembered: dict[Hashable, tuple[dict[str, int], tuple[tuple[str, int, int], ...]]] = {}
 
     def diagnose(self, demand: Demand[Any], placed: int) -> Diagnosis:
@@ -67,8 +67,8 @@ class Explainer:
         Ports count, too, on rows that can be used at present."""
         self._table.flush()
         eligibility = self._pool.eligibility(demand.rules, demand.role)
-        request_class = RequestClass(self._table, self._usage, demand, eligibility)
-        feasibility = Feasibility(request_class, self._usage, demand.application)
+        request_class = RequestClass(self._table, self._counts, demand, eligibility)
+        feasibility = Feasibility(request_class, self._counts, demand.application)
         closed = ~self._table.active
         ports = [
             (title, ok | closed)
@@ -80,8 +80,8 @@ class Explainer:
     def _judge(self, demand: Demand[Any]) -> tuple[dict[str, int], tuple[tuple[str, int, int], ...]]:
         self._table.flush()
         eligibility = self._pool.eligibility(demand.rules, demand.role)
-        request_class = RequestClass(self._table, self._usage, demand, eligibility)
-        feasibility = Feasibility(request_class, self._usage, demand.application)
+        request_class = RequestClass(self._table, self._counts, demand, eligibility)
+        feasibility = Feasibility(request_class, self._counts, demand.application)
         remaining = self._table.active & eligibility.role
         reasons: Counter[str] = Counter()
         if others := self._pool.agents - int(remaining.sum()):
@@ -95,7 +95,7 @@ class Explainer:
             passed = remaining & ok
             if (count := int(np.count_nonzero(passed))) < left:
                 failed = remaining & ~ok
-                if title in free and self._pool.promises and (kept := self._promised(title, failed, *free[title])):
+                if title in free and self._pool.holds and (kept := self._held(title, failed, *free[title])):
                     reasons[PROMISED] += len(kept)
                     failed[kept] = False
                 if title == TAINT:
@@ -107,12 +107,12 @@ class Explainer:
             reasons[NOTHING] = left
         return dict(reasons), self._closest(eligibility, policy, amounts)
 
-    def _promised(self, name: str, failed: Mask, needed: int, free: Ints) -> list[int]:
-        """The rows of these whose amount of a dimension is short only because room is kept for others."""
+    def _held(self, name: str, failed: Mask, needed: int, free: Ints) -> list[int]:
+        """The rows of these whose amount of a dimension is short only because room is held for others."""
         rows = []
         for number in np.flatnonzero(failed).tolist():
             row = self._table.rows[number]
-            if row is not None and int(free[number]) + row.promised().get(name, 0) >= needed:
+            if row is not None and int(free[number]) + row.held().get(name, 0) >= needed:
                 rows.append(number)
         return rows
 
@@ -146,7 +146,7 @@ class Explainer:
             for number in np.flatnonzero(self._table.active & request_class.capacity_mask(name, 1)).tolist():
                 row = self._table.rows[number]
                 if row is not None:
-                    free[number] = max(self._usage.extended_free(row, name), 0)
+                    free[number] = max(self._counts.extended_free(row, name), 0)
             tests.append((f"extended resource {name}", free >= needed, needed, free))
         for port in request_class.fixed_ports:
             mask = self._table.port_free(port)

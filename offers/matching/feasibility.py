@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from offers.ledger.table import Column, Ints, Mask, Port, Row, Table
+from offers.matching.counts import PassCounts
 from offers.matching.ranking import ROW_MASK
-from offers.matching.usage import Usage
 from offers.model import Demand
 from offers.resources import requested, summed
 from offers.rules.eligibility import Eligibility, LiveItem
@@ -21,16 +21,16 @@ class LiveTest:
 
     __slots__ = ("_always", "_as_of", "_counted", "_counts", "_quotas", "_tally", "elastic", "position")
 
-    def __init__(self, table: Table, item: LiveItem, usage: Usage, application: str) -> None:
+    def __init__(self, table: Table, item: LiveItem, counts: PassCounts, application: str) -> None:
         self.position = item.position
         self.elastic = item.elastic
         self._always = item.always
         for rule in item.excluding:
-            agents = usage.agents_with_labels(rule.items, application)
+            agents = counts.agents_with_labels(rule.items, application)
             column = table.column("agent", lambda row: row.agent_id)
             free = ~_picked(column, (column.code_of.get(agent, -1) for agent in agents))
             self._always = free if self._always is None else self._always | free
-        self._tally = usage.tally(application)
+        self._tally = counts.tally(application)
         self._counted = item.counted
         self._counts = [self._tally.counts(counted.rule.name) for counted in item.counted]
         self._as_of = self._tally.total
@@ -104,7 +104,7 @@ class RequestClass:
     different applications, can share the results.
     """
 
-    def __init__(self, table: Table, usage: Usage, demand: Demand[Any], eligibility: Eligibility) -> None:
+    def __init__(self, table: Table, counts: PassCounts, demand: Demand[Any], eligibility: Eligibility) -> None:
         self.table = table
         self.eligibility = eligibility
         request = demand.request
@@ -117,7 +117,7 @@ class RequestClass:
         self.extended = [(name, amount) for name, amount in summed(request.extended).items() if amount > 0]
         self._only_host = demand.only_host
         self._only_agents, self._except_agents = demand.only_agents, demand.except_agents
-        self._usage = usage
+        self._counts = counts
         self._chosen = bool(demand.only_agents or demand.except_agents)
         """Some agents are not acceptable, independent of their properties."""
         self._special = bool(self.fixed_ports or self.extended or demand.only_host or self._chosen or self._impossible)
@@ -136,7 +136,7 @@ class RequestClass:
             and self._only_host in ("", row.hostname)
             and self._accepts(row.agent_id)
             and row.has_ports(self.fixed_ports)
-            and all(self._usage.extended_free(row, name) >= amount for name, amount in self.extended)
+            and all(self._counts.extended_free(row, name) >= amount for name, amount in self.extended)
         )
 
     def suitable(self, ranks: Ints) -> Ints:
@@ -190,10 +190,10 @@ class Feasibility:
     (`elastic`).
     """
 
-    def __init__(self, request_class: RequestClass, usage: Usage, application: str) -> None:
+    def __init__(self, request_class: RequestClass, counts: PassCounts, application: str) -> None:
         self.request_class = request_class
         items = request_class.eligibility.live
-        self.live = [LiveTest(request_class.table, item, usage, application) for item in items]
+        self.live = [LiveTest(request_class.table, item, counts, application) for item in items]
         self.elastic = [test for test in self.live if test.elastic]
         self.counting = [test for test in self.live if not test.elastic]
         self.shareable = not any(item.excluding for item in items)

@@ -14,10 +14,10 @@ from typing import Any
 
 from offers.ledger.pool import Allocator, AnyPool
 from offers.ledger.table import Row, Saved
+from offers.matching.counts import PassCounts, Tally
 from offers.matching.feasibility import Feasibility, RequestClass, class_of
 from offers.matching.ranking import Ranking, Scoring
 from offers.matching.scan import Candidates, GroupedScan, Kind, Scan
-from offers.matching.usage import Tally, Usage
 from offers.model import Demand, Placement, SlotT
 from offers.rules.constraints import Rules
 
@@ -26,14 +26,14 @@ class Greedy:
     """Places demands on a pool. Results of earlier demands are valid while nothing else changes the pool; a caller that
     undoes placements or changes the pool calls `moved` or `changed`."""
 
-    def __init__(self, pool: AnyPool, usage: Usage, scoring: Scoring, *, tentative: bool) -> None:
+    def __init__(self, pool: AnyPool, counts: PassCounts, scoring: Scoring, *, tentative: bool) -> None:
         """`tentative`: notes how each row was before each placement (`before`)."""
         self.taken: list[Row] = []
         """The rows that something was placed on, in the order of the placements."""
         self.before: list[Saved] = []
         """State of each row of `taken` before its placement (`Row.save`), if tentative."""
         self._pool = pool
-        self._usage = usage
+        self._counts = counts
         self._scoring: Scoring = scoring
         self._tentative = tentative
         self._forget()
@@ -139,10 +139,10 @@ class Greedy:
             if request_class is None:
                 eligibility = self._pool.eligibility(demand.rules, demand.role)
                 request_class = self._request_classes[class_key] = RequestClass(
-                    self._table, self._usage, demand, eligibility
+                    self._table, self._counts, demand, eligibility
                 )
                 self._fragile = self._fragile or bool(request_class.fixed_ports or request_class.extended)
-            feasibility = Feasibility(request_class, self._usage, demand.application)
+            feasibility = Feasibility(request_class, self._counts, demand.application)
             if feasibility.shareable:
                 self._feasibilities[own_key] = feasibility
                 if demand.rules.live:
@@ -191,5 +191,5 @@ class Greedy:
         self._ranking.log.append(row.number)
         self._table.placed_on(row.number)
         if request_class.extended or demand.labels:
-            self._usage.record(demand, row)
+            self._counts.record(demand, row)
         return Placement(demand.id, slot, row.agent_id, row.hostname, row.ip, allocation, ports, row.attributes)

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple, Self
 from offers.errors import StaleSavepoint, StillSetAside
 from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
+from offers.matching.counts import PassCounts, Tally
 from offers.matching.explain import Explainer
 from offers.matching.feasibility import kind_of
 from offers.matching.greedy import Greedy
 from offers.matching.ranking import Scoring
-from offers.matching.usage import Tally, Usage
 from offers.model import Census, Demand, Diagnosis, MatchResult, Occupant, Placement, SlotT
 
 
@@ -58,8 +58,8 @@ class Statement:
         and undoing much faster."""
         self._pool = pool
         self._tentative = tentative
-        self._usage = Usage(census)
-        self._greedy = Greedy(pool, self._usage, scoring, tentative=tentative)
+        self._counts = PassCounts(census)
+        self._greedy = Greedy(pool, self._counts, scoring, tentative=tentative)
         self._done: list[_Placed | _SetAside] = []
         self._savepoints: list[Savepoint] = []
 
@@ -99,7 +99,7 @@ class Statement:
 
     def explainer(self) -> Explainer:
         """Judges agents as things stand now. It must not be asked while more is placed or set aside."""
-        return Explainer(self._pool, self._usage)
+        return Explainer(self._pool, self._counts)
 
     def set_aside(self, occupants: Sequence[Occupant]) -> None:
         """Continues as if these units were gone: their resources are free, and no constraint counts them. A unit that
@@ -107,7 +107,7 @@ class Statement:
         aside = {occupant.unit for step in self._done if isinstance(step, _SetAside) for occupant in step.occupants}
         more = list({occupant.unit: occupant for occupant in occupants if occupant.unit not in aside}.values())
         put_back = self._pool.set_aside(more)
-        self._usage.set_aside(more)
+        self._counts.set_aside(more)
         self._done.append(_SetAside(more, put_back))
         self._greedy.changed()
 
@@ -172,7 +172,7 @@ class Statement:
         return self._step(demand, lambda tally: self._greedy.place(demand, tally, placements))
 
     def _step(self, demand: Demand[Any], place: Callable[[Tally], int]) -> int:
-        tally = self._usage.tally(demand.application)
+        tally = self._counts.tally(demand.application)
         self._done.append(_Placed(demand, tally, len(self._greedy.taken)))
         try:
             return place(tally)
@@ -204,7 +204,7 @@ class Statement:
             step = self._done.pop()
             if isinstance(step, _SetAside):
                 step.put_back()
-                self._usage.put_back(step.occupants)
+                self._counts.put_back(step.occupants)
                 changed = True
             else:
                 self._take_back(step, rows)
@@ -229,7 +229,7 @@ class Statement:
                 table.amounts_changed(row)
             step.tally.take_back()
             if recorded:
-                self._usage.take_back(step.demand, row)
+                self._counts.take_back(step.demand, row)
 
 
 def _without_used(demand: Demand[SlotT], placed: Sequence[Placement[SlotT]]) -> Demand[SlotT]:

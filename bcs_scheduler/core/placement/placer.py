@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from offers.ledger.offered import OfferPool, offer_pool
 from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
+from offers.matching.counts import PassCounts
 from offers.matching.explain import KEPT, NOTHING, PROMISED, WITH_GANG, WITH_GROUP, Explainer
 from offers.matching.feasibility import kind_of
 from offers.matching.ranking import Scoring
 from offers.matching.statement import Statement, match
-from offers.matching.usage import Usage
 from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
 from offers.policy.hierarchy.configuration.partition import Partition
@@ -283,7 +283,7 @@ class Placer:
 
     def tests(self) -> Explainer:
         """The tests that the matcher puts to agents, as things stand."""
-        return Explainer(self._pool, Usage(self._census))
+        return Explainer(self._pool, PassCounts(self._census))
 
     def trial(self) -> Trial:
         """A trial on the offers."""

@@ -229,7 +229,7 @@ class Nominations:
         if free is None or row is None:
             return False
         left = Counter(dict(free))
-        left.update(row.promised())
+        left.update(row.held())
         for name in self._until:
             promise = self._pool.holds.get(name)
             if promise is not None and promise.site[0] == node:

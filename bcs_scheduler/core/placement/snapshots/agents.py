@@ -89,7 +89,7 @@ def held_on(row: Row | None, pool: AnyPool) -> Mapping[str, int]:
     holds = pool.holds.on(row.site) if row is not None else {}
     if row is None or not holds:
         return NOTHING
-    held = Counter(row.promised())
+    held = Counter(row.held())
     for unit, request in holds.items():
         if pool.holds.cause_of(unit) in OF_UNITS:
             held.subtract(dict(request_of(request, ())))

@@ -64,7 +64,7 @@ def _count(counts: Counts, row: Row, attribute: str, step: int) -> None:
         counts[value] = counts.get(value, 0) + step
 
 
-class Usage:
+class PassCounts:
     """The accounts of one pass. Everything that is recorded can be taken back, the latest first."""
 
     def __init__(self, census: Census) -> None:
