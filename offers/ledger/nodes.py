@@ -167,7 +167,7 @@ class Nodes:
         """Returns True if the request of a claim may be sent: its agent exists and is not overcommitted, so the matched
         room has not been lost since the match. Call it before `Usage.sent`. A claim for which this returns False must
         be given back by `Usage.forget` and matched again. False if there is no claim."""
-        claim = self._usage.allocations.get(unit)
+        claim = self._usage.claims.get(unit)
         row = self._pool.row(claim.node) if claim is not None else None
         if row is None:
             return False
@@ -348,7 +348,7 @@ class NodeAllocator:
         drawn = numbers(split_lowest(without(free, self._numbers), self._random)[0]) if self._random else ()
         ports = (*self._ports, *map(HostPort, drawn)) if drawn else self._ports
         self._usage.assume(unit, row.agent_id, self._amounts, ports)
-        if row.claims and row.claims[-1] not in self._usage.allocations:
+        if row.claims and row.claims[-1] not in self._usage.claims:
             row.claims.clear()
         row.claims.append(unit)
         for line, amount in self._line_amounts:

@@ -170,7 +170,7 @@ class Usage:
         return self._users
 
     @property
-    def allocations(self) -> Mapping[Unit, UnitClaim]:
+    def claims(self) -> Mapping[Unit, UnitClaim]:
         """Claims by unit: decisions of this scheduler that the cluster does not show yet."""
         return self._claims
 
@@ -232,29 +232,29 @@ class Usage:
         if unit in self._claims or unit in self._users:
             raise AlreadyAllocated(str(unit))
         self._decisions += 1
-        allocation = self._claims[unit] = UnitClaim(unit, node, amounts, ports, self._decisions)
+        claim = self._claims[unit] = UnitClaim(unit, node, amounts, ports, self._decisions)
         self._recount(unit, notify=False)
-        return allocation
+        return claim
 
     def rename(self, provisional: Provisional, unit: str) -> UnitClaim | None:
         """Gives a claim the name of its unit. None if there is no such claim, or if the unit has a claim or a place
         already; in the second case the claim is given back."""
         self._check()
-        allocation = self._claims.get(provisional)
-        if allocation is None:
+        claim = self._claims.get(provisional)
+        if claim is None:
             return None
         self.forget(provisional)
         if unit in self._claims or unit in self._users:
             return None
-        allocation = self._claims[unit] = allocation._replace(unit=unit)
+        claim = self._claims[unit] = claim._replace(unit=unit)
         self._recount(unit)
-        return allocation
+        return claim
 
     def forget(self, unit: Unit) -> bool:
         """Gives back a claim whose request has not left. False if there is none; claims whose request has left are
         kept."""
-        allocation = self._claims.get(unit)
-        if allocation is None or allocation.sending is not Sending.ASSUMED:
+        claim = self._claims.get(unit)
+        if claim is None or claim.sending is not Sending.ASSUMED:
             return False
         self._drop(unit)
         self._recount(unit)
@@ -263,29 +263,29 @@ class Usage:
     def sent(self, unit: str, now: float) -> bool:
         """The request of a claim leaves now (Unix seconds). False if it must not leave: there is no such claim, or its
         request has left already."""
-        allocation = self._claims.get(unit)
-        if allocation is None or allocation.sending is not Sending.ASSUMED:
+        claim = self._claims.get(unit)
+        if claim is None or claim.sending is not Sending.ASSUMED:
             return False
-        self._claims[unit] = allocation._replace(sending=Sending.SENT, asked_at=now)
+        self._claims[unit] = claim._replace(sending=Sending.SENT, asked_at=now)
         self._in_flight[unit] = None
         return True
 
     def answered(self, unit: str, decision: int) -> bool:
         """The cluster manager has agreed. False if that is about no present claim."""
-        allocation = self._about(unit, decision)
-        if allocation is not None:
-            self._claims[unit] = allocation._replace(sending=Sending.ANSWERED)
-        return allocation is not None
+        claim = self._about(unit, decision)
+        if claim is not None:
+            self._claims[unit] = claim._replace(sending=Sending.ANSWERED)
+        return claim is not None
 
     def denied(self, unit: str, decision: int) -> bool:
         """The unit certainly has no place by this decision: the cluster manager has refused the request, or does not
         know the unit. False if no present claim is concerned."""
         self._check()
-        allocation = self._about(unit, decision)
-        if allocation is not None:
+        claim = self._about(unit, decision)
+        if claim is not None:
             self._drop(unit)
             self._recount(unit)
-        return allocation is not None
+        return claim is not None
 
     def confirmed(self, user: User, decision: int) -> bool:
         """Records that the cluster manager has the unit, in answer to a question: like `seen`, but only for a present
@@ -299,25 +299,25 @@ class Usage:
     def unknown(self, unit: str, decision: int) -> bool:
         """The outcome of the request is not known: the unit is to be asked for at once, and the claim stays. False if
         no present claim is concerned."""
-        allocation = self._about(unit, decision)
-        if allocation is not None:
-            self._claims[unit] = allocation._replace(asked_at=float("-inf"))
+        claim = self._about(unit, decision)
+        if claim is not None:
+            self._claims[unit] = claim._replace(asked_at=float("-inf"))
             self._in_flight[unit] = None
             self._in_flight.move_to_end(unit, last=False)
-        return allocation is not None
+        return claim is not None
 
     def due(self, now: float, timeout: float) -> list[UnitClaim]:
         """Claims whose units are to be asked for now: their requests have left, or were asked for, at least `timeout`
         seconds ago. They are due again after as long; `now` must not go back."""
         overdue: list[UnitClaim] = []
         for unit in self._in_flight:
-            allocation = self._claims[unit]
-            if allocation.asked_at + timeout > now:
+            claim = self._claims[unit]
+            if claim.asked_at + timeout > now:
                 break
-            overdue.append(allocation)
-        for allocation in overdue:
-            self._in_flight.move_to_end(allocation.unit)
-            self._claims[allocation.unit] = allocation._replace(asked_at=now)
+            overdue.append(claim)
+        for claim in overdue:
+            self._in_flight.move_to_end(claim.unit)
+            self._claims[claim.unit] = claim._replace(asked_at=now)
         return overdue
 
     # --- holds ------------------------------------------------------------------------------------------------
@@ -369,9 +369,9 @@ class Usage:
             if user is not None:
                 kind = Kind.TERMINATING if user.terminating else Kind.OURS if user.ours else Kind.FOREIGN
                 return Holding(kind, user.node, user.amounts, user.ports)
-        allocation = self._claims.get(unit)
-        if allocation is not None:
-            return Holding(Kind.CLAIMED, allocation.node, allocation.amounts, allocation.ports)
+        claim = self._claims.get(unit)
+        if claim is not None:
+            return Holding(Kind.CLAIMED, claim.node, claim.amounts, claim.ports)
         hold = self.holds.get(unit)
         if hold is None:
             return None
@@ -401,8 +401,8 @@ class Usage:
                 self._changed((node, ANY_ROLE))
 
     def _about(self, unit: str, decision: int) -> UnitClaim | None:
-        allocation = self._claims.get(unit)
-        return allocation if allocation is not None and allocation.decision == decision else None
+        claim = self._claims.get(unit)
+        return claim if claim is not None and claim.decision == decision else None
 
     def _drop(self, unit: Unit) -> bool:
         self._in_flight.pop(unit, None)

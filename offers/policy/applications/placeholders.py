@@ -207,7 +207,7 @@ class Nominations:
         promise = usage.holds.get(placeholder)
         known = self._until.pop(placeholder, None) is not None
         usage.release(placeholder)
-        if promise is None or not known or unit in usage.allocations or unit in usage.users:
+        if promise is None or not known or unit in usage.claims or unit in usage.users:
             return None
         return usage.assume(unit, promise.site[0], amounts, promise.request.named_ports)
 

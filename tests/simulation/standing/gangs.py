@@ -161,7 +161,7 @@ class Gangs:
                 gang.launched(name, now)
             elif user is not None and state not in (*TERMINATED, TaskState.BOUND, TaskState.KILLING):
                 gang.ended(name, now)  # another program has placed the unit
-            elif user is None and name not in waiting and name not in usage.allocations and state not in TERMINATED:
+            elif user is None and name not in waiting and name not in usage.claims and state not in TERMINATED:
                 gang.ended(name, now)
         if gang.record.core.state in OVER:
             for name, unit in list(waiting.items()):
@@ -193,7 +193,7 @@ class Gangs:
 
     def _launch(self, gang: Gang, effect: Launch, now: float) -> None:
         scheduler, usage, name = self._scheduler, self._pool.usage, effect.task
-        if name in usage.allocations or name in usage.users:
+        if name in usage.claims or name in usage.users:
             return
         unit = scheduler.waiting.get(name)
         claim = self.room.swap(effect.consumes, name, unit.amounts) if unit is not None else None
@@ -222,7 +222,7 @@ class Gangs:
         for name in map(str, dict(usage.holds)):
             if name.startswith("tg-") and name not in holders:
                 raise Violation("S8", f"room is promised to {name}, which no gang has", name)
-        for unit in usage.allocations:
+        for unit in usage.claims:
             gang = self._gang_of(str(unit))
             if gang is not None and gang.record.manager.state in BEFORE:
                 raise Violation("S9", f"{unit} is placed while its gang is {gang.record.manager.state}", str(unit))

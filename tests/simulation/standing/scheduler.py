@@ -125,7 +125,7 @@ class Scheduler:
         self.pool.hand.all_seen(unit.user for unit in lists.units if unit.node)
         there = {unit.name for unit in lists.units}
         usage = self.pool.usage
-        for name in [*usage.allocations, *dict(usage.holds)]:
+        for name in [*usage.claims, *dict(usage.holds)]:
             if isinstance(name, str) and name not in there:
                 usage.gone(name)
 
@@ -216,7 +216,7 @@ class Scheduler:
             tenant = self._turn.source.tenant(name)
             if user.ours and tenant is not None and not tenant.leaves:
                 found.setdefault(tenant.application, []).append(user.amounts)
-        for unit, claim in usage.allocations.items():
+        for unit, claim in usage.claims.items():
             own = self._turn.engine.name_of(unit.demand, unit.slot) if isinstance(unit, Provisional) else unit
             if own in self.units:
                 found.setdefault(self.units[own].application, []).append(claim.amounts)
@@ -270,7 +270,7 @@ class Scheduler:
         for demand in list(self._turn.engine.demands.values()):
             for slot in demand.slots if not demand.promised else ():
                 name = self._turn.engine.name_of(demand.id, slot)
-                if name not in usage.allocations and self.waiting[name].important and not self.world.calm:
+                if name not in usage.claims and self.waiting[name].important and not self.world.calm:
                     self._make_room(self.waiting[name])
 
     def _end_promises(self) -> None:

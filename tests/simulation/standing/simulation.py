@@ -67,7 +67,7 @@ def picture(pool: NodePool) -> object:
     usage = pool.usage
     rows = [(r.agent_id, tuple(r.amounts), r.score, r.totals) for r in pool.table.rows if r is not None]
     columns = (pool.table.free.tobytes(), pool.table.score.tobytes())
-    return rows, columns, dict(usage.allocations), dict(usage.counted), pool.hand.overcommitted()
+    return rows, columns, dict(usage.claims), dict(usage.counted), pool.hand.overcommitted()
 
 
 class Watched(Scheduler):
@@ -87,13 +87,13 @@ class Watched(Scheduler):
 
     def listed(self, lists: Lists) -> None:
         waiting = {unit.name for unit in lists.units if not unit.node}
-        for name in [*self.pool.usage.allocations]:
+        for name in [*self.pool.usage.claims]:
             if name not in waiting and isinstance(name, str):
                 self._news_of(name)
         super().listed(lists)
 
     def _news_of(self, name: str) -> None:
-        allocation = self.pool.usage.allocations.get(name)
+        allocation = self.pool.usage.claims.get(name)
         if allocation is not None:
             self.ended.add((name, allocation.decision))
 
@@ -260,16 +260,16 @@ class Simulation:
     def _counted(self) -> None:
         pool = self.scheduler.pool
         usage = pool.usage
-        both = [unit for unit in usage.allocations if unit in usage.users]
+        both = [unit for unit in usage.claims if unit in usage.users]
         if both:
             raise Violation("S3", f"{both} are used and claimed", *map(str, both))
         sums: dict[str, Counter[str]] = {}
         parts = [(user.node, user.amounts) for user in usage.users.values()]
-        parts += [(allocation.node, allocation.amounts) for allocation in usage.allocations.values()]
+        parts += [(allocation.node, allocation.amounts) for allocation in usage.claims.values()]
         parts += [
             (hold.site[0], hold.request.amounts)
             for name, hold in usage.holds
-            if name not in usage.users and name not in usage.allocations
+            if name not in usage.users and name not in usage.claims
         ]
         for used, part in parts:
             sums.setdefault(used, Counter()).update(dict(part))
@@ -285,7 +285,7 @@ class Simulation:
             raise Violation("S2", "something is counted on an agent that nobody uses")
 
     def _claims_end_by_answers(self) -> None:
-        now = self.scheduler.pool.usage.allocations
+        now = self.scheduler.pool.usage.claims
         for unit, before in self._claims.items():
             allocation = now.get(unit)
             if allocation is not None and allocation.decision == before.decision:
@@ -314,8 +314,8 @@ class Simulation:
         left = list(self.scheduler.gangs.left()) if self.scheduler.gangs is not None else []
         if left:
             raise Violation("S10", f"room is held or waited for: {left}", *left)
-        if usage.allocations:
-            raise Violation("S6", f"claims are left: {list(usage.allocations)}", *map(str, usage.allocations))
+        if usage.claims:
+            raise Violation("S6", f"claims are left: {list(usage.claims)}", *map(str, usage.claims))
         world.counts["units placed"] += sum(unit.ours for unit in cluster.units.values() if unit.node)
         gangs = self.scheduler.gangs
         for unit in cluster.units.values():

@@ -103,7 +103,7 @@ class Work(Demands):
             for slot in plan.slots
         }
         for name, unit in waiting.items():
-            if name not in usage.allocations:
+            if name not in usage.claims:
                 alike = Alike(unit.application, unit.amounts, name in usage.holds)
                 wanted[planned.get(name, alike)].append(name)
         for alike in [alike for alike in self._alike if alike not in wanted]:
@@ -169,7 +169,7 @@ class Pods:
         self._ending &= units.keys()
         facts = {unit.application: facts_of(unit) for unit in units.values() if unit.ours}
         present = {
-            name: unit.application for name, unit in units.items() if name in usage.users or name in usage.allocations
+            name: unit.application for name, unit in units.items() if name in usage.users or name in usage.claims
         }
         tasks = {name: (key, task) for name, key in present.items() if (task := self.task(name, ANY_ROLE, False))}
         applications = [key for key in {**self._facts, **facts} if self._facts.get(key) != facts.get(key)]
@@ -233,7 +233,7 @@ class Pods:
 
     def task(self, unit: str, role: str, plain: bool) -> Task | None:
         usage, pod = self._scheduler.pool.usage, self._scheduler.units.get(unit)
-        user, claim = usage.users.get(unit), usage.allocations.get(unit)
+        user, claim = usage.users.get(unit), usage.claims.get(unit)
         if pod is None or not pod.ours:
             return None
         if user is not None:

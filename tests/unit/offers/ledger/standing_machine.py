@@ -111,23 +111,23 @@ class Standing(RuleBasedStateMachine):
 
     @rule(node=nodes)
     def put_node(self, node: Node) -> None:
-        before = dict(self.pool.usage.allocations)
+        before = dict(self.pool.usage.claims)
         self.nodes[node.name] = node
         self.pool.hand.put(node)
-        assert self.pool.usage.allocations == before, "K-12: a change of an agent has changed a claim"
+        assert self.pool.usage.claims == before, "K-12: a change of an agent has changed a claim"
 
     @rule(name=node_names)
     def remove_node(self, name: str) -> None:
-        before = dict(self.pool.usage.allocations)
+        before = dict(self.pool.usage.claims)
         assert self.pool.hand.remove(name) == (self.nodes.pop(name, None) is not None)
-        assert self.pool.usage.allocations == before, "K-12: an agent that is gone has changed a claim"
+        assert self.pool.usage.claims == before, "K-12: an agent that is gone has changed a claim"
 
     @rule(there=st.lists(nodes, max_size=3))
     def list_nodes(self, there: list[Node]) -> None:
-        before = dict(self.pool.usage.allocations)
+        before = dict(self.pool.usage.claims)
         self.nodes = {node.name: node for node in there}
         self.pool.hand.put_all(there)
-        assert self.pool.usage.allocations == before, "K-12: a list of agents has changed a claim"
+        assert self.pool.usage.claims == before, "K-12: a list of agents has changed a claim"
 
     @rule(node=node_names, part=held, ports=host_ports, ours=st.booleans(), terminating=st.booleans())
     def someone_is_seen(
@@ -177,12 +177,12 @@ class Standing(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_list_of_users(self, data: st.DataObject) -> None:
         """Some have gone, some have changed, and nothing is said of those that are claimed."""
-        before = dict(self.pool.usage.allocations)
+        before = dict(self.pool.usage.claims)
         there = [user for user in self.users.values() if data.draw(st.booleans())]
         there = [user._replace(terminating=data.draw(st.booleans())) for user in there]
         self.users = {user.unit: user for user in there}
         self.pool.hand.all_seen(there)
-        assert self.pool.usage.allocations == before, "K-12: a list of users has changed a claim"
+        assert self.pool.usage.claims == before, "K-12: a list of users has changed a claim"
 
     # --- placing ------------------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ class Standing(RuleBasedStateMachine):
             for name, use in ((name, usage.on(name)) for name in sorted(usage.agents()))
         }
         columns = (table.free.tobytes(), table.score.tobytes(), table.active.tobytes())
-        return rows, columns, sums, dict(usage.allocations), dict(usage.counted), self.pool.hand.overcommitted()
+        return rows, columns, sums, dict(usage.claims), dict(usage.counted), self.pool.hand.overcommitted()
 
     def _demand(self, request: ResourceRequest, count: int) -> Demand[Any]:
         self.serial += 1
@@ -301,7 +301,7 @@ class Standing(RuleBasedStateMachine):
         assert len(placement.ports) == request.random_ports
         assert set(placement.ports) <= set(numbers(self.nodes[name].ports))
         unit = Provisional(demand.id, placement.slot)
-        allocation = self.pool.usage.allocations[unit]
+        allocation = self.pool.usage.claims[unit]
         assert (allocation.node, allocation.amounts, set(allocation.ports)) == (name, request.amounts, set(ports))
         assert allocation.sending is Sending.ASSUMED
         self.allocations[unit] = allocation
@@ -406,7 +406,7 @@ class Standing(RuleBasedStateMachine):
         }
         assert calls[answer](unit, decision) == mine, "K-13: the late answer to an earlier request has changed a claim"
         if answer in ("yes", "unknown"):
-            assert usage.allocations.keys() == self.allocations.keys(), "K-13: a claim has ended that nobody has denied"
+            assert usage.claims.keys() == self.allocations.keys(), "K-13: a claim has ended that nobody has denied"
         if allocation is None or not mine:
             return
         if answer == "no":
@@ -432,7 +432,7 @@ class Standing(RuleBasedStateMachine):
         assert due == expected, "K-13: not all that is in flight is asked for"
         for unit in due:
             self.allocations[unit] = self.allocations[unit]._replace(asked_at=self.now)
-        assert self.pool.usage.allocations == self.allocations, "K-13: time alone has changed a claim"
+        assert self.pool.usage.claims == self.allocations, "K-13: time alone has changed a claim"
 
     # --- nominations --------------------------------------------------------------------------------------------
 
@@ -457,8 +457,8 @@ class Standing(RuleBasedStateMachine):
     @invariant()
     def a_unit_has_one_claim_or_one_place(self) -> None:
         usage = self.pool.usage
-        assert not usage.allocations.keys() & usage.users.keys(), "K-11: a unit that is used has a claim"
-        assert usage.allocations == self.allocations, "K-11, K-13: claims come and go by what was said of them"
+        assert not usage.claims.keys() & usage.users.keys(), "K-11: a unit that is used has a claim"
+        assert usage.claims == self.allocations, "K-11, K-13: claims come and go by what was said of them"
         assert usage.users == self.users, "K-14: users come and go by what was said of them"
         assert dict(usage.holds) == self.nominations, "K-14: nominations come and go by what was said of them"
 

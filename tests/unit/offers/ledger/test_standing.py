@@ -109,7 +109,7 @@ def _claims_go_with_the_facts(patch: Patch) -> None:
 
     def careless(self: Nodes, node: Node) -> bool:
         changed = honest(self, node)
-        for allocation in list(self._usage.allocations.values()) if changed else ():
+        for allocation in list(self._usage.claims.values()) if changed else ():
             if allocation.node == node.name:
                 self._usage.forget(allocation.unit)
         return changed
@@ -121,7 +121,7 @@ def _claims_go_with_the_agent(patch: Patch) -> None:
     honest = Nodes.remove
 
     def careless(self: Nodes, name: str) -> bool:
-        for unit in [unit for unit, allocation in self._usage.allocations.items() if allocation.node == name]:
+        for unit in [unit for unit, allocation in self._usage.claims.items() if allocation.node == name]:
             self._usage._drop(unit)
             self._usage._recount(unit)
         return honest(self, name)

@@ -221,7 +221,7 @@ def test_a_slot_that_has_a_claim_is_refused_and_nothing_is_changed() -> None:
     with pytest.raises(AlreadyAllocated):
         match([units("e", 3, cpu=100), units("d", 1, cpu=100)], pool, NOBODY)
     assert pool.hand.free("n1") == before
-    assert list(pool.usage.allocations) == [Provisional("d", 0)]
+    assert list(pool.usage.claims) == [Provisional("d", 0)]
 
 
 def test_units_on_an_agent_that_is_not_known_yet_are_counted_when_it_comes() -> None:
