@@ -344,7 +344,6 @@ def _renew_limits(tree: Tree) -> Steps[None]:
 
 
 def _renew_order(tree: Tree) -> Steps[None]:
-    tree.version += 1
     for application in tree.applications.values():
         application.key = ()
         tree.renew(application, application.priorities.greatest(), None)

@@ -59,7 +59,6 @@ def expect(tree: Tree, name: str, amounts: Amounts) -> None:
     room that is leaving. Raises KeyError for an unknown node."""
     node = tree.nodes.by_name[name]
     if amounts != node.coming:
-        tree.version += 1
         tree.nodes.leave(name, node.coming, -1)
         node.coming = amounts
         tree.nodes.leave(name, amounts, 1)
@@ -68,13 +67,11 @@ def expect(tree: Tree, name: str, amounts: Amounts) -> None:
 def conditions_changed(tree: Tree, name: str) -> None:
     """Notes that a node may meet other constraints than before, with the same amounts. Raises KeyError for an unknown
     node."""
-    tree.version += 1
     tree.wake_on(tree.nodes.by_name[name])
 
 
 def resize(tree: Tree) -> None:
     """Renews the figures that depend on the total of the cluster."""
-    tree.version += 1
     tree.total = added(*[node.total for node in tree.nodes])
     for queue in tree.queues.values():
         queue.resize(tree.total)

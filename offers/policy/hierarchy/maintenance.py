@@ -18,13 +18,12 @@ from offers.policy.hierarchy.tree import Tree
 class Maintenance(NamedTuple):
     """The decisions of one round; all are noted in the tree. `preemptions`: their victims are to be ended, for an ask.
     `given_back`: allocations that are to be ended because a maximum was lowered. `reserved`: asks with the nodes that
-    are held for them. `expired`: asks whose promised node was not free in time. `again`: asks may be placed on nodes
-    that others have reserved. `is_unfinished`: the time was over before all was done."""
+    are held for them. `again`: asks may be placed on nodes that others have reserved. `is_unfinished`: the time was
+    over before all was done."""
 
     preemptions: tuple[Preemption, ...]
     given_back: tuple[Allocation, ...]
     reserved: tuple[Allocation, ...]
-    expired: tuple[Ask, ...]
     again: bool = False
     is_unfinished: bool = False
 
@@ -95,16 +94,14 @@ def maintain(
     node. `without`: applications that may not preempt. `soon`: by name of the node, amounts that are expected to become
     free within `LONGEST`. `is_over`: True once the time is over: each kind of work makes a step, and the next call
     continues."""
-    expired = expire(tree, now, soon, is_over)
+    expire(tree, now, soon, is_over)
     better = tree.part("betters", now, lambda: _betters(tree), is_over)
     tree.wake(request_class for request_class in dict.fromkeys(better) if request_class.waits is tree.nodes.waiting)
     given_back = give_back(tree, now, is_over)
     preemptions = [*take_nodes(tree, without, is_over), *preempt(tree, now, check, without, is_over)]
     reserved = reserve(tree, now, soon, is_over)
     is_unfinished = bool(tree.rests) or tree.behind is not None
-    return Maintenance(
-        tuple(preemptions), tuple(given_back), tuple(reserved), tuple(expired), bool(better), is_unfinished
-    )
+    return Maintenance(tuple(preemptions), tuple(given_back), tuple(reserved), bool(better), is_unfinished)
 
 
 def _betters(tree: Tree) -> Iterator[RequestClass | None]:

@@ -61,8 +61,6 @@ class Tree:
         self._idle_queues: frozenset[str] = frozenset()
         self.tries = 0
         """The number of requests that cycles have tried so far."""
-        self.version = 0
-        """Changes with every change of usage, of promises and of leaving allocations."""
         self.freed = 0
         """Changes whenever a node may have more room, now or once something has left, or may admit more."""
         self.safe: dict[frozenset[str], Safe] = {}
@@ -451,7 +449,6 @@ class Tree:
 
     def touch(self, leaf: Queue) -> None:
         """Notes a change below a leaf that may change the results of searches for victims."""
-        self.version += 1
         for queue in leaf.path:
             queue.changes += 1
 

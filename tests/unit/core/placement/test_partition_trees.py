@@ -299,7 +299,7 @@ def test_the_next_maintenance_is_the_soonest_that_a_role_of_the_partition_wants(
 
     def again_for_the_first(*arguments: Any) -> Maintenance:
         maintained.append(not maintained)
-        return Maintenance((), (), (), (), again=maintained[-1])
+        return Maintenance((), (), (), again=maintained[-1])
 
     monkeypatch.setattr(hierarchical, "maintain", again_for_the_first)
     for namespace, role in (("a", "batch"), ("b", "*")):

@@ -80,7 +80,7 @@ def frame(tree: Tree) -> Frame:
     trackers = {key: (one.allocated, one.running) for key, one in tree.trackers.known.items()}
     running = [(*entry[:4], [one.order for one in entry[4]]) for entry in nodes]
     # Texts, because the figures change with the next step.
-    return (repr(queues), repr(applications), repr(running), repr(trackers), tree.tries, tree.version)
+    return (repr(queues), repr(applications), repr(running), repr(trackers), tree.tries)
 
 
 def stepwise(seed: int, counts: Counter[str]) -> None:
