@@ -58,8 +58,8 @@ if TYPE_CHECKING:
 SEARCH_SECONDS = 5.0
 """Seconds between two searches for an old demand and its agent."""
 IN_VAIN = 15.0
-"""Seconds after which the policy is asked again for room that it could not make; each time costs some 20 ms with 5,000
-agents, and an agent on which nothing becomes free is reserved for `GAIN`."""
+"""Seconds after which the policy is asked again for room that it could not make: an agent on which nothing becomes free
+is reserved for `GAIN`."""
 AGAIN = 1.0
 """Seconds after which a demand is tried again that did not get the room."""
 LOOKED_AT = 64
@@ -217,6 +217,8 @@ class _Kept:
         """The taskgroups that were ended for these places."""
         self.left: tuple[Eviction, ...] = ()
         """The evictions that are still to be carried out."""
+        self.is_vain = False
+        """The next question is about all agents: nothing has ended for these places, and nothing may end there now."""
         self.away_since = 0.0
         """The moment from which held room is not offered, Unix seconds; 0: it is."""
         self.moved_at = now
@@ -533,16 +535,18 @@ class Aging:
         if now < due or not _may_be_made(wants) or self._is_away(kept):
             return
         kept.asked_at = now
-        room = self._engine.room_for(wants, self.held(role), self._deciding)
+        is_elsewhere, kept.is_vain = kept.is_vain, False
+        room = self._engine.room_for(wants, None if is_elsewhere else self.held(role), self._deciding)
         if room is None and kept.ended:
             self._end(role, now + GATHERED)
             return
-        kept.left = room.evictions if room is not None else ()
-        ended = self._evictor.end_some(kept.left)
-        if not (ended or kept.ended) and (room is None or kept.left):
-            other = self._engine.room_for(wants, None, self._deciding)  # the budgets may admit ends elsewhere
-            if other is not None and (ended := self._evictor.end_some(other.evictions)):
-                kept = self._exchange(role, kept, wants, other)
+        evictions = room.evictions if room is not None else ()
+        ended = self._evictor.end_some(evictions)
+        if not is_elsewhere:
+            kept.left = evictions
+            kept.is_vain = not (ended or kept.ended) and (room is None or bool(evictions))
+        elif ended and room is not None:
+            kept = self._exchange(role, kept, wants, room)
         if ended:
             names = {tenant.unit for tenant in ended}
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)

@@ -213,7 +213,7 @@ def test_the_reservation_of_old_work_moves_to_agents_where_work_may_be_ended() -
     assert evictions(cluster, int(AGING) + 15) == []
     assert [room.agent for room in placing(cluster).agent_holds()] == ["a"]
     assert not cluster.lab.ask(PutQueue(queue=Queue(name="has"))).error
-    assert len(evictions(cluster, 25)) == 1
+    assert len(evictions(cluster, 40)) == 1
     assert len(cluster.groups("old", "owed")) == len(cluster.groups("fixed", "third")) == 1
 
 
