@@ -1,7 +1,7 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs the tests
 #              in five processes (on two cores: most of them wait); PYTEST_ARGS="-n 0" runs them one by one. Of the tests
-#              that take long and rarely fail, the commit chooses a seventh; SHARE=0 to SHARE=6 chooses another one
+#              that take long and rarely fail, the commit chooses a twelfth; SHARE=0 to SHARE=11 chooses another one
 # make test-full   all tests with all random cases, and others in every run: before a release
 # make check   lint, the fast tests and a short simulation: two minutes, for every change
 # make coverage   the share of lines and branches that unit tests, component tests and the simulation run

@@ -1,7 +1,8 @@
 """The figures of queues for metrics and users: used amounts, deserved shares, taskgroups that wait.
 
-Only `has_capability` takes part in decisions. The figures are made from sums that are kept as records and demands
-change, so their cost grows with namespaces and with applications that wait, and not with taskgroups.
+Only `Accounts` takes part in decisions: other sources of units have their own. The figures are made from sums that are
+kept as records and demands change, so their cost grows with namespaces and with applications that wait, and not with
+taskgroups.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class QueueFigures(NamedTuple):
 
 
 class _Outcome(NamedTuple):
-    """The parts of the decisions of a session that are kept."""
+    """The parts of the latest decisions about a role that are kept."""
 
     deserved: Mapping[str, Mapping[str, int]]
     held_back: Mapping[str, str]
