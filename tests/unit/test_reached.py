@@ -2,8 +2,8 @@
 
 Both follow from the source: imports, wherever they stand, and texts that name a module, as the tables of `bcs` do. A
 public name counts as used if a module that is reached imports it, reads it as an attribute, or reads it where it is
-defined. A method counts as used if an attribute or a text of that name is read anywhere; classes with a base of another
-package are left out, because that package may call their methods.
+defined. A method, or a field of a named tuple, counts as used if an attribute or a text of that name is read anywhere;
+classes with a base of another package are left out, because that package may call their methods.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
         "offers.ledger.table": "Table.add_lines",
         "offers.ledger.usage": "Usage.all_seen Usage.assume Usage.counted_on Usage.denied",
     },
-    "Kubernetes: gangs are recovered from pods, and a pod may not be created": {
+    "Kubernetes: gangs are recovered from pods; a pod may not be created, and ends before its task starts": {
         "offers.policy.applications.gang": "Gang.creation_failed Gang.recover_task",
+        "offers.policy.applications.records": "Launch.consumes",
     },
+    "costs are compared as wholes": {"offers.policy.hierarchy.preemption.preemption": "Cost.opt_out"},
     "the parser of httptools calls it": {
         "bcs_scheduler.cli.client.responses": "Response.on_body Response.on_message_complete",
         "bcs_scheduler.local.transport.http": "Connection.on_body Connection.on_message_complete",
@@ -128,6 +130,8 @@ def examined(source: Source, names: set[str]) -> Module:
                 texts.add(node.value)
         elif isinstance(node, ast.keyword) and node.arg:
             read.add(node.arg)
+        elif isinstance(node, ast.MatchClass):
+            read.update(node.kwd_attrs)
         elif (
             isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         ):
@@ -186,11 +190,9 @@ def _defined(source: Source, ours: set[str]) -> tuple[tuple[str, ...], tuple[tup
         if isinstance(node, ast.ClassDef):
             bases = {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
             if bases <= ours | NEUTRAL:
-                methods += [
-                    (name, child.name)
-                    for child in node.body
-                    if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) and not child.name.startswith("_")
-                ]
+                kinds = (ast.FunctionDef, ast.AsyncFunctionDef, *((ast.AnnAssign,) if "NamedTuple" in bases else ()))
+                members = (_target(child) for child in node.body if isinstance(child, kinds))
+                methods += [(name, member) for member in members if not member.startswith("_")]
     return tuple(defined), tuple(methods)
 
 
@@ -275,8 +277,9 @@ def test_every_public_name_is_used_by_the_program() -> None:
 
 def test_modules_and_names_that_nothing_uses_are_found() -> None:
     text = "def used() -> None: ...\ndef spare() -> None: ...\nclass One:\n    def method(self) -> None: used()\n"
+    text += "class Pair(NamedTuple):\n    field: int\n"
     source = Source(ROOT / "offers/one.py", "offers/one.py", text, tree := ast.parse(text), tuple(ast.walk(tree)))
     found = examined(source, {"offers.one"})
-    assert found.defined == ("used", "spare", "One")
-    assert found.methods == (("One", "method"),)
+    assert found.defined == ("used", "spare", "One", "Pair")
+    assert found.methods == (("One", "method"), ("Pair", "field"))
     assert found.uses == {("offers.one", "used")}
