@@ -21,7 +21,7 @@ from offers.policy.amounts import Vector, added, difference
 from offers.policy.hierarchy.cluster import expect, resize
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.explanation import Cause, cause_of
-from offers.policy.hierarchy.preemption.preemption import Check, preempting
+from offers.policy.hierarchy.preemption.preemption import preempting
 from offers.policy.hierarchy.preemption.quota import giving_back
 from offers.policy.hierarchy.queues import prune, renew, retire
 from offers.policy.hierarchy.state.application import Application
@@ -392,11 +392,10 @@ def trying(
     present: Captured,
     partition: Partition,
     now: float,
-    check: Check | None = None,
     states: Mapping[str, QueueState] | None = None,
 ) -> Steps[Trial]:
-    """Returns the trial of a tree in a captured state, made in steps. `now`: seconds of the clock of the asks. `check`:
-    None admits every node. `states`: the states of queues by full name; None: as they are. Raises CannotChange."""
+    """Returns the trial of a tree in a captured state, made in steps. `now`: seconds of the clock of the asks.
+    `states`: the states of queues by full name; None: as they are. Raises CannotChange."""
     before = yield from copying(present)
     after = yield from copying(present)
     draining = yield from applying(after, partition)
@@ -404,8 +403,8 @@ def trying(
         if name in after.queues and after.queues[name].state is not state:
             after.set_state(name, state)
     yield
-    yield from _settle(before, now, check)
-    victims = yield from _settle(after, now, check)
+    yield from _settle(before, now)
+    victims = yield from _settle(after, now)
     waits, moved_on = [], []
     for name in sorted(application.name for application in present.applications):
         asks, earlier = after.applications[name].asks, len(before.applications[name].asks)
@@ -421,7 +420,7 @@ def trying(
     return Trial(tuple(waits), tuple(moved_on), tuple(victims), tuple(draining))
 
 
-def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
+def _settle(tree: Tree, now: float) -> Steps[list[Victim]]:
     """Lets a tree place and preempt until nothing changes; victims end at once and do not come back. They spend the
     allowance of the tree."""
     spent: Counter[tuple[str, ...]] = Counter()
@@ -446,7 +445,7 @@ def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
             if placed % STEP == 0:
                 yield
         victims: list[Victim] = []
-        for made in preempting(tree, later + number * RETRY, check):
+        for made in preempting(tree, later + number * RETRY):
             if made is not None:
                 works = (victim.ask for victim in made.victims if victim.ask.id not in tree.idle)
                 spent.update(budget_of(ask.application) for ask in works)

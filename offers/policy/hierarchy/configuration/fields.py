@@ -78,12 +78,12 @@ class Fields:
         self.report(path, "not a list")
         return []
 
-    def text(self, path: str, value: object, default: str = "") -> str:
+    def text(self, path: str, value: object) -> str:
         """A text."""
         if isinstance(value, str):
             return value
         self.report(path, "not a text")
-        return default
+        return ""
 
     def texts(self, path: str, value: object) -> tuple[str, ...]:
         """A list of texts that are not empty."""
