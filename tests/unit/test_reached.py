@@ -1,4 +1,5 @@
-"""What no program reaches: modules that no entry point imports, and public names that only tests use.
+"""What no program reaches: modules that no entry point imports, public names that only tests use, and fields that only
+tests give a value.
 
 Both follow from the source: imports, wherever they stand, and texts that name a module, as the tables of `bcs` do. A
 public name counts as used if a module that is reached imports it, reads it as an attribute, or reads it where it is
@@ -48,6 +49,27 @@ UNUSED: Mapping[str, Mapping[str, str]] = {
     "the store in memory is the store of tests": {"store.memory": "MemoryBackend.depose"},
 }
 """Public names that only tests use, by module, under their reason."""
+UNGIVEN: Mapping[str, Mapping[str, str]] = {
+    "Kubernetes: nodes have ports by protocol and address, units of others, conditions and taints with effects": {
+        "offers.host_ports": "HostPort.address",
+        "offers.ledger.usage": "User.ours User.terminating",
+        "offers.model": "ResourceRequest.host_ports",
+        "offers.policy.session.model": "Agent.max_tasks Agent.pressure Agent.ready Agent.schedulable",
+        "offers.rules.taints": "Toleration.effect Toleration.operator",
+    },
+    "Kubernetes: pods have affinity, and those of a daemonset one node; a pod may be the driver of its application": {
+        "offers.policy.hierarchy.state.model": "Ask.originator Ask.required_node",
+        "offers.policy.session.model": (
+            "Template.affinity Template.preferred WorkAffinity.anti WorkAffinity.topology WorkAffinity.weight"
+        ),
+        "offers.rules.terms": "Expression.values",
+    },
+    "managers of other packages give them": {
+        "offers.policy.applications.metadata": "TaskGroup.terms TaskMetadata.definition",
+    },
+    "the same attribute as of other answers": {"bcs_scheduler.api.http.operation": "Streamed.media_type"},
+}
+"""Fields of named tuples that have their default in the whole program, by module, under their reason."""
 IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 NEUTRAL = frozenset(
     {"Protocol", "NamedTuple", "Generic", "Struct", "Exception", "StrEnum", "Enum", "IntEnum", "object"}
@@ -260,6 +282,39 @@ def unused_names() -> set[str]:
     return {one for one in found if one.rpartition(":")[2] not in scripts}
 
 
+def ungiven_fields() -> set[str]:
+    """Fields of named tuples that no module gives another value than their default, as ``module:Class.field``."""
+    given: dict[str, set[str | None]] = defaultdict(set)
+    positions: dict[str, int] = defaultdict(int)
+    for source in sources(*ROOMS):
+        for node in source.nodes:
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func).rpartition(".")[2]
+                given[name] |= {keyword.arg for keyword in node.keywords}
+                given[name] |= {None for argument in node.args if isinstance(argument, ast.Starred)}
+                positions[name] = max(positions[name], len(node.args))
+    found = set()
+    for source in sources(*ROOMS):
+        for owner in source.tree.body:
+            named = isinstance(owner, ast.ClassDef) and any("NamedTuple" in ast.unparse(base) for base in owner.bases)
+            if isinstance(owner, ast.ClassDef) and named and None not in given[owner.name]:
+                fields = [field for field in owner.body if isinstance(field, ast.AnnAssign)][positions[owner.name] :]
+                others = given[owner.name] | given["_replace"] | given["replace"]
+                names = {_target(field) for field in fields if field.value is not None} - others
+                found |= {f"{name_of(source)}:{owner.name}.{name}" for name in names}
+    return {name for name in found if name.partition(":")[0] in reached() - set(THIRD_PARTIES)}
+
+
+def names_in(table: Mapping[str, Mapping[str, str]]) -> set[str]:
+    return {f"{module}:{name}" for entry in table.values() for module, names in entry.items() for name in names.split()}
+
+
+def test_every_field_is_given_by_the_program() -> None:
+    known, found = names_in(UNGIVEN), ungiven_fields()
+    assert found - known == set(), "only tests give these a value"
+    assert known - found == set(), "these are given now, or are gone"
+
+
 def test_every_module_is_reached() -> None:
     missing = set(program()) - reached()
     assert missing - set(MODULES) == set(), "nothing imports these"
@@ -267,10 +322,7 @@ def test_every_module_is_reached() -> None:
 
 
 def test_every_public_name_is_used_by_the_program() -> None:
-    known = {
-        f"{module}:{name}" for table in UNUSED.values() for module, names in table.items() for name in names.split()
-    }
-    unused = unused_names()
+    known, unused = names_in(UNUSED), unused_names()
     assert unused - known == set(), "only tests use these"
     assert known - unused == set(), "these are used now, or are gone"
 
