@@ -130,7 +130,9 @@ class Queues(ABC):
     ) -> bool:
         """Whether the limits admit so much more. `promises`: beside what is promised to others. So it is where others
         are ended for work; work that finds idle room does not wait for promises. `planned`: amounts that applications
-        have beside what they use."""
+        have beside what they use. Successors of its own taskgroups may be what the application wants."""
+        own = self.world.state.groups_of(application).values()
+        gone = {*gone, *(group.id for group in own if group.killing_since and group.id not in staying)}
         for queue, most in self.limits(application).items():
             used = self.used(queue, staying, gone)
             for other, amount in planned.items():
