@@ -96,15 +96,14 @@ class Directory:
         """Keys that were listed and are not now, the latest to go at the end."""
         self._absent: dict[str, float] = {}
 
-    def learn(self, listed: Sequence[ListedAgent], awaited: Iterable[str] = ()) -> list[str]:
-        """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before.
-        `awaited`: ids, host names and keys of agents that the cluster manager waits for."""
+    def learn(self, listed: Sequence[ListedAgent], awaited: Iterable[str] = ()) -> None:
+        """Takes a list over (events.AgentsListed). `awaited`: ids, host names and keys of agents that the cluster
+        manager waits for."""
         present = {agent.id: _agent(agent) for agent in listed}
         before = self.agents
-        new = [identity for identity in present if identity not in before]
         if self._moved is not None:
-            self._moved.update(new)
-            self._moved.update(identity for identity, agent in before.items() if present.get(identity) != agent)
+            every = present.keys() | before.keys()
+            self._moved.update(identity for identity in every if before.get(identity) != present.get(identity))
         self.agents = present
         self.awaited = frozenset(awaited)
         self.listed = True
@@ -121,7 +120,6 @@ class Directory:
             self._absent.pop(identity, None)
         _cut(self._away)
         _cut(self._absent)
-        return new
 
     def take_moved(self) -> set[str] | None:
         """Ids of the agents that have joined, left or changed since this was asked last; None when it is asked for the

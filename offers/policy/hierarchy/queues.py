@@ -65,15 +65,12 @@ def finish(tree: Tree, name: str) -> None:
     prune(tree, queue)
 
 
-def prune(tree: Tree, queue: Queue) -> list[str]:
-    """Removes a temporary queue that is empty, and its parents that become empty. Returns their full names."""
-    removed = []
+def prune(tree: Tree, queue: Queue) -> None:
+    """Removes a temporary queue that is empty, and its parents that become empty."""
     while queue.is_temporary and not queue.children and not queue.applications and queue.parent is not None:
         parent = queue.parent
         del parent.children[queue.config.name], tree.queues[queue.name]
-        removed.append(queue.name)
         queue = parent
-    return removed
 
 
 def retire(queue: Queue) -> None:

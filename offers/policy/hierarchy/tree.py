@@ -520,14 +520,7 @@ class Tree:
         ]
         self.wake(dict.fromkeys([*promised, *self.nodes.waiting.fitting(node.open)]))
         if node.reserving:
-            self.wake_better(node)
-
-    def wake_better(self, node: Node) -> bool:
-        """Lets requests be tried again that wait for a node and outrank the asks that reserve this one. True if there
-        are some."""
-        better = [request_class for request_class in self.betters(node) if request_class is not None]
-        self.wake(better)
-        return bool(better)
+            self.wake([request_class for request_class in self.betters(node) if request_class is not None])
 
     def betters(self, node: Node) -> Iterator[RequestClass | None]:
         """Yields the requests that wait for a node, fit a reserved one and outrank the asks that reserve it; None
