@@ -5,7 +5,7 @@ after some seconds; the hold is then taken out of the next offer of the agent. N
 the present offers do not cover completely is short: the room may be on its way back, or another scheduler has got it.
 
 When the holder ends, its room may be left to the launch that was promised the room (`Holds.leave`). The room is usable
-for that unit only while the unit is being placed (`Pool.lend`), so that other units never take the room.
+for that unit only while the unit is being placed (`Hand.lend`), so that other units never take the room.
 """
 
 from __future__ import annotations
@@ -379,7 +379,7 @@ class Holds:
         return left
 
     def put_back(self, left: Mapping[Unit, Left]) -> None:
-        """Undoes `take_left` or `take`: nothing has been freed."""
+        """Undoes `take_left` or `lend`: nothing has been freed."""
         for unit, (hold, since, freed) in left.items():
             self.add(unit, *hold)
             if since is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ UNITS = re.compile(
     re.IGNORECASE,
 )
 """Words that say what a float counts."""
+MEMBER = re.compile(r"`(?:[a-z_]+\.)*([A-Z]\w*)\.([a-z_]\w*)(?:\([^`]*\))?`")
+"""A member of a class that a text names."""
 DEFERS = re.compile(r"(\b[Ll]ike|\b[Ss]ee|\bCalls|\bas in) `")
 """The docstring leaves the rest to the docstring of another function."""
 
@@ -209,3 +212,30 @@ class Retry:
     def _private(self, key): ...
 '''
     assert list(faults(ast.parse(source), "m")) == []
+
+
+def test_members_of_classes_that_a_text_names_exist() -> None:
+    known = list(sources("store", "offers", "transactions", "bcs_scheduler"))
+    members: dict[str, set[str]] = defaultdict(set)
+    bases: dict[str, set[str]] = defaultdict(set)
+    for source in known:
+        for owner in source.nodes:
+            if isinstance(owner, ast.ClassDef):
+                members[owner.name] |= {name for node in ast.walk(owner) if (name := bound(node))}
+                bases[owner.name] |= {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in owner.bases}
+    for _ in range(4):  # bases of bases
+        for name, above in bases.items():
+            members[name] |= set[str]().union(*(members[base] for base in above if base in members))
+    named = [(source.name, *match) for source in known for match in MEMBER.findall(source.text)]
+    assert len(named) > 200
+    assert [entry for entry in named if entry[1] in members and entry[2] not in members[entry[1]]] == []
+
+
+def bound(node: ast.AST) -> str:
+    """The name that a node within a class gives to a member; empty if it gives none."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+            return name
+        case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(attr=name, ctx=ast.Store()):
+            return name
+    return ""

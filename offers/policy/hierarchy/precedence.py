@@ -4,7 +4,7 @@ held room (`core.placement.aging`) ask this module alone.
 | room is kept by | its owner | an ask with a promise there | asks that outrank the owner | others |
 |---|---|---|---|---|
 | a promise: victims leave, or a queue gets room back | the room | its own promise | nothing | nothing |
-| `Tree.keep_room`, for old work | the rest | its own promise | the rest | nothing |
+| `Terms.kept`, for old work | the rest | its own promise | the rest | nothing |
 | a reservation without victims | the rest | its own promise | the rest | nothing |
 
 The rest is the room without that of all promises. Room that is leaving and that old work still lacks counts as its

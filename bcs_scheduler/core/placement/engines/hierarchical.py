@@ -172,8 +172,8 @@ class Hierarchical:
         return row is not None and self._turn.pool.hand.is_open(row)
 
     def _inputs_of(self, role: str, demands: list[Demand[Slot]], caps: Mapping[str, int]) -> RoleInput:
-        """See `Inputs.take`. A gang of which members run gets the others back one by one, as they find room: it would
-        hold the room of the first for as long as there is none for the last."""
+        """See `Inputs.of_role`. A gang of which members run gets the others back one by one, as they find room: it
+        would hold the room of the first for as long as there is none for the last."""
         inputs = self._inputs.of_role(role, demands, caps)
         if not inputs.missing:
             return inputs

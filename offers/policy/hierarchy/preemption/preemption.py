@@ -3,7 +3,7 @@
 **Tries.** An ask may try if preemption is on, the ask may preempt others, waits for no victims,
 needs no particular node, has waited for the `preemption.delay` of its leaf, and makes no pause. It makes one of `RETRY`
 seconds after a try that made room, so that it tries again if its promise was lost with the node, or if its victims were
-not ended; a promise that was not kept in time has a longer one (`reservation.LONGEST`). A try in vain that depends on
+not ended; a promise that was not kept in time has a longer one (`LONGEST`). A try in vain that depends on
 budgets is followed by a pause of all asks that are alike; one that depends on nothing but the tree, by none: a pause
 would depend on whether the result is remembered. An ask that has reserved a node may try, unless so much is leaving
 there that it needs no victims. It keeps the reservation if it finds none. The asks of a leaf have at most `TRIES` tries
@@ -1038,7 +1038,7 @@ class Search:
 
 class Judged:
     """The running allocations as a search sees them, one entry per row of the columns. `can_end`: candidates, as
-    `Search.candidate` judges; `is_source`: allocations of the leaves of the search."""
+    `Search` judges; `is_source`: allocations of the leaves of the search."""
 
     def __init__(self, search: Search) -> None:
         columns = search.tree.nodes.columns
