@@ -377,14 +377,15 @@ def _named(agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job]
 class JobFigures:
     """Counts of a job as they are when a session opens. Amounts are by dimension."""
 
-    __slots__ = ("_templates", "allocated", "pending", "ready", "requested", "running", "settled")
+    __slots__ = ("_templates", "allocated", "moving", "pending", "ready", "requested", "running", "settled")
 
     def __init__(self, width: int) -> None:
         self.allocated = [0] * width
         self.requested = [0] * width
         """The amounts that pending tasks ask for."""
-        self.pending = self.ready = self.settled = self.running = 0
-        """`settled`: tasks that are in an allocated state; `ready`: these and those that have succeeded."""
+        self.pending = self.ready = self.settled = self.running = self.moving = 0
+        """`settled`: tasks that are in an allocated state; `ready`: these and those that have succeeded; `moving`: those
+        that are leaving for another agent."""
         self._templates: dict[int, tuple[Template, int]] = {}
         """Templates with the number of their tasks, by identity."""
 
@@ -418,6 +419,7 @@ class JobFigures:
                 self.ready += sign * (status is Status.SUCCEEDED)
                 if not task.moves:
                     continue
+                self.moving += sign
                 amounts = self.allocated
             for name, amount in template.request:
                 amounts[index[name]] += sign * amount

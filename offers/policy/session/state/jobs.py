@@ -44,8 +44,8 @@ class JobState:
         self.running = figures.running
         """Tasks that ran when the session opened."""
         self.succeeded = figures.ready - figures.settled
-        self.waiting = 0
-        """Tasks that were pipelined."""
+        self.waiting = figures.moving
+        """Tasks that were pipelined, and those that are leaving for another agent: they will be asked for again."""
         self.pending = figures.pending
         """Tasks that nothing was decided for."""
         self.allocated = figures.allocated.copy()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from offers.policy.session.decisions import Decisions
 from offers.policy.session.kept import Kept, Standing
-from offers.policy.session.model import HOLDING, Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Queue, Status, Task, Template
 from offers.policy.session.plugins.proportion import Shares
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import Snapshot
@@ -146,6 +146,22 @@ def test_a_victim_of_one_action_stays_if_those_of_the_next_one_suffice() -> None
         decisions = decide(snapshot, policy(*actions))
         assert evicted(decisions) == ["low/t0"]
         assert decisions.pipelined == {("high", "t0"): "a1", ("mid", "t0"): "a1"}
+
+
+def test_a_gang_keeps_its_promises_while_another_member_is_leaving_for_another_agent() -> None:
+    """Else others use the room until the gang can be complete again, and are ended for it (seed 22161 of
+    `fair-session`)."""
+    one = Template(cores(1, 0))
+    tasks = [
+        Task("stays", one, Status.RUNNING, "a1"),
+        Task("moves", one, Status.RELEASING, "a1", moves=True),
+        Task("has left", one, nomination=Nomination("a2", 100.0)),
+    ]
+    agents = [Agent("a1", cores(2, 1)), Agent("a2", cores(1, 1))]
+    jobs = [Job("gang", "batch", tuple(tasks), min_available=3, priority=5), waits("small", [1])]
+    decisions = decide(Snapshot(agents, [Queue("batch")], jobs), EVERYTHING)
+    assert (decisions.binds, evicted(decisions)) == ((), [])
+    assert decisions.pipelined == {("gang", "has left"): "a2"}
 
 
 def test_nothing_is_evicted_for_others_where_more_has_to_end_for_old_work() -> None:
