@@ -137,10 +137,12 @@ class Ids:
 
 
 class Slot(msgspec.Struct, frozen=True, gc=False):
-    """A place to be filled: the index of the taskgroup, and the id of the one it replaces, if any."""
+    """A place to be filled: the index of the taskgroup, and the id of the one it replaces, if any. `moves`: that one
+    leaves, or has left, for another agent: nothing else of its queue comes before its successor."""
 
     index: int
     replaces: str = ""
+    moves: bool = False
 
 
 Verdict = tuple[TransactionStatus, str]

@@ -21,7 +21,7 @@ from store.records.definition import Amounts, Container
 from store.records.running import Drain, Task
 from tests.simulation.policies.plain import PlainQueues, PlainWorld, group
 from tests.simulation.policies.queues import Amount, Promised, Queues, SessionQueues, TreeQueues
-from tests.simulation.policies.rules import NOMINATED, PATIENCE, Rules
+from tests.simulation.policies.rules import NOMINATED, Rules
 from tests.simulation.policies.users import FULL, FairWorld, address, machine
 from tests.simulation.policies.world import CRITICAL, QuietWorld
 from tests.simulation.violation import Violation
@@ -251,39 +251,17 @@ def drained(world: PlainWorld, **fields: Any) -> None:
     world.turn([AgentSetting(agent=address(0), drain=drain), *others])
 
 
-@pytest.mark.parametrize(("priority", "number"), [(1, ""), (-1, "I85")])
-def test_a_drain_waits_while_work_at_the_limit_of_its_queue_takes_the_places_first(priority: int, number: str) -> None:
-    """Where the taskgroup that leaves would go, work of its queue goes that fits the limit once it has left."""
-    world = PlainWorld(1000, 2000)
-    rules = Rules(world, PlainQueues(world, {"red": 2000}))
-    world.work("red/leaves", 0)
-    world.work("red/heir", waits=1, cpus=2000, priority=priority)
-    drained(world)
-    world.pass_time(PATIENCE)
-    assert at_rest(rules) == number
-
-
-@pytest.mark.parametrize(("priority", "number"), [(1, ""), (-1, "I85")])
-def test_more_important_work_at_the_share_of_its_queue_takes_the_places_of_a_drain_first(
-    priority: int, number: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("limits", [{"red": 2000}, {}], ids=["limit", "share"])
+def test_work_that_waits_for_a_limit_or_a_share_takes_no_places_of_a_drain(
+    limits: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PlainQueues, "waits_for_its_share", lambda *_: True)
-    world = PlainWorld(1000, 1000)
-    rules = Rules(world, PlainQueues(world))
-    world.work("red/leaves", 0)
-    world.work("red/heir", waits=1, priority=priority)
-    drained(world)
-    assert at_rest(rules) == number
-
-
-@pytest.mark.parametrize(("cpus", "limit"), [(1500, 2000), (2000, 2500)])
-def test_work_that_comes_first_takes_a_part_of_the_limit_and_of_the_room(cpus: int, limit: int) -> None:
+    monkeypatch.setattr(PlainQueues, "waits_for_its_share", lambda *_: not limits)
     world = PlainWorld(1000, 2000)
-    rules = Rules(world, PlainQueues(world, {"red": limit}))
+    rules = Rules(world, PlainQueues(world, limits))
     world.work("red/leaves", 0)
-    world.work("red/heir", waits=1, cpus=cpus)
+    world.work("red/heir", waits=1, cpus=2000, priority=1)
     drained(world)
-    assert at_rest(rules) == ""
+    assert at_rest(rules) == "I85"
 
 
 @pytest.mark.parametrize(("limit", "number"), [(500, ""), (1000, "I85")])
@@ -295,14 +273,17 @@ def test_a_drain_waits_for_a_queue_above_its_limit(limit: int, number: str) -> N
     assert at_rest(rules) == number
 
 
-@pytest.mark.parametrize(("replaces", "number"), [("1.leaves.red.0", ""), ("", "I85")])
-def test_an_older_successor_of_the_application_comes_first_and_further_taskgroups_do_not(
-    replaces: str, number: str
+@pytest.mark.parametrize("application", ["red/leaves", "red/other"])
+@pytest.mark.parametrize(("moves", "number"), [(True, ""), (False, "I85")])
+def test_the_successors_of_taskgroups_that_have_moved_before_come_first(
+    application: str, moves: bool, number: str
 ) -> None:
+    """They take a part of the limit and of the room."""
     world = PlainWorld(1000, 2000)
-    rules = Rules(world, PlainQueues(world, {"red": 1000}))
-    world.work("red/leaves", 0, waits=1)
-    world.demands["red/leaves"] = world.demands["red/leaves"]._replace(slots=(Slot(1, replaces),))
+    rules = Rules(world, PlainQueues(world, {"red": 1500}))
+    world.work("red/leaves", 0)
+    world.work(application, waits=1)
+    world.demands[application] = world.demands[application]._replace(slots=(Slot(1, "1.other.red.0", moves),))
     drained(world)
     assert at_rest(rules) == number
 

@@ -19,7 +19,7 @@ from store.state.reader import StateReader
 from transactions import base, groups, injection
 from transactions.base import Context, Periods, Progress, Refused, Slot, Step, Terms, Verdict
 from transactions.kinds.kind import Done, Kind
-from transactions.rules import disruptions, lifecycle, relaunch
+from transactions.rules import disruptions, endings, lifecycle, relaunch
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.lifecycle import Restart
 from transactions.text import duration, named
@@ -257,7 +257,7 @@ class Reschedule(Kind):
         asked = ReschedulePayload.of(transaction)
         retained = asked.host_retain if ctx.now < asked.host_retain_until else ""
         return Step(
-            slots=(Slot(group.index, group.id),),
+            slots=(Slot(group.index, group.id, moves=group.end_cause in endings.MOVES),),
             version=version.name if version is not None else application.version,
             only_host=retained,
             wake_at=asked.host_retain_until if retained else 0.0,

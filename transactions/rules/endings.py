@@ -20,6 +20,8 @@ _WORDS: Mapping[EndCause, str] = {
     "Misplaced": "its agent is not for it any more",
     "Evicted": "evicted by the policy",
 }
+MOVES: tuple[EndCause, ...] = ("Drained", "Rescheduled")
+"""The causes of ends of taskgroups that leave for another agent."""
 
 
 def describe(cause: EndCause, detail: str = "") -> str:

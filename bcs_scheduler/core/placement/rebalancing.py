@@ -86,7 +86,7 @@ def demands_of(turn: TurnContext, identity: str, groups: Iterable[TaskGroup]) ->
     for number, ((key, name), members) in enumerate(alike.items()):
         version = turn.state.version(key, name)
         if version is not None:
-            step = Step(slots=tuple(Slot(group.index, group.id) for group in members))
+            step = Step(slots=tuple(Slot(group.index, group.id, moves=True) for group in members))
             demands = resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
             moved += [demand._replace(id=f"{identity}.{number}.{part}") for part, demand in enumerate(demands)]
     return moved
@@ -235,7 +235,7 @@ def _demand(turn: TurnContext, group: TaskGroup, target: str) -> Demand[Slot] | 
     if version is None:
         return None
     ctx = turn.context
-    step = Step(slots=(Slot(group.index, group.id),), only_agents=frozenset((target,)))
+    step = Step(slots=(Slot(group.index, group.id, moves=True),), only_agents=frozenset((target,)))
     return resource_request.demand(f"rebalance.{group.id}", version, step, ctx.options.role, ctx.overhead)
 
 

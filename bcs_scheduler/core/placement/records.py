@@ -32,7 +32,7 @@ from transactions.injection import Injections
 from transactions.kinds import reschedule
 from transactions.obstacles import protecting
 from transactions.resource_request import request_of as requested_by
-from transactions.rules import disruptions, gangs
+from transactions.rules import disruptions, endings, gangs
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.gangs import Shortage
 from transactions.rules.queues import partition_of_revision, queue_of
@@ -48,8 +48,6 @@ UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
 APPLICATIONS = 500
 """Applications that are looked at for runs that end soon, those with runs of their own first."""
-MOVES = ("Drained", "Rescheduled")
-"""Causes of the end of a taskgroup that gets a successor elsewhere."""
 NOBODY = "nobody"
 """The user of applications whose creator is not known, as in YuniKorn."""
 TASKGROUPS = 500
@@ -205,7 +203,7 @@ class Records:
             created=group.created_at,
             critical=critical,
             ready=ready,
-            moves=bool(group.killing_since) and group.end_cause in MOVES,
+            moves=bool(group.killing_since) and group.end_cause in endings.MOVES,
         )
 
     def applications(self) -> Collection[str]:

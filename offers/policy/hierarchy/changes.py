@@ -94,6 +94,7 @@ class Captured(NamedTuple):
     queues: list[_Queue]
     applications: list[_Application]
     leaving: list[Allocation]
+    moving: set[str]
     promises: list[tuple[Ask, str]]
     reserves: set[tuple[str, str]]
     """The promises without victims: application and name of the ask."""
@@ -129,6 +130,7 @@ def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) 
             for application in tree.applications.values()
         ],
         list(tree.leaving.values()),
+        set(tree.moving),
         [(ask, node.name) for node in tree.nodes for ask in node.promises.values()],
         {(application.name, name) for application in tree.applications.values() for name in application.reserves},
     )
@@ -208,7 +210,7 @@ def copying(state: Captured, closings: Closings | None = None) -> Steps[Tree]:
         yield from _copy_application(copy, application)
         yield
     for victim in state.leaving:
-        copy.leave(victim)
+        copy.leave(victim, moves=victim.ask.id in state.moving)
     for ask, name in state.promises:
         copy.promise(ask.application, ask.name, name, reserves=(ask.application, ask.name) in state.reserves)
     for queue in state.queues:

@@ -55,6 +55,8 @@ class Tree:
         self.applications: dict[str, Application] = {}
         self.leaving: dict[str, Allocation] = {}
         """The allocations that are being preempted, by id."""
+        self.moving: set[str] = set()
+        """The ids of those that leave for another node: their queues keep their amounts for the successors."""
         self.terms = Terms()
         """The facts of the present decision, or of the latest one."""
         self._idle: Mapping[str, str] | None = None
@@ -189,10 +191,7 @@ class Tree:
         node = self.nodes.use(allocation.node, request, -1)
         self.nodes.forget(allocation, leaf)
         if self.leaving.pop(allocation.ask.id, None) is not None:
-            owner.leaving -= 1
-            self.nodes.leave(node.name, request, -1)
-            for queue in leaf.path:
-                add_to(queue.leaving, request, -1)
+            self._count_leaving(allocation, -1)
         leaf.note(allocation, -1)
         add_to(owner.allocated, request, -1)
         for queue in leaf.path:
@@ -214,13 +213,13 @@ class Tree:
         """Stops, drains or activates a queue; promises to asks of a stopped one end. Raises KeyError without one."""
         queue = self.queues[name]
         queue.state = state
-        if state is QueueState.STOPPED:
-            for leaf in queue.leaves():
-                for request_class in [
-                    request_class for request_class in leaf.classes.values() if request_class.alternative.promised
-                ]:
+        for leaf in queue.leaves():
+            for request_class in list(leaf.classes.values()):
+                if request_class.alternative.promised and state is QueueState.STOPPED:
                     for ask in [entry[2] for group in request_class.members for entry in group.asks]:
                         self.forget_promise(ask.application, ask.name)
+                elif request_class.alternative.moves:
+                    leaf.place_class(request_class)
         queue.place_path()
 
     def set_least(self, name: str, least: int) -> None:
@@ -265,32 +264,37 @@ class Tree:
         ask = preemption.ask
         self.promise(ask.application, ask.name, preemption.node)
 
-    def leave(self, victim: Allocation) -> None:
-        """Notes that an allocation is being preempted. Raises KeyError for an unknown one, or one that is leaving."""
+    def leave(self, victim: Allocation, *, moves: bool = False) -> None:
+        """Notes that an allocation is being preempted, or leaves for another node. Raises KeyError for an unknown one,
+        or one that is leaving."""
         owner = self.applications[victim.ask.application]
         if owner.allocations[victim.ask.name] != victim or victim.ask.id in self.leaving:
             raise KeyError(victim.ask.id)
         self.touch(self.queues[owner.queue])
         self.freed += 1
         self.leaving[victim.ask.id] = victim
-        owner.leaving += 1
+        if moves:
+            self.moving.add(victim.ask.id)
         self.nodes.columns.leave(victim.ask.id)
-        self.nodes.leave(victim.node, victim.ask.request, 1)
-        for queue in self.queues[owner.queue].path:
-            add_to(queue.leaving, victim.ask.request, 1)
+        self._count_leaving(victim, 1)
         if (node := self.nodes.by_name[victim.node]).promises:
             self.wake_on(node)  # leaving room serves the promises, so there is more beside them
 
     def stay(self, victim: Allocation) -> None:
         """Notes that an allocation that is being preempted is not ended. Raises KeyError if it is not leaving."""
         del self.leaving[victim.ask.id]
-        owner = self.applications[victim.ask.application]
-        self.touch(self.queues[owner.queue])
-        owner.leaving -= 1
+        self.touch(self.queues[self.applications[victim.ask.application].queue])
         self.nodes.columns.stay(victim.ask.id)
-        self.nodes.leave(victim.node, victim.ask.request, -1)
-        for queue in self.queues[owner.queue].path:
-            add_to(queue.leaving, victim.ask.request, -1)
+        self._count_leaving(victim, -1)
+
+    def _count_leaving(self, victim: Allocation, sign: int) -> None:
+        owner, request = self.applications[victim.ask.application], victim.ask.request
+        owner.leaving += sign
+        self.nodes.leave(victim.node, request, sign)
+        for queue in () if victim.ask.id in self.moving else self.queues[owner.queue].path:
+            add_to(queue.leaving, request, sign)
+        if sign < 0:
+            self.moving.discard(victim.ask.id)
 
     def _regroup(self, owner: Application, group: Group, name: str, node: str, *, reserves: bool = False) -> None:
         self.touch(self.queues[owner.queue])
@@ -317,7 +321,7 @@ class Tree:
     def cycle(self) -> Allocation | None:
         """Makes the next allocation; None if nothing can be placed."""
         while self.root.state is not QueueState.STOPPED:
-            request_class = self.root.ready_promised.first()
+            request_class = self.root.ready_first.first()
             if request_class is None:
                 queue: Queue | None = self.root
                 while queue is not None and not queue.is_leaf:

@@ -114,7 +114,9 @@ class Allocate:
     """Places pending tasks, queue by queue and job by job, best first.
 
     A job gets its minimum in one go, further tasks one per turn. A job that cannot start leaves its room to others in
-    the same session. Where nothing fits now, room is held on agents on which something is leaving."""
+    the same session. Where nothing fits now, room is held on agents on which something is leaving.
+
+    Tasks that have left another agent come first: they keep their part of the limits and of the deserved share."""
 
     name = "allocate"
     arguments: Mapping[str, Argument] = {}
@@ -123,31 +125,32 @@ class Allocate:
     def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG004
         """See `Action.run`."""
         rules = session.rules
-        waiting: dict[str, list[tuple[tuple[Any, ...], Turn]]] = {}
+        waiting: dict[str, list[tuple[bool, tuple[Any, ...], Turn]]] = {}
         had_turn = session.memory.had_turn(Allocate.name)
         for job in session.jobs.values():
             if job.pending and job.name not in had_turn and session.wants_room(job):
-                waiting.setdefault(job.queue.name, []).append((rules.job_key(job), Turn(session, job)))
-        queues = [(rules.queue_key(session.queues[queue]), queue) for queue in waiting]
-        heapify(queues)
+                turn = Turn(session, job)
+                waiting.setdefault(job.queue.name, []).append((not turn.is_move, rules.job_key(job), turn))
         for jobs in waiting.values():
             heapify(jobs)
+        queues = [(jobs[0][0], rules.queue_key(session.queues[queue]), queue) for queue, jobs in waiting.items()]
+        heapify(queues)
         while queues:
-            _, queue = heappop(queues)
+            is_further, _, queue = heappop(queues)
             state, jobs = session.queues[queue], waiting[queue]
-            if rules.overused(state):
+            if is_further and rules.overused(state):
                 session.sequence.append((len(session.changes.committed), Overused(queue)))
                 continue
             if not jobs:
                 continue
-            if session.portion.ends(cheap=jobs[0][1].is_cheap, least=LEAST):
+            if session.portion.ends(cheap=jobs[0][2].is_cheap, least=LEAST):
                 return
-            _, turn = heappop(jobs)
+            _, _, turn = heappop(jobs)
             if turn.run():
-                heappush(jobs, (rules.job_key(turn.job), turn))
+                heappush(jobs, (not turn.is_move, rules.job_key(turn.job), turn))
             elif session.portion.bounded:
                 had_turn.add(turn.job.name)
-            heappush(queues, (rules.queue_key(state), queue))
+            heappush(queues, (not jobs or jobs[0][0], rules.queue_key(state), queue))
 
 
 class Turn:
@@ -160,6 +163,14 @@ class Turn:
         self._tasks: list[int] = []
         template = job.job.template
         self._needs = None if template is None else session.needs.of(template)
+
+    @property
+    def is_move(self) -> bool:
+        """True if the next task has left another agent."""
+        moving = self.job.job.moving
+        if not moving or not self._begun:
+            return any(position not in self.job.placed for position in moving)
+        return self._next < len(self._tasks) and self._tasks[self._next] in moving
 
     @property
     def is_cheap(self) -> bool:

@@ -101,7 +101,8 @@ class Task(NamedTuple):
     ready: bool = True
     """False: the task does not work (yet), so it is evicted before all ready ones and spends no disruption budget."""
     moves: bool = False
-    """A task that is leaving for another agent: its queue keeps its amounts for the successor."""
+    """A task that is leaving for another agent, whose queue keeps its amounts for the successor; or, if it is pending,
+    that successor."""
 
 
 class Queue(NamedTuple):
@@ -147,8 +148,8 @@ class Job:
     next snapshot."""
 
     __slots__ = (
-        "_positions", "admitted", "created", "lasting", "min_available", "name", "pending", "preempts", "priority",
-        "queue", "tasks", "template",
+        "_positions", "admitted", "created", "lasting", "min_available", "moving", "name", "pending", "preempts",
+        "priority", "queue", "tasks", "template",
     )  # fmt: skip
 
     def __init__(
@@ -176,6 +177,8 @@ class Job:
         self.preempts, self.lasting = preempts, lasting
         self.pending = tuple(i for i, task in enumerate(tasks) if task.status is Status.PENDING)
         """Positions of the pending tasks."""
+        self.moving = tuple(i for i in self.pending if tasks[i].moves)
+        """Positions of those that have left another agent."""
         first = tasks[self.pending[0]].template if self.pending else None
         alike = all(
             (tasks[i].template is first or tasks[i].template == first) and tasks[i].nomination is None

@@ -384,8 +384,8 @@ class JobFigures:
         self.requested = [0] * width
         """The amounts that pending tasks ask for."""
         self.pending = self.ready = self.settled = self.running = self.moving = 0
-        """`settled`: tasks that are in an allocated state; `ready`: these and those that have succeeded; `moving`: those
-        that are leaving for another agent."""
+        """`settled`: tasks that are in an allocated state; `ready`: these and those that have succeeded; `moving`:
+        those that leave for another agent."""
         self._templates: dict[int, tuple[Template, int]] = {}
         """Templates with the number of their tasks, by identity."""
 

@@ -39,8 +39,8 @@ class Ask(NamedTuple):
     cpus: int
     mem: int
     since: float
-    replaces: bool = False
-    """It is for the successor of a taskgroup."""
+    moves: bool = False
+    """It is for the successor of a taskgroup that has left another agent."""
 
     @property
     def amount(self) -> Amount:
@@ -64,7 +64,7 @@ def asks(world: QuietWorld) -> list[Ask]:
 def _ask(world: QuietWorld, demand: Demand[Slot], slot: Slot) -> Ask:
     transaction = world.state.transactions.get(demand.id)
     since = transaction.created_at if transaction is not None else world.now
-    return Ask(demand.application, demand.request.cpus, demand.request.mem, since, bool(slot.replaces))
+    return Ask(demand.application, demand.request.cpus, demand.request.mem, since, slot.moves)
 
 
 def version_of(world: QuietWorld, application: str) -> Version | None:

@@ -9,8 +9,7 @@ I82  no two applications end each other twice without a change from outside, no 
 I83  an entitled queue gets a taskgroup within 300 seconds if one legal victim would help, whose application does not
      pause for it
 I84  nothing waits for 300 seconds beside room that fits it and that its limits admit
-I85  a drain moves each taskgroup whose budget admits its end and whose successor has a place elsewhere, and then ends;
-     work that waits for the limit or the share of its queue and is as important takes its places first
+I85  a drain moves each taskgroup whose budget admits its end and whose successor has a place elsewhere, and then ends
 I86  an application for which taskgroups of another one were ended, and that did not start in its time, has no more of
      them ended for a while
 I88  room that was made for an application is not given back: no place of another one is ended twice for it before it
@@ -30,7 +29,7 @@ from store.records import CRITICAL_CLASSES, ReschedulePayload, TaskGroup, Transa
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
 from tests.simulation.policies.presence import SPARED, presence
-from tests.simulation.policies.queues import NAMES, Amount, Ask, Promised, Queues, asks, of, priority_of, version_of
+from tests.simulation.policies.queues import NAMES, Amount, Ask, Promised, Queues, asks, of, version_of
 from tests.simulation.policies.world import SHORT, QuietWorld
 from tests.simulation.readiness import ready
 from tests.simulation.violation import Violation
@@ -436,20 +435,15 @@ class Rules:
                 yield group
 
     def _place_is_left(self, group: TaskGroup, waiting: list[Ask]) -> bool:
-        """Whether there is a place for the successor of a taskgroup, with what its gang lacks then. Other work comes
-        first that is as important, and that limits or the share of its queue hold back while the taskgroup is there."""
-        own, least = group.application_key, priority_of(self.world, group.application_key)
-        plan = Plan(self.queues, self._rooms(), {group.id})
-        for application in dict.fromkeys(ask.application for ask in waiting):
-            every = [ask for ask in waiting if ask.application == application and (application != own or ask.replaces)]
-            first = self._together(application, every)
-            is_admitted = self.queues.admits(application, _sum(first), promises=False)
-            is_held_back = not is_admitted or self.queues.waits_for_its_share(application)
-            if first and is_held_back and priority_of(self.world, application) >= least and plan.take(first):
-                for ask in every[len(first) :]:
-                    plan.take([ask])
-        gang = [ask for ask in waiting if ask.application == own][: max(0, self._lacking(own))]
-        return plan.take([Ask(own, group.resources.cpus, group.resources.mem, 0.0), *gang])
+        """Whether there is a place for the successor of a taskgroup, with what its gang lacks then, beside the places
+        of those that have moved before."""
+        own = group.application_key
+        plan, mine = Plan(self.queues, self._rooms(), {group.id}), [ask for ask in waiting if ask.application == own]
+        lacking = max(0, self._lacking(own))
+        for ask in (*(ask for ask in waiting if ask.application != own), *mine[lacking:]):
+            if ask.moves:
+                plan.take([ask])
+        return plan.take([Ask(own, group.resources.cpus, group.resources.mem, 0.0), *mine[:lacking]])
 
     def _is_awaited(self, agent: str, since: float) -> bool:
         """Whether an application that a drain has moved from an agent since this moment waits for a place (I84), or has

@@ -451,7 +451,7 @@ class _Wanted(NamedTuple):
 
 
 def _successor_of(group: TaskGroup) -> _Wanted:
-    return _Wanted(group, Slot(group.index, group.id))
+    return _Wanted(group, Slot(group.index, group.id, moves=True))
 
 
 class _Waiting:

@@ -70,7 +70,8 @@ def ask_of(job: Job, task: Task, counted: Counted, age_of: Callable[[str], int])
         preemptable=not task.critical,
         critical=task.critical,
         lasting=job.lasting,
-        replaces=pending and task.created == REPLACES,
+        replaces=pending and task.created <= REPLACES,
+        moves=pending and task.moves,
     )
 
 

@@ -339,7 +339,7 @@ class RoleTree:
             if task.status is not Status.RELEASING:
                 keep(tree, leaving)
             else:
-                tree.leave(leaving)
+                tree.leave(leaving, moves=task.moves)
         tree.ask_all(asks)
         # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
         application.preempted_at.update((ask.name, tried[ask.name]) for ask in asks if ask.name in tried)

@@ -12,10 +12,9 @@ from transactions.base import Slot
 
 Planned = tuple[Demand[Slot], Placement[Slot]]
 """A demand, and a placement of one of its slots that is not launched yet."""
-REPLACES, ADDS = 0.0, 1.0
+MOVES, REPLACES, ADDS = 0.0, 1.0, 2.0
 """`Task.created` of pending tasks, which orders those of one job: the successor of a taskgroup comes before further
-taskgroups. Otherwise older operations of the application could take the place of one that is moved, and a drain would
-wait for its successor."""
+taskgroups, that of one that has moved before all others."""
 
 
 def task_name(demand: Demand[Slot], slot: Slot) -> str:
@@ -77,8 +76,9 @@ class PendingTasks:
         tasks: list[Task] = []
         for slot in demand.slots[:most]:
             name = task_name(demand, slot)
-            created = REPLACES if slot.replaces else ADDS
-            tasks.append(Task(name, template, created=created, nomination=nominations.get(name)))
+            created = MOVES if slot.moves else REPLACES if slot.replaces else ADDS
+            promise = nominations.get(name)
+            tasks.append(Task(name, template, created=created, nomination=promise, moves=slot.moves))
         return tasks, kind
 
 

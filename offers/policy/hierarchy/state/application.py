@@ -32,6 +32,7 @@ class Alike(NamedTuple):
     may_preempt: bool
     promised: str = ""
     replaces: bool = False
+    moves: bool = False
 
 
 class Alternative(NamedTuple):
@@ -42,6 +43,7 @@ class Alternative(NamedTuple):
     required_node: str
     constraint: Hashable
     promised: str
+    moves: bool
     started: bool
     owner: tuple[str, ...]
 
@@ -159,7 +161,7 @@ class Application:
         if ask.name in self.asks or ask.name in self.allocations:
             raise ValueError(f"ask {ask.id}: exists already")
         conditions = (ask.required_node, ask.constraint, ask.may_preempt)
-        alike = Alike(ask.priority, ask.request, *conditions, promised, ask.replaces)
+        alike = Alike(ask.priority, ask.request, *conditions, promised, ask.replaces, ask.moves)
         group = self.groups.get(alike)
         if group is None:
             group = self.groups[alike] = Group(self, alike)
@@ -191,6 +193,7 @@ def alternative_of(group: Group) -> Alternative:
         alike.required_node,
         alike.constraint,
         alike.promised,
+        alike.moves,
         bool(application.allocations),
         (application.user, *application.user_groups) if application.trackers else (),
     )

@@ -33,6 +33,8 @@ class Ask(NamedTuple):
     """True if the allocation is never ended for others."""
     replaces: bool = False
     """True if the allocation takes the place of another one: it comes before others of its application."""
+    moves: bool = False
+    """True if the other one has left for another node: the ask comes before all others of its tree."""
 
     @property
     def is_spared(self) -> bool:

@@ -56,8 +56,9 @@ class Queue:
         """The classes of this leaf that may be tried, of applications that have allocations."""
         self.ready_new: Ordered[RequestClass] = Ordered()
         """The classes of this leaf that may be tried, of applications that have none."""
-        self.ready_promised: Ordered[RequestClass] = Ordered()
-        """The classes of all leaves that a node holds room for, and that may be tried; only root has some."""
+        self.ready_first: Ordered[RequestClass] = Ordered()
+        """The classes of all leaves that are tried before others, and may be tried: a node holds room for them, or they
+        have left another node. Only root has some."""
         self.allocated: dict[str, int] = {}
         self.pending: dict[str, int] = {}
         self.running = 0
@@ -230,9 +231,10 @@ class Queue:
         first = request_class.members.first()
         key = first.key if first is not None and request_class.waits is None else None
         alternative = request_class.alternative
-        if alternative.promised:
-            key = None if key is None else (self.name, *key)
-            self.path[-1].ready_promised.place(request_class.key, key, request_class)
+        if alternative.promised or alternative.moves:
+            may_be_tried = key is not None and (alternative.promised or not self.is_stopped)
+            key = (not alternative.promised, self.name, *key) if key is not None and may_be_tried else None
+            self.path[-1].ready_first.place(request_class.key, key, request_class)
         else:
             (self.ready_started if alternative.started else self.ready_new).place(request_class.key, key, request_class)
         request_class.key = key

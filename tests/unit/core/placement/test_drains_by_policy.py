@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import requests
@@ -13,6 +14,7 @@ from bcs_scheduler.core.placement.revisions import read_tree
 from offers.policy.session.configuration import default_policy
 from store.records import Drain, Limits, Queue, Strategy
 from tests.unit.agentlab import Cluster
+from tests.unit.lab import version
 from tests.unit.rollinglab import named, wish
 from transactions.rules.disruptions import WAITED
 
@@ -179,3 +181,20 @@ def test_a_plan_counts_a_moved_taskgroup_once_in_its_queue(policy: str) -> None:
     assert reply.data is not None
     plan = reply.data["agents"]["a0"]
     assert [move["agent"] for move in plan["move"]] == ["a1", "a1"] and plan["stay"] == []
+
+
+@pytest.mark.parametrize("policy", ["session", "hierarchical"])
+@pytest.mark.parametrize("priority", [0, 9, -1])
+def test_work_that_waits_for_the_limit_of_its_queue_keeps_no_agent_from_being_drained(
+    policy: str, priority: int
+) -> None:
+    """The taskgroups keep their part of the limit: other work waits as before, also if the policy puts it first."""
+    lab = loaded(policy)
+    limit(lab, policy, 0.2)
+    other = msgspec.structs.replace(version(1, priority=priority), application="other", preemption_policy="Never")
+    assert lab.ask(requests.CreateApplication(version=other)).error == ""
+    play(lab, 3.0)
+    assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
+    play(lab, 20.0)
+    assert on_a0(lab) == 0 and state_of(lab).phase == "Done"
+    assert len(lab.groups) == 2 and {group.application for group in lab.groups} == {"web"}

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.policy.amounts import added
+from offers.policy.hierarchy.changes import remade
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Ask
@@ -55,6 +56,41 @@ def tree(asks: list[tuple[int, int, int, int, int]], order: random.Random | None
     for number, (leaf, application, amount, priority, created) in numbered:
         found.ask(Ask(f"{leaf}-{application}", f"t{number}", (("cpus", amount),), created, priority))
     return found
+
+
+@pytest.mark.parametrize(
+    ("states", "placed"),
+    [
+        ([], "moved"),
+        ([QueueState.STOPPED], "0-0"),
+        ([QueueState.STOPPED, QueueState.ACTIVE], "moved"),
+    ],
+    ids=["active", "stopped", "started"],
+)
+def test_an_ask_that_has_left_another_node_keeps_its_part_of_all_maxima(states: list[QueueState], placed: str) -> None:
+    """It comes before an older and more important ask of another leaf."""
+    found = tree([(0, 0, 5, 9, 0)])
+    found.submit(Application("moved", "root.p.b", 5.0))
+    found.ask(Ask("moved", "t", (("cpus", 5),), 9.0, moves=True))
+    for state in states:
+        found.set_state("root.p.b", state)
+    assert [allocation.ask.application for allocation in found.run()] == [placed]
+
+
+def test_an_allocation_that_leaves_for_another_node_keeps_its_part_of_all_maxima() -> None:
+    """Otherwise others are ended for work that the maximum does not admit in the end."""
+    found = tree([(0, 0, 3, 0, 0)])
+    (allocation,) = found.run()
+    for moves, kept in ((True, 3), (False, 0), (True, 3)):
+        found.leave(allocation, moves=moves)
+        for state in (found, remade(found)):
+            assert [queue.expected("cpus") for queue in state.queues["root.p.a"].path] == [kept] * 3
+            assert state.nodes.by_name[allocation.node].leaving == {"cpus": 3}
+        found.stay(allocation)
+        assert found.queues["root.p.a"].expected("cpus") == 3 and not found.moving
+    found.leave(allocation, moves=True)
+    found.release("0-0", "t0")
+    assert found.queues["root.p.a"].expected("cpus") == 0 and not found.moving
 
 
 def check(state: Tree) -> None:

@@ -206,6 +206,24 @@ def test_no_queue_gets_more_than_its_limit_by_evictions(seed: int, actions: list
                     assert queue.allocated[d] <= limits[queue.name][d]
 
 
+@pytest.mark.parametrize(
+    ("limit", "others"),
+    [((("cpus", 3000),), [waits("high", [1], priority=9)]), ((), [waits("theirs", [3], queue="theirs")])],
+    ids=["limit", "share"],
+)
+def test_a_task_that_has_left_another_agent_keeps_its_part_of_the_limit_and_the_share_of_its_queue(
+    limit: tuple[tuple[str, int], ...], others: list[Job]
+) -> None:
+    one = Template(cores(1, 0))
+    running = tuple(Task(f"t{number}", one, Status.RUNNING, "a1") for number in range(2))
+    queues = [Queue("batch", capability=limit), Queue("theirs")]
+    for moves in (False, True):
+        moved = Job("moved", "batch", (*running, Task("moved", one, moves=moves)))
+        snapshot = Snapshot([Agent("a1", cores(4, 1))], queues, [moved, *others])
+        binds = [(bind.job, bind.task) for bind in decide(snapshot, policy("allocate")).binds]
+        assert (("moved", "moved") in binds) is moves
+
+
 # --- which agent --------------------------------------------------------------------------------------------------
 
 CASES = {
