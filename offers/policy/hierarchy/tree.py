@@ -356,8 +356,11 @@ class Tree:
 
     def _refusal(self, request_class: RequestClass, application: Application) -> Waiting[RequestClass] | None:
         """The requests among which a class must wait because of a maximum or a limit; None if none is in the way."""
+        alternative = request_class.alternative
+        comes_first = alternative.moves and not alternative.promised
         for queue in request_class.leaf.path:
-            if queue.max and queue.exceeded(request_class.request):
+            exceeded = queue.exceeded_beside_promises if comes_first else queue.exceeded
+            if queue.max and exceeded(request_class.request):
                 return queue.waiting
         return self.limit_of(application, request_class.request)
 
@@ -448,6 +451,8 @@ class Tree:
         if group.alike.promised:
             for queue in () if reserves else self.queues[application.queue].path:
                 add_to(queue.promised, ask.request, -1)
+                if queue.waiting:
+                    self.wake(queue.waiting.fitting(queue.headroom()))
             self.wake_on(self.nodes.withdraw(group.alike.promised, ask.id))
         return ask
 

@@ -156,11 +156,13 @@ class Allocate:
 class Turn:
     """The tasks of a job that were not tried yet."""
 
-    __slots__ = ("_begun", "_needs", "_next", "_session", "_tasks", "job")
+    __slots__ = ("_begun", "_moves", "_needs", "_next", "_session", "_tasks", "job")
 
     def __init__(self, session: Session, job: JobState) -> None:
         self._session, self.job, self._next, self._begun = session, job, 0, False
         self._tasks: list[int] = []
+        self._moves = False
+        """The present turn is for tasks that have left another agent."""
         template = job.job.template
         self._needs = None if template is None else session.needs.of(template)
 
@@ -182,7 +184,8 @@ class Turn:
         session, job, rules = self._session, self.job, self._session.rules
         if not self._begun:
             self._begun, self._tasks = True, session.pending(job, best_effort=False)
-        attempt = self._attempt()
+        self._moves = self.is_move
+        attempt = self._attempt() if not self._moves else None
         if attempt is not None and session.dead_ends.get(attempt) == session.changes.version:
             job.misfit = self._needs
             return False
@@ -190,6 +193,8 @@ class Turn:
         tasks = self._tasks
         while self._next < len(tasks):
             position = tasks[self._next]
+            if self._moves and job.min_available <= 1 and position not in job.job.moving:
+                break  # the further tasks have a turn of their own
             need = self._need(position)
             if (job.number, position) in session.changes.promised:
                 placed = self._use_promise(statement, position, need)
@@ -211,6 +216,7 @@ class Turn:
             statement.undo()
             if attempt is not None and not job.over_limit:
                 session.dead_ends[attempt] = session.changes.version
+            return self._moves and self._next < len(tasks)
         return False
 
     def _attempt(self) -> tuple[Hashable, ...] | None:
@@ -250,7 +256,8 @@ class Turn:
     def _place(self, statement: Statement, need: Need) -> bool:
         """Places the next tasks, as many as can be placed in one go. False: not even one."""
         session, job = self._session, self.job
-        room = session.rules.room(job.queue, need)
+        # Others were ended for promises, also where the limit was the bottleneck.
+        room = session.rules.room(job.queue, need, [-amount for amount in job.queue.promised] if self._moves else None)
         if room <= 0:
             job.over_limit = True
             return False
@@ -290,7 +297,7 @@ class Turn:
 
     def _pass_over(self, need: Need) -> None:
         """Leaves out the following tasks that need the same: nothing changed, so they find no place either."""
-        self._next += self._alike(need, len(self._tasks))
+        self._next += self._alike(need, len(self._tasks)) if not self._moves else 1
 
 
 class Backfill:

@@ -119,6 +119,11 @@ class Queue:
                 return True
         return False
 
+    def exceeded_beside_promises(self, request: Amounts) -> bool:
+        """The same with the asks that wait for victims to leave: others end for these, also where the maximum was the
+        bottleneck."""
+        return self.exceeded(tuple((name, amount + self.promised.get(name, 0)) for name, amount in request if amount))
+
     def expected(self, name: str) -> int:
         """The usage of a resource once all victims have left and all promises are kept."""
         return self.allocated.get(name, 0) - self.leaving.get(name, 0) + self.promised.get(name, 0)

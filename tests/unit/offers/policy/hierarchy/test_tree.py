@@ -77,6 +77,22 @@ def test_an_ask_that_has_left_another_node_keeps_its_part_of_all_maxima(states: 
     assert [allocation.ask.application for allocation in found.run()] == [placed]
 
 
+def test_an_ask_that_has_left_another_node_leaves_the_promises_of_others_their_part_of_the_maxima() -> None:
+    """Their victims would end in vain. It is tried again when the promise ends."""
+    partition = partition_of({"queues": [{"name": "a", "resources": {"max": {"cpus": 6}}}]}, quantity=int)
+    found = Tree(partition, [("n1", {"cpus": 6}), ("n2", {"cpus": 6})])
+    for name, amount, node, moves in (("low", 2, "n1", False), ("high", 6, "", False), ("moved", 3, "n2", True)):
+        found.submit(Application(name, "root.a", 0.0))
+        found.ask(Ask(name, "t", (("cpus", amount),), required_node=node, moves=moves))
+        if name == "low":
+            (victim,) = found.run()
+    found.leave(victim)
+    found.promise("high", "t", "n1")
+    assert list(found.run()) == []
+    found.forget_promise("high", "t")
+    assert [allocation.ask.application for allocation in found.run()] == ["moved"]
+
+
 def test_an_allocation_that_leaves_for_another_node_keeps_its_part_of_all_maxima() -> None:
     """Otherwise others are ended for work that the maximum does not admit in the end."""
     found = tree([(0, 0, 3, 0, 0)])

@@ -224,6 +224,20 @@ def test_a_task_that_has_left_another_agent_keeps_its_part_of_the_limit_and_the_
         assert (("moved", "moved") in binds) is moves
 
 
+def test_tasks_that_have_left_another_agent_come_neither_before_promises_nor_with_further_tasks_of_their_job() -> None:
+    """Otherwise the victims that have made room below the limit would have ended in vain (seed 22046)."""
+    one = Template(cores(1, 0))
+    queue = Queue("batch", capability=(("cpus", 1000),))
+    moved = Job("moved", "batch", (Task("moved", one, moves=True), Task("further", one)))
+    promised = Job("high", "batch", (Task("t", one, nomination=Nomination("a1", 100.0)),), priority=9)
+    found = decide(Snapshot([Agent("a1", cores(4, 1))], [queue], [moved, promised]), policy("allocate"))
+    assert [(bind.job, bind.task) for bind in found.binds] == [("high", "t")]
+    moved = Job("moved", "batch", (Task("moved", Template(cores(9, 0)), moves=True), Task("further", one)))
+    waiting = [moved, waits("high", [1], priority=9)]
+    found = decide(Snapshot([Agent("a1", cores(4, 1))], [queue], waiting), policy("allocate"))
+    assert [(bind.job, bind.task) for bind in found.binds] == [("high", "t0")]
+
+
 # --- which agent --------------------------------------------------------------------------------------------------
 
 CASES = {
