@@ -211,6 +211,7 @@ def test_a_deposed_leader_fails_waiting_replies_and_writes_nothing_more(start: S
         first.stands_by().disable("agent-4")
     assert refused.value.leader == B
     assert first.driver.stopped
+    wait_for(lambda: len(backend.candidates) == 2, what="the first to stand again")
     backend.depose("session lost")
     assert first.leads().epoch == 3
     assert set(first.runtime.state().agent_settings) == {"agent-3"}

@@ -158,8 +158,11 @@ class Loop:
     # --- demands that may have a chance -----------------------------------------------------------------------
 
     def offered(self, sites: Collection[Site]) -> None:
-        """Offers for these sites have come: demands that have waited to be spread are decided about again."""
+        """Offers for these sites have come, or held room is open again. The room may suffice together with that of
+        victims, even if no demand fits it. Demands that have waited to be spread are decided about again."""
         self._judge_again()
+        if self.engine.decides and not self._waiting:
+            self._waiting = any(self._covers(role) for _, role in sites) and self._has_demands()
         self._promises.offered(sites)
         later = self._later
         if later is not None and later.code is Passing.OFFERS:
@@ -340,6 +343,8 @@ class Loop:
         closed = turn.unshown(demands) | self.aging.gathering()
         portion = Portion(role, demands, {}, self.aging.held(role), closed, pace, until)
         chosen = self._choose(portion, self.engine.decide)
+        if _frees_held(portion, chosen.decisions):
+            chosen = chosen._replace(decisions=self._without_victims(chosen.decisions))
         decisions = chosen.decisions
         self._rests |= {decisions.rest} - {Rest.NOTHING}
         self._capped = self._capped or bool(chosen.portion.caps)
@@ -362,6 +367,13 @@ class Loop:
             self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
+
+    def _without_victims(self, decisions: Decisions) -> Decisions:
+        """The decisions without evictions and the promises that rely on them; these are decided about again at once."""
+        self.engine.drop(decisions.evictions)
+        known = self._promises.nominations
+        promises = {task: promise for task, promise in decisions.promises.items() if task in known}
+        return decisions._replace(evictions=(), promises=promises, rest=Rest.VICTIMS)
 
     def _choose(self, portion: Portion, decide: Decide) -> Chosen:
         """The decisions of an engine. A group of applications that they leave below its minimum takes no part in a
@@ -515,3 +527,12 @@ class Loop:
             words = f"{fault.plugin}: {fault.function}: {fault.cause}"
             self._turn.record_event("framework", self._turn.framework, "PolicyPluginFailed", words)
             self._turn.count("policy_plugin_faults", (fault.plugin, how), 1)
+
+
+def _frees_held(portion: Portion, decisions: Decisions) -> bool:
+    """True if taskgroups are to end although the old demand has found a place: its reservation ends, and others may fit
+    the held room."""
+    if portion.held is None or not decisions.evictions:
+        return False
+    holder = portion.held.holder.demand.id
+    return any(demand_of(bind.task) == holder for bind in decisions.binds)

@@ -308,8 +308,9 @@ class SessionQueues(Queues):
 
     def _filled(self, counts: Callable[[Ask], bool]) -> dict[str, dict[str, int]]:
         requested = {name: self.used(name) for name in self._records()}
-        with_jobs = {self.name(application) for application in self.world.state.applications}
+        with_jobs = {queue for queue, used in requested.items() if any(used.values())}
         for ask in asks(self.world):
+            with_jobs.add(self.name(ask.application))
             if counts(ask):
                 requested[self.name(ask.application)].update(ask.amount)
         total, found = self._total(), dict[str, dict[str, int]]()

@@ -12,10 +12,11 @@ from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.snapshots.pending import task_name
-from offers.ledger.holds import GATHERED
+from offers.ledger.holds import GAIN, GATHERED
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Obstacle
 from offers.policy.session.configuration import policy_of
+from offers.policy.session.decisions import Eviction
 from offers.policy.session.kept import Standing
 from offers.policy.session.model import Nomination
 from store.mentions import plain
@@ -46,9 +47,9 @@ def queue(name: str, cpus: float = 0, **properties: str) -> dict[str, Any]:
     return {**found, "resources": {"guaranteed": {"cpus": cpus}}} if cpus else found
 
 
-def world(engine: str, agents: dict[str, int], owed: int = 4, guarantee: int = 0) -> BusyCluster:
+def world(engine: str, agents: dict[str, int], owed: int = 4, guarantee: int = 0, **fields: Any) -> BusyCluster:
     """The queue `owed` has a guarantee of so many cores in a tree, and twice the weight of `has` in sessions; `has` has
-    a guarantee, too."""
+    a guarantee, too. `fields`: further options of sessions."""
     if engine == "hierarchical":
         return BusyCluster(tree_options(queue("owed", owed), queue("has", guarantee)), agents)
     records = [
@@ -59,7 +60,7 @@ def world(engine: str, agents: dict[str, int], owed: int = 4, guarantee: int = 0
         Queue(name="third"),
         Namespace(name="third", queue="third"),
     ]
-    return BusyCluster(session_options(), agents, records)
+    return BusyCluster(session_options(**fields), agents, records)
 
 
 def contended(engine: str, guarantee: int = 0) -> BusyCluster:
@@ -299,6 +300,47 @@ def test_an_agent_is_given_up_on_which_the_budget_admits_nothing_more(
     monkeypatch.setattr(disruptions, "allowance", lambda context, application: 0)
     assert evictions(cluster, int(GATHERED) - 30) == [] and "owed/old" in holders(cluster)
     assert evictions(cluster, 45) == [] and "owed/old" not in holders(cluster)
+
+
+def test_the_room_that_a_reservation_opens_is_used_with_that_of_a_victim() -> None:
+    """It fits nothing by itself (seed 22276 of the world `fair-session`, I83)."""
+    cluster = world("session", {"a": 4000}, owed=2, explained=0)
+    cluster.create("low", 1000, instances=3, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 4000, namespace="has")
+    cluster.seconds(int(AGING + GAIN) - 10)
+    assert holders(cluster) == {"has/old"}
+    cluster.create("new", 2000, namespace="owed")
+    assert evictions(cluster, 5) == []
+    cluster.seconds(9)
+    assert holders(cluster) == set() and len(cluster.groups("new", "owed")) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_ends_in_the_decision_that_places_old_work(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may fit the room that was held for it (seed 22158 of the world `fair-hierarchical`, I81)."""
+    cluster = world(engine, {"a": 2000, "b": 3000}, owed=2)
+    cluster.create("low", 1000, namespace="has")
+    cluster.create("blocks", 3000, namespace="has", lasts=AGING + 20)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="has")
+    cluster.seconds(int(AGING) + 5)
+    assert holders(cluster) == {"has/old"}
+    (low,), loop = cluster.groups("low", "has"), placing(cluster)
+    honest, spoilt = loop.engine.decide, list[Any]()
+
+    def decide(portion: Any) -> Any:
+        decisions = honest(portion)
+        if spoilt or not any(bind.job == "has/old" for bind in decisions.binds):
+            return decisions
+        eviction = Eviction("has/low", low.id, low.agent_id, "owed/new")
+        spoilt.append(eviction)
+        promised = {("owed/new", "new/0"): Nomination(low.agent_id, cluster.lab.now + 60)}
+        return decisions._replace(evictions=[eviction], promises=promised)
+
+    monkeypatch.setattr(loop.engine, "decide", decide)
+    assert evictions(cluster, 40) == []
+    assert spoilt and len(cluster.groups("old", "has")) == 1 and loop.promised() == set()
 
 
 # --- room of old work, and those who outrank it ----------------------------------------------------------------
