@@ -164,21 +164,28 @@ class Rules:
         self._no_room_is_idle(beneficiary, smallest, victims)
         agents = sorted({group.agent_id for group in victims})
         rooms, amount = self._rooms(leaving=True), waiting[0].amount
-        closed = self._kept_from(beneficiary, ids).difference(agents)
+        for group in map(self.world.groups.__getitem__, gone):
+            if group.agent_id in rooms:
+                rooms[group.agent_id].update(of(group))
+        closed = self._kept_from(beneficiary, ids).difference(agents, self._kept_for(beneficiary))
         number = sum(_count(amount, free, len(waiting)) for agent, free in rooms.items() if agent not in closed)
         for agent in agents:
-            self._all_are_needed(beneficiary, waiting, [group for group in victims if group.agent_id == agent], number)
+            there = [group for group in victims if group.agent_id == agent]
+            self._all_are_needed(beneficiary, waiting, there, number, gone)
 
     def _still_to_end(self, beneficiary: str, victims: list[TaskGroup]) -> set[str]:
-        """Ids of the taskgroups that may end after these victims, if the victims are on agents that the beneficiary
-        keeps as old work: their budgets do not admit that all end at the same time."""
-        agents = {group.agent_id for group in victims}
-        if not all(beneficiary in self._keepers(agent) for agent in agents):
+        """Ids of the taskgroups that may end after these victims, if the beneficiary keeps agents as old work: their
+        budgets do not admit that all end at the same time. Those on the agents that it keeps, and on the agents of the
+        victims, which end for the limit of its queue."""
+        agents = self._kept_for(beneficiary)
+        if not agents:
             return set()
+        agents |= {group.agent_id for group in victims}
         there = (group for group in self.world.groups.values() if group.agent_id in agents and not group.ended)
         outranks, own = self.queues.outranks, beneficiary
         others = (group for group in there if group.application_key != own and outranks(own, group.application_key))
-        return {group.id for group in others if self.may_end(group, budgets=False)}
+        ended = {group.id for group in victims}
+        return {group.id for group in others if self.may_end(group, budgets=False)} - ended
 
     def _no_room_is_idle(self, beneficiary: str, ask: Ask, victims: list[TaskGroup]) -> None:
         """Of a gang all members have to find room, which is not judged here; nor is room that may be kept."""
@@ -206,8 +213,11 @@ class Rules:
             )
         }
 
-    def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int) -> None:
-        """`number`: of the asks that fit the agents, some of them idle room: the limit has to hold these as well."""
+    def _all_are_needed(
+        self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int, gone: Collection[str]
+    ) -> None:
+        """`number`: of the asks that fit the agents, some of them idle room: the limit has to hold these as well.
+        `gone`: ids of those that may end after the victims."""
         agent = victims[0].agent_id
         if self._has_changed(agent) or agent in self._kept_from(beneficiary, {group.id for group in victims}):
             return
@@ -229,18 +239,18 @@ class Rules:
             less.subtract(of(group))
             if _count(waiting[0].amount, less, len(waiting)) < wanted:
                 continue
-            admitted = self._admitted(beneficiary, waiting)
+            admitted = self._admitted(beneficiary, waiting, gone)
             most = min(number, admitted) or admitted  # without room there, the victims are for the limit
             needed = Amount({name: most * waiting[0].amount[name] for name in NAMES})
-            if self.queues.admits(beneficiary, needed, {group.id}):
+            if self.queues.admits(beneficiary, needed, {group.id}, gone=gone):
                 words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
                 raise Violation("I81", words, beneficiary, group.id)
 
-    def _admitted(self, beneficiary: str, waiting: list[Ask]) -> int:
-        """How many of the asks, which are alike, the limit of the queue admits."""
+    def _admitted(self, beneficiary: str, waiting: list[Ask], gone: Collection[str]) -> int:
+        """How many of the asks, which are alike, the limit of the queue admits without some taskgroups, by id."""
         most, amount = 0, waiting[0].amount
         while most < len(waiting) and self.queues.admits(
-            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES})
+            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES}), gone=gone
         ):
             most += 1
         return most
@@ -493,6 +503,10 @@ class Rules:
         for room in self.world.core._offer_manager.placing.agent_holds():
             found.setdefault(room.agent, set()).add(room.application)
         return found
+
+    def _kept_for(self, application: str) -> set[str]:
+        """The agents that old work of an application keeps or kept."""
+        return {agent for agent in (*self._kept, *self._kept_now()) if application in self._keepers(agent)}
 
     def _keepers(self, agent: str) -> set[str]:
         """The applications whose old work keeps or kept an agent."""
