@@ -7,6 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
+from offers.policy.amounts import difference
 from offers.policy.hierarchy.preemption.preemption import has_victims, last_try
 from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.application import Group
@@ -66,6 +67,12 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
         if queue.exceeded(request):
             named = tuple(entry for entry in request if entry[0] in queue.max)
             return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.headroom()))
+    kept, withheld = tree.terms.kept, tree.withheld(owner, owner.asks[name])
+    if kept is not None and withheld is not None:
+        named = tuple(entry for entry in request if entry[0] in withheld.max)
+        return Cause(
+            WaitCode.QUEUE_MAXIMUM, withheld.name, lacks=_lacks(named, difference(withheld.headroom(), kept.sums()))
+        )
     for tracker in owner.trackers:
         waiting = tracker.refuses(request, bool(owner.allocations))
         if waiting is tracker.waiting_new:

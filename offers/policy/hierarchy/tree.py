@@ -19,7 +19,7 @@ from offers.policy.hierarchy.precedence import Side, outranks
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.blocks import fits_request
 from offers.policy.hierarchy.state.limits import Trackers
-from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, Terms, add_to
+from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, Terms, add_to, limits_of
 from offers.policy.hierarchy.state.nodes import Admits, Closings, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
@@ -84,6 +84,10 @@ class Tree:
         """A decision begins, or another part of one: these are its facts."""
         if terms.kept != self.terms.kept:
             self.freed += 1
+            if self.terms.kept is not None and limits_of(terms.kept) != limits_of(self.terms.kept):
+                for owner in self.owners_of(self.terms.kept.applications, 0):
+                    for queue in owner.leaf.path:
+                        self.wake(queue.waiting.fitting(queue.headroom()))
         if terms.idle is not self.terms.idle:
             self._idle = None
         self.terms = terms
@@ -362,7 +366,22 @@ class Tree:
             exceeded = queue.exceeded_beside_promises if comes_first else queue.exceeded
             if queue.max and exceeded(request_class.request):
                 return queue.waiting
-        return self.limit_of(application, request_class.request)
+        withheld = self.withheld(application, request_class.members.first()) if self.terms.kept is not None else None
+        return withheld.waiting if withheld is not None else self.limit_of(application, request_class.request)
+
+    def withheld(self, application: Application, group: Group | None) -> Queue | None:
+        """The queue whose maximum does not hold an ask of a group beside old work for which others were ended, and that
+        the ask does not outrank; None if none is in the way."""
+        kept = self.terms.kept
+        if kept is None or group is None or application.name in kept.applications or limits_of(kept) is None:
+            return None
+        leaf, alike = self.queues[application.queue], group.alike
+        owners = self.owners_of(kept.applications, kept.priority)
+        if outranks((Side(application.name, leaf, alike.priority, alike.request),), owners):
+            return None
+        needed = added(dict(alike.request), kept.sums())
+        shared = (queue for queue in leaf.path if queue.max and any(queue in owner.leaf.path for owner in owners))
+        return next((queue for queue in shared if queue.exceeded(tuple(needed.items()))), None)
 
     def limit_of(self, application: Application, request: Amounts) -> Waiting[RequestClass] | None:
         """The requests among which a request of an application must wait because of a limit of applications, or of a

@@ -256,8 +256,9 @@ class Turn:
     def _place(self, statement: Statement, need: Need) -> bool:
         """Places the next tasks, as many as can be placed in one go. False: not even one."""
         session, job = self._session, self.job
-        # Others were ended for promises, also where the limit was the bottleneck.
-        room = session.rules.room(job.queue, need, [-amount for amount in job.queue.promised] if self._moves else None)
+        # Others were ended for promises and for old work, also where the limit was the bottleneck.
+        gone = [-amount for amount in job.queue.promised] if self._moves else session.withheld(job)
+        room = session.rules.room(job.queue, need, gone)
         if room <= 0:
             job.over_limit = True
             return False

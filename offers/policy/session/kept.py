@@ -83,6 +83,17 @@ class Kept(NamedTuple):
                     short.add(rank)
         return frozenset(short)
 
+    def limits(self, job: JobState) -> bool:
+        """True if the limits of the queue of a job have to hold this work, too: others were ended for it."""
+        standing = self.standing
+        is_behind = job.queue.name == standing.queue and job.priority <= standing.priority
+        return standing.has_victims and is_behind and not (self.is_own or job.name in self.jobs)
+
+    def sums(self, dimensions: Sequence[str]) -> list[int]:
+        """The amounts of the work by dimension."""
+        parts = [*self.amounts.values(), *self.lacks.values()]
+        return [sum(part.get(name, 0) for part in parts) for name in dimensions]
+
     def is_for(self, job: JobState, need: Need, rules: Composition, dimensions: Sequence[str]) -> bool:
         """True if a job may use the room for a task with such a need. `dimensions`: the names of those of its queue."""
         if self.is_own or job.name in self.jobs:

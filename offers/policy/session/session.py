@@ -7,7 +7,7 @@ Nothing of the snapshot is changed, and two sessions over the same snapshot deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from functools import cached_property
 
 from offers.policy.session.blocked import Group
@@ -293,7 +293,20 @@ class Session:
 
     def may_evict(self, job: JobState) -> bool:
         """True if other tasks may be evicted for a job now."""
-        return job.job.preempts and job.name not in self.closed
+        if not job.job.preempts or job.name in self.closed:
+            return False
+        need, gone = self._next_need(job), self.withheld(job)
+        return need is None or gone is None or self.rules.room(job.queue, need, gone) > 0
+
+    def withheld(self, job: JobState) -> Sequence[int] | None:
+        """The amounts by dimension, all below 0, by which the limits of its queue are less for a job, because others
+        were ended for old work of the queue; None: there is no such work."""
+        return [-amount for amount in self._kept.sums(self.snapshot.dimensions)] if self._kept.limits(job) else None
+
+    def _next_need(self, job: JobState) -> Need | None:
+        """The need of the next pending task of a job; None if there is none."""
+        position = next((position for position in job.job.pending if position not in job.placed), None)
+        return None if position is None else self.needs.of(job.job.tasks[position].template)
 
     def claiming(self, job: JobState) -> list[int]:
         """The pending tasks of a job for which other tasks may be evicted, in task order."""
@@ -335,10 +348,9 @@ class Session:
         jobs that may use it."""
         if not self._kept_rows:
             return NO_ROWS
-        position = next((task_position for task_position in job.job.pending if task_position not in job.placed), None)
-        if position is None:
+        need = self._next_need(job)
+        if need is None:
             return NO_ROWS
-        need = self.needs.of(job.job.tasks[position].template)
         return self._kept_rows if self._kept.is_for(job, need, self.rules, self.snapshot.dimensions) else NO_ROWS
 
     def barred(self, job: JobState) -> frozenset[int]:

@@ -527,7 +527,7 @@ class Hierarchical:
             for by_agent in (held.amounts, held.lacks)
         )
         priority = self._turn.source.priority(held.holder.demand)
-        return Kept(held_amounts, lacks, held.holder.applications, priority, is_own)
+        return Kept(held_amounts, lacks, held.holder.applications, priority, is_own, held.holder.has_victims)
 
     # --- following --------------------------------------------------------------------------------------------
 

@@ -245,6 +245,8 @@ def attempt(
         return None
     if tree.limit_of(application, ask.request) is not None:
         return None
+    if tree.withheld(application, application.asks[ask.name]) is not None:
+        return None
     if _comes(tree, application.asks[ask.name], ask) or _is_fruitless(tree, leaf, application.asks[ask.name], now):
         return None
     reserved, since = "", application.reserved_at.get(ask.name)

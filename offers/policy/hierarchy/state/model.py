@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from offers.dimensions import Amounts
+from offers.policy.amounts import Vector, added
 
 
 class Ask(NamedTuple):
@@ -65,13 +66,24 @@ class Kept(NamedTuple):
     """Room of nodes that is kept for work which has waited for long. The nodes have it in use by others. `amounts`:
     amounts by name of the node; `lacks`: those that are still missing there, and are set apart of the room
     that is leaving and not promised; `applications`: the work; `priority`: that of its asks. `is_own`: only the work
-    itself may use the room; else only asks of others that outrank it may."""
+    itself may use the room; else only asks of others that outrank it may. `has_victims`: others were ended for it, so
+    the maxima of its queues hold all its amounts, too."""
 
     amounts: Mapping[str, Mapping[str, int]]
     lacks: Mapping[str, Mapping[str, int]]
     applications: frozenset[str]
     priority: int = 0
     is_own: bool = False
+    has_victims: bool = False
+
+    def sums(self) -> Vector:
+        """The amounts of the work."""
+        return added(*self.amounts.values(), *self.lacks.values())
+
+
+def limits_of(kept: Kept | None) -> tuple[frozenset[str], Vector] | None:
+    """Old work for which maxima hold room, and its amounts; None: there is none."""
+    return (kept.applications, kept.sums()) if kept is not None and kept.has_victims and not kept.is_own else None
 
 
 def alone(application: str) -> tuple[str, ...]:

@@ -343,6 +343,32 @@ def test_nothing_ends_in_the_decision_that_places_old_work(engine: str, monkeypa
     assert spoilt and len(cluster.groups("old", "has")) == 1 and loop.promised() == set()
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("priority", [0, 9])
+def test_old_work_keeps_its_part_of_the_limit_once_others_end_for_it(engine: str, priority: int) -> None:
+    """Else work of its queue uses the limit up: others have ended in vain, or that work ends as well, starts again and
+    ends again (seed 22443 of the world `fair-session`, I88)."""
+    if engine == "hierarchical":
+        bounded = queue("owed", 3)
+        bounded["resources"]["max"] = {"cpus": 3}
+        cluster = BusyCluster(tree_options(bounded, queue("has")), {"a": 4000})
+    else:
+        records = [
+            Queue(name="owed", weight=9, capability=Limits(cpus=3000)),
+            Queue(name="has"),
+            *(Namespace(name=name, queue=name) for name in ("owed", "has")),
+        ]
+        cluster = BusyCluster(session_options(), {"a": 4000}, records)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 3000, namespace="owed", priority=priority)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    cluster.agents["b"] = 1000
+    cluster.create("late", 1000, namespace="owed")
+    assert len(evictions(cluster, 4 * MINUTE)) == 2
+    assert len(cluster.groups("old", "owed")) == 1 and cluster.groups("late", "owed") == []
+
+
 # --- room of old work, and those who outrank it ----------------------------------------------------------------
 
 
