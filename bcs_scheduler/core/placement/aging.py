@@ -470,22 +470,38 @@ class Aging:
 
     def _follow(self, role: str, kept: _Kept) -> None:
         """Serves the demand if its room is there; ends a reservation that has no purpose any more."""
-        demand, now = self._turn.engine.demands.get(kept.opening.demand), self._turn.now
-        if demand is None or not self._is_open(kept.opening) or len(demand.slots) < kept.slots:
-            self._end(role)
-            self._looked_at = 0.0
+        if not self._serves(role, kept):
             return
+        demand, now = self._turn.engine.demands[kept.opening.demand], self._turn.now
         wants = self._groups.wants(demand)
-        # The limits may admit it only without all its victims: `_make_room` asks for that.
-        if not wants or not (kept.ended or kept.left or self._engine.admits_more(wants)):
-            self._end(role, now + REST)
-        elif [want.request for want in wants] != [place.request for place in kept.places]:
-            self._end(role)  # the gang has changed
-            self._looked_at = 0.0
-        elif len(wants) > 1 and now >= kept.moved_at + GATHERED:
+        if len(wants) > 1 and now >= kept.moved_at + GATHERED:
             self._end(role, now + GATHERED)
         else:
             self._gather(role, kept, demand, wants)
+
+    def _serves(self, role: str, kept: _Kept) -> bool:
+        """False if a reservation has no purpose any more; then it ends."""
+        demand = self._turn.engine.demands.get(kept.opening.demand)
+        if demand is None or not self._is_open(kept.opening) or len(demand.slots) < kept.slots:
+            self._end(role)
+            self._looked_at = 0.0
+            return False
+        wants = self._groups.wants(demand)
+        # The limits may admit it only without all its victims: `_make_room` asks for that.
+        if not wants or not (kept.ended or kept.left or self._engine.admits_more(wants)):
+            self._end(role, self._turn.now + REST)
+            return False
+        if [want.request for want in wants] != [place.request for place in kept.places]:
+            self._end(role)  # the gang has changed
+            self._looked_at = 0.0
+            return False
+        return True
+
+    def review(self, role: str) -> bool:
+        """Ends the reservation of a role if it has no purpose any more: the demand has found a place, or others have
+        used the limits up that admitted it. False if there is none any more."""
+        kept = self._kept.get(role)
+        return kept is not None and self._serves(role, kept)
 
     def _gather(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> None:
         """Serves the demand if all its room is there; looks for another agent where nothing becomes free."""

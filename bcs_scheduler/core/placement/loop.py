@@ -340,11 +340,10 @@ class Loop:
         """Asks about the demands of a role, and carries the decisions out."""
         turn, clock = self._turn, self._turn.options.session_clock
         began = clock() if clock is not None else 0.0
+        self.aging.review(role)
         closed = turn.unshown(demands) | self.aging.gathering()
         portion = Portion(role, demands, {}, self.aging.held(role), closed, pace, until)
         chosen = self._choose(portion, self.engine.decide)
-        if _frees_held(portion, chosen.decisions):
-            chosen = chosen._replace(decisions=self._without_victims(chosen.decisions))
         decisions = chosen.decisions
         self._rests |= {decisions.rest} - {Rest.NOTHING}
         self._capped = self._capped or bool(chosen.portion.caps)
@@ -362,6 +361,8 @@ class Loop:
         self._plan(chosen.demands, placed)
         if decisions.rest is Rest.PORTION:
             self.engine.accept(chosen.portion, decisions, placed, self._deciding(role))
+        if decisions.evictions and portion.held is not None and not self.aging.review(role):
+            decisions = self._without_victims(decisions)  # others may fit the room that was held
         self.evictor.evict(decisions.evictions)
         if decisions.promises:
             self._count_promises(decisions)
@@ -371,9 +372,10 @@ class Loop:
     def _without_victims(self, decisions: Decisions) -> Decisions:
         """The decisions without evictions and the promises that rely on them; these are decided about again at once."""
         self.engine.drop(decisions.evictions)
+        self._rests.add(Rest.VICTIMS)
         known = self._promises.nominations
         promises = {task: promise for task, promise in decisions.promises.items() if task in known}
-        return decisions._replace(evictions=(), promises=promises, rest=Rest.VICTIMS)
+        return decisions._replace(evictions=(), promises=promises)
 
     def _choose(self, portion: Portion, decide: Decide) -> Chosen:
         """The decisions of an engine. A group of applications that they leave below its minimum takes no part in a
@@ -527,12 +529,3 @@ class Loop:
             words = f"{fault.plugin}: {fault.function}: {fault.cause}"
             self._turn.record_event("framework", self._turn.framework, "PolicyPluginFailed", words)
             self._turn.count("policy_plugin_faults", (fault.plugin, how), 1)
-
-
-def _frees_held(portion: Portion, decisions: Decisions) -> bool:
-    """True if taskgroups are to end although the old demand has found a place: its reservation ends, and others may fit
-    the held room."""
-    if portion.held is None or not decisions.evictions:
-        return False
-    holder = portion.held.holder.demand.id
-    return any(demand_of(bind.task) == holder for bind in decisions.binds)

@@ -449,6 +449,31 @@ def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_reservation_that_the_limits_do_not_admit_ends_before_the_decision(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who outrank the old work have used the limits up, and others fit the rest of the held room (seed 23134 of
+    the world `fair-session`, I81)."""
+    cluster = beside_old_work(engine)
+    decides, held = placing(cluster).engine, list[Any]()
+    decide, use_held = decides.decide, decides.use_held
+
+    def noted(portion: Any) -> Any:
+        held.append(portion.held)
+        return decide(portion)
+
+    def use_up(aging: Any, deciding: Any) -> None:
+        use_held(aging, deciding)
+        monkeypatch.setattr(decides, "admits_more", lambda wants: False)
+
+    monkeypatch.setattr(decides, "decide", noted)
+    monkeypatch.setattr(decides, "use_held", use_up)
+    cluster.create("new", 2000)
+    cluster.seconds(3)
+    assert held and held[0] is None and len(cluster.groups("new")) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_held_room_is_not_free_for_those_who_do_not_outrank_old_work(engine: str) -> None:
     """The same request with the priority of the old work, beyond the guarantee: nothing ends."""
     cluster = beside_old_work(engine)
