@@ -30,7 +30,7 @@ from benchmarks.load import Result
 from benchmarks.processes import Failure
 from offers.dimensions import Amounts, amounts
 from offers.policy.session.configuration import DEFAULT, policy_of
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.policy import Policy
@@ -68,7 +68,7 @@ CASES = (
     "policy-unlike-5000",
 )
 FASTEST = {"policy-gangs": 100_000.0, "policy-drf": 20_000.0}
-"""Decisions a second that a case must reach."""
+"""SessionResult a second that a case must reach."""
 LONGEST = {"policy-gang": 0.020, "policy-session": 0.050, "policy-evict": 1.0, "policy-preempt": 0.050}
 """Seconds that a case may take."""
 PORTION, LONGEST_PORTION, LONGEST_IN_ALL = 0.030, 0.050, 1.0
@@ -83,7 +83,7 @@ class Timing(NamedTuple):
 
     session: float
     snapshot: float
-    decisions: Decisions
+    decisions: SessionResult
 
 
 def policies(case: str, kind: str, tasks: int, agents: int) -> Result:

@@ -139,8 +139,6 @@ class Demand(NamedTuple, Generic[SlotT]):
     """Ids of the only agents that are acceptable; empty = any."""
     except_agents: frozenset[str] = frozenset()
     """Ids of agents that are not acceptable."""
-    priority: int = 0
-    """Priority, greater = more urgent. It does not change the order yet: demands are placed in the given order."""
     group: str = ""
     """Key of the group of applications that the demand belongs to; empty = none."""
     promised: tuple[tuple[SlotT, str], ...] = ()

@@ -18,7 +18,7 @@ from typing import Any
 from offers.dimensions import amounts, share
 from offers.policy.amounts import thousandths
 from offers.policy.session.configuration import policy_of
-from offers.policy.session.decisions import UNSCHEDULABLE, Bind, Decisions
+from offers.policy.session.decisions import UNSCHEDULABLE, Bind, SessionResult
 from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Preference, Queue, Status, Task, Template
 from offers.policy.session.policy import Policy
 from offers.policy.session.session import Session
@@ -99,7 +99,7 @@ class Series:
         found["evictions"], found["evicted"] = self._evictions, self._evicted
         return found
 
-    def _carry_out(self, decisions: Decisions) -> None:
+    def _carry_out(self, decisions: SessionResult) -> None:
         launched = {(bind.job, bind.task): bind.agent for bind in decisions.binds}
         ended = {(eviction.job, eviction.task) for eviction in decisions.evictions}
         for name, job in self._jobs.items():
@@ -125,7 +125,7 @@ class Series:
             )
 
 
-def _operations(session: Session, decisions: Decisions) -> list[str]:
+def _operations(session: Session, decisions: SessionResult) -> list[str]:
     """The operations of a session as lines."""
     lines: list[tuple[int, str]] = []
     latest: dict[str, int] = {}
@@ -145,7 +145,7 @@ def _operations(session: Session, decisions: Decisions) -> list[str]:
     return [line for _, line in sorted(lines, key=lambda one: one[0])]
 
 
-def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
+def observed(session: Session, decisions: SessionResult) -> dict[str, Any]:
     """The decisions in the terms of vectors."""
     counts: dict[str, int] = {}
     queue_of = {name: job.queue for name, job in session.snapshot.jobs.items()}

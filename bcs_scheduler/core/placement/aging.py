@@ -125,7 +125,7 @@ class AgentHold(NamedTuple):
     unit: Unit = ""
 
 
-class Room(NamedTuple):
+class EvictionPlan(NamedTuple):
     """Agents for all places of a demand, and the evictions that make their room; empty if nothing has to end any
     more."""
 
@@ -133,9 +133,11 @@ class Room(NamedTuple):
     evictions: tuple[Eviction, ...]
 
 
-def as_room(source: Source, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> Room | None:
-    """The room, or None if a unit must not be ended with any budget."""
-    return Room(agents, evictions) if all(source.may_ever_end(eviction.task) for eviction in evictions) else None
+def as_plan(source: Source, agents: tuple[str, ...], evictions: tuple[Eviction, ...]) -> EvictionPlan | None:
+    """The plan, or None if a unit must not be ended with any budget."""
+    return (
+        EvictionPlan(agents, evictions) if all(source.may_ever_end(eviction.task) for eviction in evictions) else None
+    )
 
 
 def may_ever_end(source: Source, application: str) -> int:
@@ -170,7 +172,7 @@ class Holder(NamedTuple):
     """Its reservation has other work ended for it, if the policy admits that."""
 
 
-class Held(NamedTuple):
+class OldHold(NamedTuple):
     """The reservation of a role. `agents`: that of each place; `amounts`: those that are held, by agent and
     dimension; `lacks`: those that are missing."""
 
@@ -275,7 +277,7 @@ class Aging:
             for place in list(kept.places)
         ]
 
-    def held(self, role: str) -> Held | None:
+    def held(self, role: str) -> OldHold | None:
         """The reservation of a role, with the room that is held now; None if there is none, or its demand is gone."""
         kept = self._kept.get(role)
         holder = self._holder(kept) if kept is not None else None
@@ -287,7 +289,7 @@ class Aging:
                 held = min(needed, max(there, 0))
                 amounts[place.site[0]][name] += held
                 lacks[place.site[0]][name] += needed - held
-        return Held(holder, tuple(place.site[0] for place in kept.places), amounts, lacks)
+        return OldHold(holder, tuple(place.site[0] for place in kept.places), amounts, lacks)
 
     def gathering(self) -> set[str]:
         """The applications for which other work is being ended on agents with held room: nothing else is ended for
@@ -552,17 +554,17 @@ class Aging:
             return
         kept.asked_at = now
         is_elsewhere, kept.is_vain = kept.is_vain, False
-        room = self._engine.room_for(wants, None if is_elsewhere else self.held(role), self._deciding)
-        if room is None and kept.ended:
+        plan = self._engine.evictions_for(wants, None if is_elsewhere else self.held(role), self._deciding)
+        if plan is None and kept.ended:
             self._end(role, now + GATHERED)
             return
-        evictions = room.evictions if room is not None else ()
+        evictions = plan.evictions if plan is not None else ()
         ended = self._evictor.end_some(evictions)
         if not is_elsewhere:
             kept.left = evictions
-            kept.is_vain = not (ended or kept.ended) and (room is None or bool(evictions))
-        elif ended and room is not None:
-            kept = self._exchange(role, kept, wants, room)
+            kept.is_vain = not (ended or kept.ended) and (plan is None or bool(evictions))
+        elif ended and plan is not None:
+            kept = self._exchange(role, kept, wants, plan)
         if ended:
             names = {tenant.unit for tenant in ended}
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
@@ -576,13 +578,13 @@ class Aging:
             for place in kept.places:
                 place.gained_at = now
 
-    def _exchange(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]], room: Room) -> _Kept:
+    def _exchange(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]], plan: EvictionPlan) -> _Kept:
         """Reserves other agents for the same work."""
         for place in kept.places:
             self._turn.pool.holds.drop(place.unit)
         demand = self._turn.engine.demands[kept.opening.demand]
-        self._keep(role, kept.opening, demand, zip(wants, room.agents, strict=True))
-        self._kept[role].asked_at, self._kept[role].left = kept.asked_at, room.evictions
+        self._keep(role, kept.opening, demand, zip(wants, plan.agents, strict=True))
+        self._kept[role].asked_at, self._kept[role].left = kept.asked_at, plan.evictions
         return self._kept[role]
 
     def _is_away(self, kept: _Kept) -> bool:
@@ -695,16 +697,16 @@ class Aging:
             if demand is None or not self._is_open(opening):
                 continue
             wants = self._groups.wants(demand)
-            agents, room = None, None
+            agents, plan = None, None
             if wants and self._engine.admits_more(wants):
                 searches += 1
                 if not is_asked and _may_be_made(wants):
-                    is_asked, room = True, self._made(role, wants)
-                agents = room.agents if room is not None else self._agents_for(wants, ())
+                    is_asked, plan = True, self._made(role, wants)
+                agents = plan.agents if plan is not None else self._agents_for(wants, ())
             if agents is not None:
                 self._keep(role, opening, demand, zip(wants, agents, strict=True))
-                if room is not None:
-                    self._kept[role].left = room.evictions
+                if plan is not None:
+                    self._kept[role].left = plan.evictions
                 else:
                     self._kept[role].asked_at = self._turn.now
                 break
@@ -727,12 +729,12 @@ class Aging:
         for place in places:
             holds.add(place.unit, Cause.OLD, place.site, place.request)
 
-    def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> Room | None:
+    def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> EvictionPlan | None:
         """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
-        room, tried = self._engine.room_for(wants, None, self._deciding), self._tried.get(role, {})
-        if room is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in room.agents):
+        plan, tried = self._engine.evictions_for(wants, None, self._deciding), self._tried.get(role, {})
+        if plan is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in plan.agents):
             return None
-        return room
+        return plan
 
     def _agents_for(self, wants: Sequence[Demand[Slot]], others: Iterable[_Place]) -> list[str] | None:
         """An agent for each place, beside other places of the same reservation: it is large enough without the
@@ -806,7 +808,7 @@ class Aging:
     def _most_on(self, row: Row) -> tuple[int, int]:
         """CPU and memory of an agent without the units that always stay. If its size is not known, the free room and
         that of all units is."""
-        (cpus, mem), (used, lasting) = row.totals, self._turn.source.room_on(row.agent_id)
+        (cpus, mem), (used, lasting) = row.totals, self._turn.source.used_on(row.agent_id)
         cpus, mem = max(cpus, row.amounts[0] + used[0]), max(mem, row.amounts[1] + used[1])
         return cpus - lasting[0], mem - lasting[1]
 

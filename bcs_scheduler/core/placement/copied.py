@@ -20,7 +20,7 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.records import Records
-from bcs_scheduler.core.placement.snapshots.held import Held, HeldTasks
+from bcs_scheduler.core.placement.snapshots.held import ApplicationTasks, HeldTasks
 from bcs_scheduler.core.placement.snapshots.pending import Kind
 from bcs_scheduler.core.placement.snapshots.role import Parts
 from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
@@ -56,8 +56,9 @@ from store.state import State
 T = TypeVar("T")
 PACKAGES = ("bcs_scheduler.core.placement", "offers.policy")
 VALUES = (
-    Admission, Agent, AgentHold, Alike, Allocation, Alternative, Ask, Attempt, Cause, Continuation, Counted, Demand,
-    Dimensions, Groups, Held, Job, Kept, Kind, Launcher, Memory, Need, Nomination, Partition, Parts, Pauses, Placement,
+    Admission, Agent, AgentHold, Alike, Allocation, Alternative, ApplicationTasks, Ask, Attempt, Cause, Continuation,
+    Counted, Demand, Dimensions, Groups, Job, Kept, Kind, Launcher, Memory, Need, Nomination, Partition, Parts, Pauses,
+    Placement,
     PluginFault, Policy, Pool, Preemption, Promise, Queue, QueueConfig, QueueHalt, Records, RolePartition, Row, Scored,
     SetAside, State, Submission, Task, Template, Terms, TurnContext, Untried, Vacated,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.core.interface.leased import Decline
 from bcs_scheduler.core.placement.revisions import Revisions, read_tree
 from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, by_dimension, dimension_of, request_of
-from bcs_scheduler.core.placement.source import Facts, Follower, Member, News, Room, StoredTree, Tenant
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, News, StoredTree, Tenant, UsedAmounts
 from bcs_scheduler.core.run_times import OF_APPLICATION
 from offers.dimensions import Amounts, amounts
 from offers.ledger.holds import Cause
@@ -96,7 +96,7 @@ class Records:
         """See `Source`: that of the version that is launched."""
         return self._turn.engine.priority(self._state, demand.id)
 
-    def room_on(self, agent: str) -> Room:
+    def used_on(self, agent: str) -> UsedAmounts:
         """See `Source`. The taskgroups of daemonsets stay."""
         used, lasting = Counter[str](), Counter[str]()
         for group in self._state.groups_on(agent).values():
@@ -104,7 +104,7 @@ class Records:
                 application = self._state.applications.get(group.application_key)
                 for sums in (used, lasting) if application and bound_to_agents(application) else (used,):
                     sums.update(cpus=group.resources.cpus, mem=group.resources.mem)
-        return Room((used["cpus"], used["mem"]), (lasting["cpus"], lasting["mem"]))
+        return UsedAmounts((used["cpus"], used["mem"]), (lasting["cpus"], lasting["mem"]))
 
     def leaving_on(self, agent: str) -> Mapping[str, int]:
         """See `Source`."""

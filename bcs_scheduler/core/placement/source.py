@@ -42,7 +42,7 @@ class Member(NamedTuple):
     role: str
 
 
-class Room(NamedTuple):
+class UsedAmounts(NamedTuple):
     """CPU and memory on one agent, in the units of their dimensions. `used`: of all units; `lasting`: of those that
     stay for as long as the agent."""
 
@@ -138,8 +138,8 @@ class Source(Protocol):
     def priority(self, demand: Demand[Slot]) -> int:
         """The priority of the units of an open demand; 0 if it has none."""
 
-    def room_on(self, agent: str) -> Room:
-        """The room that the units of an agent, given by id, have now."""
+    def used_on(self, agent: str) -> UsedAmounts:
+        """The amounts that the units of an agent, given by id, have now."""
 
     def leaving_on(self, agent: str) -> Mapping[str, int]:
         """Amounts by dimension of the units of an agent, given by id, that are being ended."""

@@ -16,10 +16,10 @@ from offers.policy.session.decisions import (
     UNSCHEDULABLE,
     Bind,
     Condition,
-    Decisions,
     Eviction,
     Overused,
     Passing,
+    SessionResult,
 )
 from offers.policy.session.model import Job, Nomination
 from offers.policy.session.state.jobs import JobState
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from offers.policy.session.session import Session
 
 
-def close(session: Session) -> Decisions:
+def close(session: Session) -> SessionResult:
     """The decisions of the session."""
     agents = session.agents.agents
     binds: list[Bind] = []
@@ -76,7 +76,7 @@ def close(session: Session) -> Decisions:
     if nominations:
         session.may_change(Passing.PROMISE, min(nomination.until for nomination in nominations.values()))
     session.memory.later = session.later if session.portion.over else None
-    return Decisions(
+    return SessionResult(
         binds=tuple(binds),
         evictions=tuple(evictions),
         pipelined={**{task: nomination.agent for task, nomination in kept.items()}, **held},

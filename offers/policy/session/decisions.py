@@ -94,7 +94,7 @@ def earliest(moments: Iterable[Later | None]) -> Later | None:
     return min((moment for moment in moments if moment is not None), key=lambda moment: moment.at, default=None)
 
 
-class Decisions(NamedTuple):
+class SessionResult(NamedTuple):
     """Result of a session. Tasks are named by pairs of job and task."""
 
     binds: tuple[Bind, ...]

@@ -22,9 +22,9 @@ class Memory:
         self._vain: dict[Hashable, Hashable] = {}
         self._had_turn: dict[str, set[str]] = {}
         self.held_back: dict[str, str] = {}
-        """The reasons of `Decisions.held_back` that the portions of this round have found, by the name of the job."""
+        """The reasons of `SessionResult.held_back` that the portions of this round have found, by name of the job."""
         self.later: Later | None = None
-        """The earliest moment that the portions of this round have found; see `Decisions.later`."""
+        """The earliest moment that the portions of this round have found; see `SessionResult.later`."""
         self._capacities: dict[int, int] = {}
         self._agents = 0
 

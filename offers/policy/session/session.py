@@ -16,11 +16,11 @@ from offers.policy.session.composition import Composition
 from offers.policy.session.decisions import (
     UNSCHEDULABLE,
     Condition,
-    Decisions,
     Later,
     Overused,
     Passing,
     PluginFault,
+    SessionResult,
     earliest,
 )
 from offers.policy.session.guard import UNWATCHED, Calls, Guard, PluginFailed
@@ -57,7 +57,7 @@ def decide(
     paused: Paused = NOTHING_PAUSED,
     kept: Kept = NOTHING_KEPT,
     closed: Set[str] = NOBODY,
-) -> Decisions:
+) -> SessionResult:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
     bounded in time, and None sets no bound. `calls` follows each call of a third party. `paused`: the pairs of jobs
     of which a plug-in keeps the victims of the second back from the first. `kept`: room that is kept for one job, and
@@ -65,8 +65,8 @@ def decide(
     others would have to leave.
 
     `memory`: that of earlier sessions over the snapshot; None: there is none. `is_used_up`: True if the session should
-    end before all jobs had their turns; the next session with the same memory then continues (`Decisions.unfinished`).
-    None: the session ends with the last job.
+    end before all jobs had their turns; the next session with the same memory then continues
+    (`SessionResult.unfinished`). None: the session ends with the last job.
 
     A plug-in that fails is named in the decisions. By the setting `on_fault` the session continues without the result
     of the call, or is repeated without the plug-in."""
@@ -156,7 +156,7 @@ class Session:
         self.conditions: dict[str, Condition] = {}
         """Conditions of the jobs that were not let in."""
         self.later = self.memory.later
-        """See `Decisions.later`."""
+        """See `SessionResult.later`."""
         self.evicts = not {choice.action.name for choice in policy.actions} <= _WITHOUT_EVICTIONS
         """True if an action may evict."""
         self.guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat", calls=calls)
@@ -452,7 +452,7 @@ class Session:
 
     # --- closing ----------------------------------------------------------------------------------------------
 
-    def close(self) -> Decisions:
+    def close(self) -> SessionResult:
         """The decisions of the session."""
         return close(self)
 

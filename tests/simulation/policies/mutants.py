@@ -131,7 +131,7 @@ def _is_behind(self: Evictor, demand: Demand[Slot], group: TaskGroup) -> bool:
     state = _state(self)
     application = state.applications[group.application_key]
     version = state.version(application.key, application.version)
-    before = version is not None and version.priority > demand.priority
+    before = version is not None and version.priority > self._turn.source.priority(demand)
     return same and before and demand.request.cpus == group.resources.cpus
 
 

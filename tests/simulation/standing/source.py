@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
-from bcs_scheduler.core.placement.source import Facts, Follower, Member, Room, StoredTree, Tenant
+from bcs_scheduler.core.placement.source import Facts, Follower, Member, StoredTree, Tenant, UsedAmounts
 from offers.dimensions import Amounts
 from offers.ledger.usage import ANY_ROLE
 from offers.model import Demand, Placement, Provisional, ResourceRequest, Site
@@ -206,9 +206,9 @@ class Pods:
         facts = self._facts.get(demand.application)
         return facts.priority if facts is not None else 0
 
-    def room_on(self, agent: str) -> Room:
+    def used_on(self, agent: str) -> UsedAmounts:
         total = self._scheduler.pool.usage.on(agent).total
-        return Room((total.get("cpu", 0), total.get("memory", 0)), (0, 0))
+        return UsedAmounts((total.get("cpu", 0), total.get("memory", 0)), (0, 0))
 
     def leaving_on(self, agent: str) -> Mapping[str, int]:
         users = self._scheduler.pool.usage.users.values()

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from bcs_scheduler.core.placement.aging import AgentHold, Aging, Held, Holder, Room
+from bcs_scheduler.core.placement.aging import AgentHold, Aging, EvictionPlan, Holder, OldHold
 from bcs_scheduler.core.placement.promises import TaskName
 from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
@@ -34,7 +34,7 @@ class Portion(NamedTuple):
     """The open demands of the role that take part."""
     caps: Mapping[str, int]
     """Number of slots that take part, by the id of the demand, where not all do."""
-    held: Held | None
+    held: OldHold | None
     """The reservation of old work in the role; None: there is none."""
     closed: Set[str] = frozenset()
     """Applications for which nothing is ended now."""
@@ -219,7 +219,9 @@ class Engine(Protocol):
     def pause(self) -> float:
         """Seconds from a decision until the next one at least."""
 
-    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
+    def evictions_for(
+        self, wants: Sequence[Demand[Slot]], held: OldHold | None, deciding: Deciding
+    ) -> EvictionPlan | None:
         """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
         nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
         agents."""

@@ -17,11 +17,11 @@ from bcs_scheduler.core.placement.aging import (
     MOST_USES,
     AgentHold,
     Aging,
-    Held,
+    EvictionPlan,
     Holder,
-    Room,
+    OldHold,
     Why,
-    as_room,
+    as_plan,
     is_gang,
     may_ever_end,
     waiting_tasks,
@@ -488,12 +488,12 @@ class Hierarchical:
         looked_at, self._looked_at = self._looked_at, 0
         return self._turn.options.session_period * min(max(looked_at / FULL_PAUSE, LEAST_PAUSE), 1.0)
 
-    def room_for(
+    def evictions_for(
         self,
         wants: Sequence[Demand[Slot]],
-        held: Held | None,
+        held: OldHold | None,
         deciding: Deciding,  # noqa: ARG002
-    ) -> Room | None:
+    ) -> EvictionPlan | None:
         """See `Engine`. Costs as much as a decision that places nothing, and one search for each place."""
         self.follow()
         live = self.trees.roles.get(wants[0].role)
@@ -515,11 +515,11 @@ class Hierarchical:
         made = places(tree, asks, agents, self._turn.now, self._can_end)
         if made is None:
             return None
-        return as_room(
+        return as_plan(
             self._turn.source, tuple(preemption.node for preemption in made), tuple(evictions_of(tree, made))
         )
 
-    def _as_kept(self, tree_of: RoleTree, held: Held, *, is_own: bool = False) -> Kept:
+    def _as_kept(self, tree_of: RoleTree, held: OldHold, *, is_own: bool = False) -> Kept:
         """The room that is held for old work, as trees see it."""
         counted = tree_of.counted
         held_amounts, lacks = (

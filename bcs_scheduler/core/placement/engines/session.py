@@ -13,10 +13,10 @@ from typing import TypeVar
 from bcs_scheduler.core.placement.aging import (
     MOST_USES,
     Aging,
-    Held,
+    EvictionPlan,
     Holder,
-    Room,
-    as_room,
+    OldHold,
+    as_plan,
     is_gang,
     may_ever_end,
     waiting_tasks,
@@ -48,9 +48,9 @@ from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
     QUEUE_LIMIT,
     PluginFault,
+    SessionResult,
     earliest,
 )
-from offers.policy.session.decisions import Decisions as Outcome
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned, PluginFailed
 from offers.policy.session.kept import NOTHING_KEPT, Kept, Standing
 from offers.policy.session.memory import Memory
@@ -120,13 +120,13 @@ class Session:
 
     def _decided(
         self, inputs: RoleInput, portion: Portion, memory: Memory | None, is_used_up: Callable[[], bool] | None
-    ) -> Outcome:
+    ) -> SessionResult:
         inputs.agents.clear()
         inputs.jobs.clear()
         clock, paused = self._turn.options.session_clock, self._pauses.present()
         kept, closed = self._kept(portion.held), portion.closed
 
-        def work(policy: Policy, calls: Calls) -> Outcome:
+        def work(policy: Policy, calls: Calls) -> SessionResult:
             return decide(
                 inputs.snapshot,
                 policy,
@@ -162,7 +162,7 @@ class Session:
         self._set_aside.add(hangs.fault, self._turn.now)
         self._inputs.snapshots.forget()  # the abandoned session may still use the snapshot
 
-    def _decisions(self, inputs: RoleInput, outcome: Outcome) -> Decisions:
+    def _decisions(self, inputs: RoleInput, outcome: SessionResult) -> Decisions:
         return Decisions(
             outcome.binds,
             outcome.evictions,
@@ -175,7 +175,7 @@ class Session:
             Rest.TURNS if outcome.unfinished else Rest.NOTHING,
         )
 
-    def _held_back(self, outcome: Outcome) -> dict[str, HeldBack]:
+    def _held_back(self, outcome: SessionResult) -> dict[str, HeldBack]:
         """The queues that hold applications back, by application."""
         held_back = {}
         for application, reason in outcome.held_back.items():
@@ -301,7 +301,7 @@ class Session:
 
     # --- old work ---------------------------------------------------------------------------------------------
 
-    def _kept(self, held: Held | None) -> Kept:
+    def _kept(self, held: OldHold | None) -> Kept:
         """The room that is held for old work, as sessions see it."""
         if held is None:
             return NOTHING_KEPT
@@ -317,7 +317,9 @@ class Session:
         names = waiting_tasks(wants, lambda demand, task: (demand.application, task) in nominations)
         return None if names is None else [(want.application, name) for want, name in zip(wants, names, strict=True)]
 
-    def room_for(self, wants: Sequence[Demand[Slot]], held: Held | None, deciding: Deciding) -> Room | None:
+    def evictions_for(
+        self, wants: Sequence[Demand[Slot]], held: OldHold | None, deciding: Deciding
+    ) -> EvictionPlan | None:
         """See `Engine`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end rather
         than less important ones whose budgets may never admit it."""
         tasks, role = self._places(wants), wants[0].role
@@ -347,7 +349,7 @@ class Session:
         except NeverReturned as hangs:
             self._put_aside(hangs)
             return None
-        return as_room(source, made.agents, made.evictions) if made is not None else None
+        return as_plan(source, made.agents, made.evictions) if made is not None else None
 
     # --- following --------------------------------------------------------------------------------------------
 

@@ -228,7 +228,7 @@ class Simple:
     begin = notice = outranks = staticmethod(no)
     catch_up = takes_back = admits_more = fits_queues = staticmethod(yes)
     idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
-    next_timer = room_for = staticmethod(nothing)
+    next_timer = evictions_for = staticmethod(nothing)
     promised_amounts = staticmethod(no_amounts)
     accept = drop = failed = use_held = use_rest = conclude = recover = void = staticmethod(nothing)
     forget = drop_figures = staticmethod(nothing)

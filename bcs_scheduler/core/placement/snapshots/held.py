@@ -23,7 +23,7 @@ MOST_TEMPLATES = 4096
 cost time only."""
 
 
-class Held(NamedTuple):
+class ApplicationTasks(NamedTuple):
     """The tasks of one application."""
 
     tasks: tuple[Task, ...]
@@ -32,7 +32,7 @@ class Held(NamedTuple):
     """Number of tasks that count for the minimum of a gang."""
 
 
-NONE = Held((), 0)
+NONE = ApplicationTasks((), 0)
 
 
 class HeldTasks:
@@ -50,7 +50,7 @@ class HeldTasks:
         self._tasks: dict[str, dict[str, Task]] = {}
         """Tasks by application and id of the taskgroup. The tasks of an application are replaced, and not changed in
         place, like the amounts of an agent in `used`."""
-        self._held: dict[str, Held] = {}
+        self._held: dict[str, ApplicationTasks] = {}
         self._changed: dict[str, dict[str, None]] = {}
         """Ids of the taskgroups that have changed, by application."""
         self.used: dict[str, dict[str, int]] = {}
@@ -90,7 +90,7 @@ class HeldTasks:
                 break
         return changed
 
-    def of(self, application: str) -> Held:
+    def of(self, application: str) -> ApplicationTasks:
         """The tasks of an application, as of the latest `refresh`; the same object until they change."""
         held = self._held.get(application)
         if held is None:
@@ -98,7 +98,7 @@ class HeldTasks:
             if not tasks:
                 return NONE
             members = sum(task.status not in (Status.RELEASING, Status.UNKNOWN) for task in tasks)
-            held = self._held[application] = Held(tasks, members)
+            held = self._held[application] = ApplicationTasks(tasks, members)
         return held
 
     def _read(self, application: str, identities: Iterable[str]) -> bool:

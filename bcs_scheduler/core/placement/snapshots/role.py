@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bcs_scheduler.core.placement.snapshots.agents import agent_of, held_on
-from bcs_scheduler.core.placement.snapshots.held import Held, HeldTasks
+from bcs_scheduler.core.placement.snapshots.held import ApplicationTasks, HeldTasks
 from bcs_scheduler.core.placement.snapshots.pending import Kind, PendingTasks, Planned, planned_task
 from bcs_scheduler.core.placement.source import Facts, Source
 from offers.ledger.pool import AnyPool
@@ -82,7 +82,7 @@ class RoleInput(NamedTuple):
 class Parts(NamedTuple):
     """The parts that a job with open demands was made of. Equal parts make an equal job."""
 
-    held: Held
+    held: ApplicationTasks
     planned: tuple[Task, ...]
     demands: tuple[Demand[Slot], ...]
     most: tuple[int | None, ...]

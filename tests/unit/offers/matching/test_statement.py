@@ -452,9 +452,9 @@ def test_a_gang_that_is_too_small_leaves_its_room_to_others_and_is_explained() -
     assert NOTHING not in diagnosis.reasons
 
 
-def test_priority_and_gang_of_one_change_nothing() -> None:
+def test_a_gang_of_one_changes_nothing() -> None:
     plain = [wanted("a", 3), wanted("b", 3)]
-    named = [plain[0]._replace(priority=-5), plain[1]._replace(priority=9, min_members=1)]
+    named = [plain[0], plain[1]._replace(min_members=1)]
     first, second = match(plain, cluster(2000, 3000), NOBODY), match(named, cluster(2000, 3000), NOBODY)
     assert first.placements == second.placements
     assert first.diagnoses == second.diagnoses

@@ -20,7 +20,7 @@ from bcs_scheduler.core.placement.records import Records
 from offers.ledger.holds import PROMISED_SECONDS, RETURN_SECONDS, UNOFFERED_SECONDS
 from offers.matching.explain import KEPT, WITH_GANG
 from offers.policy.session.configuration import Registry, default_policy, policy_of
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.plugins.interface import Argument, Functions
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
@@ -588,7 +588,7 @@ def sessions(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The moments of the sessions from now on; the list grows."""
     found: list[float] = []
 
-    def noted(snapshot: Snapshot, *rest: Any, **more: Any) -> Decisions:
+    def noted(snapshot: Snapshot, *rest: Any, **more: Any) -> SessionResult:
         found.append(snapshot.now)
         return decide(snapshot, *rest, **more)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.session import decide
 from offers.policy.session.snapshot import Snapshot
@@ -15,7 +15,7 @@ def waits(name: str, number: int, queue: str = "q", created: float = 1.0) -> Job
     return Job(name, queue, tasks, min_available=number, created=created)
 
 
-def after(jobs: list[Job], *actions: str, queues: tuple[Queue, ...] = (Queue("q"),)) -> Decisions:
+def after(jobs: list[Job], *actions: str, queues: tuple[Queue, ...] = (Queue("q"),)) -> SessionResult:
     return decide(Snapshot([Agent("a", cores(10, 1))], queues, jobs), policy(*actions))
 
 

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.policies import EVERYTHING, busy, crowded
 from offers.policy.session.composition import Composition
 from offers.policy.session.configuration import DEFAULT, policy_of
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.model import Agent, Job, Nomination, Queue, Status, Task, Template
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import Snapshot
@@ -57,7 +57,7 @@ def crowd(seed: int) -> Snapshot:
     return Snapshot(agents, queues, jobs)
 
 
-def used(snapshot: Snapshot, decisions: Decisions) -> dict[str, Counter[str]]:
+def used(snapshot: Snapshot, decisions: SessionResult) -> dict[str, Counter[str]]:
     """The amounts of each queue that are left after the evictions, without what the session launches."""
     gone = {(eviction.job, eviction.task) for eviction in decisions.evictions}
     found: dict[str, Counter[str]] = {queue.name: Counter() for queue in snapshot.queues}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offers.policy.session.configuration import Registry, policy_of
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.memory import Memory
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.plugins.interface import Argument, Functions, Verdict
@@ -78,7 +78,7 @@ def snapshot(agents: int = 3, jobs: int = 2, tasks: int = 2, running: bool = Fal
     return Snapshot([Agent(f"a{n}", cores(2, 8000)) for n in range(agents)], [Queue("q")], made)
 
 
-def places(decisions: Decisions) -> dict[str, str]:
+def places(decisions: SessionResult) -> dict[str, str]:
     return {f"{bind.job}/{bind.task}": bind.agent for bind in decisions.binds}
 
 

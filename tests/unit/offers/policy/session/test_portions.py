@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.policies import at_minimum, hopeless
-from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
+from offers.policy.session.decisions import QUEUE_LIMIT, SessionResult
 from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.preemption import make_room
@@ -27,7 +27,7 @@ EVERYTHING = policy("reclaim", "allocate", "backfill", "preempt")
 SEEDS = st.integers(0, 2**32)
 
 
-def carry_out(snapshot: Snapshot, decisions: Decisions) -> None:
+def carry_out(snapshot: Snapshot, decisions: SessionResult) -> None:
     """Takes the decisions over into the snapshot: launched tasks run, victims leave, the others have promises."""
     launched = {(bind.job, bind.task): bind.agent for bind in decisions.binds}
     gone = {(one.job, one.task) for one in decisions.evictions}
@@ -52,10 +52,10 @@ def remade(job: Job, tasks: tuple[Task, ...]) -> Job:
     return Job(job.name, job.queue, tasks, min_available=job.min_available, priority=job.priority, created=job.created)
 
 
-def in_portions(snapshot: Snapshot, actions: list[str]) -> list[Decisions]:
+def in_portions(snapshot: Snapshot, actions: list[str]) -> list[SessionResult]:
     """One round of sessions, each of which ends as soon as it may."""
     memory, chosen = Memory(), policy(*actions)
-    found: list[Decisions] = []
+    found: list[SessionResult] = []
     while not found or found[-1].unfinished:
         found.append(decide(snapshot, chosen, memory=memory, is_used_up=lambda: True))
         carry_out(snapshot, found[-1])
@@ -86,7 +86,7 @@ def test_the_last_portion_names_all_jobs_that_the_round_has_held_back() -> None:
         return Snapshot([Agent("a0", cores(8, 8000))], [Queue("q", capability=(("cpus", 2000),))], [run, *jobs])
 
     snapshot, memory, chosen = limited(), Memory(), policy("allocate")
-    portions: list[Decisions] = []
+    portions: list[SessionResult] = []
     while not portions or portions[-1].unfinished:
         portions.append(decide(snapshot, chosen, memory=memory, is_used_up=lambda: True))
     assert len(portions) > 1
@@ -300,7 +300,7 @@ def test_the_first_portions_of_many_unlike_jobs_end_before_all_are_known(monkeyp
 
     monkeypatch.setattr(Candidates, "capacity", counted)
     memory, number = Memory(), 5 * Portion.EACH
-    snapshot, found = unlike(number), list[Decisions]()
+    snapshot, found = unlike(number), list[SessionResult]()
     while not any(one.evictions for one in found):
         asked.append(0)
         found.append(decide(snapshot, EVERYTHING, memory=memory, is_used_up=lambda: True))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Queue, Status, Task, Template
 from offers.policy.session.plugins.proportion import Share, Shares, fill
 from offers.policy.session.session import Session, decide
@@ -220,7 +220,7 @@ def engine(*actions: str) -> Step:
     chosen = policy(*actions)
 
     def step(cluster: Cluster) -> Any:
-        decisions: Decisions = decide(cluster.snapshot(), chosen)
+        decisions: SessionResult = decide(cluster.snapshot(), chosen)
         killed = [(eviction.job, eviction.task) for eviction in decisions.evictions]
         return [tuple(bind) for bind in decisions.binds], killed, dict(decisions.pipelined)
 

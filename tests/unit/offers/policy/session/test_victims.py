@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from offers.policy.session.decisions import Decisions
+from offers.policy.session.decisions import SessionResult
 from offers.policy.session.kept import Kept, Standing
 from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Queue, Status, Task, Template
 from offers.policy.session.plugins.proportion import Shares
@@ -34,7 +34,7 @@ def waits(name: str, sizes: Sequence[float], **facts: object) -> Job:
     return Job(name, str(facts.pop("queue", "batch")), tasks, created=9.0, **facts)  # type: ignore[arg-type]
 
 
-def evicted(decisions: Decisions) -> list[str]:
+def evicted(decisions: SessionResult) -> list[str]:
     return [f"{one.job}/{one.task}" for one in decisions.evictions]
 
 
