@@ -127,6 +127,9 @@ def _of_hold(found: HeldBack, has: str, most: str) -> str:
             return f"one taskgroup is larger than the maximum of queue {found.queue}{private(f': {most}')}"
         case WaitCode.QUEUE_MAXIMUM:
             return f"queue {found.queue} has no room below its maximum{private(f'; used: {has}; maximum: {most}')}"
+        case WaitCode.OLD_WORK:
+            why = "keeps the rest of its maximum for older work, for which other taskgroups end"
+            return f"queue {found.queue} {why}{private(f'; used: {has}; maximum: {most}')}"
         case WaitCode.GUARANTEES:
             return f"queue {found.queue} has no room beside the guarantees of other queues{private(f'; used: {has}')}"
         case WaitCode.QUEUE_APPLICATIONS:

@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from bcs_scheduler.core.interface import leased
 from bcs_scheduler.core.interface.effects import Observed
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.snapshots.set_aside import FIRST_PAUSE, GROWTH
+from bcs_scheduler.core.placement.engines.set_aside import FIRST_PAUSE, GROWTH
 from bcs_scheduler.loop import plugin_watch
 from bcs_scheduler.loop.plugin_watch import HUNG, PluginWatch
 from offers.policy.session.configuration import Registry, policy_of

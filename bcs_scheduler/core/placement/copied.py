@@ -11,6 +11,7 @@ from typing import TypeVar
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.aging import AgentHold
+from bcs_scheduler.core.placement.engines.set_aside import SetAside
 from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.hierarchy.admission import Admission
@@ -23,7 +24,6 @@ from bcs_scheduler.core.placement.records import Records
 from bcs_scheduler.core.placement.snapshots.held import ApplicationTasks, HeldTasks
 from bcs_scheduler.core.placement.snapshots.pending import Kind
 from bcs_scheduler.core.placement.snapshots.role import Parts
-from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
 from offers.dimensions import Dimensions
 from offers.ledger.pool import Pool
 from offers.ledger.table import Row

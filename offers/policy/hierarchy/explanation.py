@@ -70,9 +70,8 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
     kept, withheld = tree.terms.kept, tree.withheld(owner, owner.asks[name])
     if kept is not None and withheld is not None:
         named = tuple(entry for entry in request if entry[0] in withheld.max)
-        return Cause(
-            WaitCode.QUEUE_MAXIMUM, withheld.name, lacks=_lacks(named, difference(withheld.headroom(), kept.sums()))
-        )
+        lacks = _lacks(named, difference(withheld.headroom(), kept.sums()))
+        return Cause(WaitCode.OLD_WORK, withheld.name, lacks=lacks)
     for tracker in owner.trackers:
         waiting = tracker.refuses(request, bool(owner.allocations))
         if waiting is tracker.waiting_new:

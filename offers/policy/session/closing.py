@@ -10,6 +10,7 @@ from offers.policy.session.attempts import attempts
 from offers.policy.session.blocked import Conditions
 from offers.policy.session.decisions import (
     NOT_ENOUGH_RESOURCES,
+    QUEUE_KEPT,
     QUEUE_NOT_FOUND,
     QUEUE_OVERUSED,
     SCHEDULED,
@@ -143,7 +144,11 @@ def _limit(session: Session, job: JobState) -> str:
     """The limit of the queue that holds the first task without a place back; empty if none does."""
     tasks, rules = job.job.tasks, session.rules
     position = next((task_position for task_position in job.job.pending if task_position not in job.placed), None)
-    return "" if position is None else rules.limit(job, session.needs.of(tasks[position].template))
+    if position is None:
+        return ""
+    need, gone = session.needs.of(tasks[position].template), session.withheld(job)
+    limit = rules.limit(job, need)
+    return limit or (QUEUE_KEPT if gone is not None and rules.room(job.queue, need, gone) <= 0 else "")
 
 
 class Closing:

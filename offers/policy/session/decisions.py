@@ -16,6 +16,8 @@ NOT_ENOUGH_RESOURCES, QUEUE_NOT_FOUND = "NotEnoughResources", "QueueNotFound"
 """Reasons of `UNSCHEDULABLE`, beside those that plug-ins give."""
 QUEUE_LIMIT = "QueueLimit"
 """The reason in refusals of a queue that has no room below its capability; counts once."""
+QUEUE_KEPT = "QueueKept"
+"""The reason in refusals of a queue that keeps the rest of its limit for older work, for which others end."""
 QUEUE_GUARANTEES = "QueueGuarantees"
 """The reason in refusals of a queue beside which the rest of the cluster is guaranteed to others; counts once."""
 QUEUE_OVERUSED = "QueueOverused"
@@ -115,8 +117,8 @@ class SessionResult(NamedTuple):
     allocated: Mapping[str, Mapping[str, int]] = {}
     """Amounts by queue and dimension that the queues have after the session; queues without jobs are missing."""
     held_back: Mapping[str, str] = {}
-    """`QUEUE_LIMIT`, `QUEUE_GUARANTEES` or `QUEUE_OVERUSED`, by the name of a job of which tasks wait for that
-    reason."""
+    """`QUEUE_LIMIT`, `QUEUE_KEPT`, `QUEUE_GUARANTEES` or `QUEUE_OVERUSED`, by the name of a job of which tasks wait
+    for that reason."""
     attempts: Mapping[str, Attempt | None] = {}
     """The attempt to make room by evictions, by the name of the job; None if none was due. Jobs that this session did
     not look at are missing (`attempts`)."""

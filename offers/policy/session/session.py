@@ -295,8 +295,9 @@ class Session:
         """True if other tasks may be evicted for a job now."""
         if not job.job.preempts or job.name in self.closed:
             return False
-        need, gone = self._next_need(job), self.withheld(job)
-        return need is None or gone is None or self.rules.room(job.queue, need, gone) > 0
+        gone = self.withheld(job)
+        need = self._next_need(job) if gone is not None else None
+        return need is None or self.rules.room(job.queue, need, gone) > 0
 
     def withheld(self, job: JobState) -> Sequence[int] | None:
         """The amounts by dimension, all below 0, by which the limits of its queue are less for a job, because others

@@ -31,6 +31,7 @@ from bcs_scheduler.core.placement.engines.engine import (
     none,
     nothing,
 )
+from bcs_scheduler.core.placement.engines.set_aside import SetAside
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
@@ -38,7 +39,6 @@ from bcs_scheduler.core.placement.snapshots.agent_tests import AgentTests, Pause
 from bcs_scheduler.core.placement.snapshots.held import resource_of
 from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
-from bcs_scheduler.core.placement.snapshots.set_aside import SetAside
 from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.turn import Turn
 from bcs_scheduler.core.time_budget import MATCHING, TimeBudget
@@ -46,6 +46,7 @@ from offers.model import Demand, HeldBack
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
+    QUEUE_KEPT,
     QUEUE_LIMIT,
     PluginFault,
     SessionResult,
@@ -183,9 +184,10 @@ class Session:
             used, parts = outcome.allocated[queue], outcome.deserved.get(queue, {})
             allocated = tuple((resource_of(name), amount) for name, amount in used.items() if amount)
             deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
-            if reason == QUEUE_LIMIT:
+            if reason in {QUEUE_LIMIT, QUEUE_KEPT}:
                 most = self._turn.source.capability(queue)
-                held_back[application] = HeldBack(queue, True, allocated, most, WaitCode.QUEUE_MAXIMUM)
+                code = WaitCode.QUEUE_MAXIMUM if reason == QUEUE_LIMIT else WaitCode.OLD_WORK
+                held_back[application] = HeldBack(queue, True, allocated, most, code)
             else:
                 hold = WaitCode.GUARANTEES if reason == QUEUE_GUARANTEES else ""
                 held_back[application] = HeldBack(queue, False, allocated, deserved, hold)
