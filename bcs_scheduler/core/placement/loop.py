@@ -241,6 +241,7 @@ class Loop:
         if self.spreading.is_over:
             self._judge_again()
         self.aging.step()
+        self._promises.drop_used()
         self._pauses.step()
         if self._later is not None and turn.now >= self._later.at:
             self._later, self._waiting = None, self._waiting or self._has_demands()

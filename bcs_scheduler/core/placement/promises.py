@@ -87,6 +87,13 @@ class PartitionHolds:
         self.nominations = {name: promise for name, promise in self.nominations.items() if promise.until > now}
         return self.nominations.keys() != before
 
+    def drop_used(self) -> None:
+        """Ends the promises to demands that were closed since `expire`: these have found their places, and others of
+        the application have no claim to the room."""
+        demands = self._turn.engine.demands
+        for name in [name for name in self.nominations if demand_of(name[1]) not in demands]:
+            del self.nominations[name]
+
     def _hand_over(self) -> None:
         """Other work ended for the application, and not for one demand: an operation may be replaced by another one
         while the room comes, also with smaller taskgroups."""

@@ -435,6 +435,33 @@ def test_work_for_which_others_were_just_ended_uses_no_held_room_at_once(monkeyp
     assert found[0] == (False, []) and (True, ["default/better"]) in found
 
 
+def test_a_promise_that_is_used_beside_old_work_does_not_pass_to_others_of_the_application(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They would use the room that was made for another application (seed 23047 of `fair-session`, I88)."""
+    cluster = BusyCluster(session_options("preempt, allocate, backfill"), {"b": 3000})
+    cluster.create("better", 1500, instances=2, priority=5)
+    cluster.seconds(3)
+    cluster.agents["a"] = 4000
+    cluster.create("one", 2000, priority=9)
+    cluster.create("two", 1000)
+    cluster.seconds(3)
+    cluster.create("old", 2000)
+    cluster.seconds(int(AGING) + 5)
+    assert holders(cluster) == {"default/old"} and cluster.evicted == []
+    cluster.agents["b"] = 0
+    for group in cluster.groups("better"):
+        cluster.lab.report(group, "LOST")  # each one has a demand of its own
+    loop = placing(cluster)
+    monkeypatch.setattr(loop.engine, "pause", lambda: 5.0)  # no decision comes before the room does
+    for _ in range(8):
+        cluster.second()
+        if cluster.groups("better"):
+            break
+    cluster.second()
+    assert len(cluster.groups("better")) == 1 and loop._promises.nominations == {}
+
+
 def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
     limited = Queue(name="default", capability=Limits(cpus=3000))
     cluster = BusyCluster(session_options(), {"a": 1000}, [limited])
