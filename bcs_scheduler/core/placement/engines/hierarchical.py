@@ -494,11 +494,18 @@ class Hierarchical:
         held: OldHold | None,
         deciding: Deciding,  # noqa: ARG002
     ) -> EvictionPlan | None:
-        """See `Engine`. Costs as much as a decision that places nothing, and one search for each place."""
+        """See `Engine`. Costs as much as a decision that places nothing, and one search for each place, or two. Those
+        that the budgets admit now end rather than less important ones whose budgets may never admit it."""
         self.follow()
         live = self.trees.roles.get(wants[0].role)
         if live is None:
             return None
+        return self._evictions(live, wants, held, ever=False) or self._evictions(live, wants, held, ever=True)
+
+    def _evictions(
+        self, live: RoleTree, wants: Sequence[Demand[Slot]], held: OldHold | None, *, ever: bool
+    ) -> EvictionPlan | None:
+        """`ever`: as if the budgets admitted one end after the other; else as they are now."""
         names = waiting_tasks(wants, lambda demand, task: live.has_victims(demand.application, task))
         if names is None:
             return None
@@ -507,17 +514,16 @@ class Hierarchical:
         asks = tree_of.pending(zip((want.application for want in wants), names, strict=True))
         if asks is None:
             return None
-        tree, kept, ever = tree_of.tree, None, partial(may_ever_end, self._turn.source)
+        tree, kept, source = tree_of.tree, None, self._turn.source
         if held is not None:
             kept = self._as_kept(tree_of, held, is_own=True)
-        tree.begin(tree.terms._replace(allowance=ever, idle=partial(self._idle, tree_of), kept=kept))
+        allowance = partial(may_ever_end, source) if ever else self._remaining(tree_of)
+        tree.begin(tree.terms._replace(allowance=allowance, idle=partial(self._idle, tree_of), kept=kept))
         agents = held.agents if held is not None else ()
         made = places(tree, asks, agents, self._turn.now, self._can_end)
         if made is None:
             return None
-        return as_plan(
-            self._turn.source, tuple(preemption.node for preemption in made), tuple(evictions_of(tree, made))
-        )
+        return as_plan(source, tuple(preemption.node for preemption in made), tuple(evictions_of(tree, made)))
 
     def _as_kept(self, tree_of: RoleTree, held: OldHold, *, is_own: bool = False) -> Kept:
         """The room that is held for old work, as trees see it."""

@@ -146,16 +146,18 @@ def test_work_that_is_ended_for_others_of_its_queue_does_not_take_its_room_back(
     assert len(cluster.groups("old", "has")) == 1
 
 
+@pytest.mark.parametrize("engine", ENGINES)
 def test_those_end_that_may_end_now_rather_than_less_important_ones_that_may_not(
-    monkeypatch: pytest.MonkeyPatch,
+    engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = world("session", {"a": 4000}, owed=2)
+    """Seed 23273 of the world `fair-hierarchical` (I83)."""
+    cluster = world(engine, {"a": 4000}, owed=2)
     cluster.create("low", 1000, instances=2, namespace="has", max_unavailable=1)
     cluster.create("high", 1000, namespace="has", priority=9)
     cluster.seconds(3)
     admitted: set[str] = set()
     monkeypatch.setattr(disruptions, "allowance", lambda context, key: int(key in admitted))
-    cluster.create("old", 2000, namespace="owed")
+    cluster.create("old", 2000, namespace="owed", priority=9)
     assert evictions(cluster, int(AGING) + 15) == [] and holders(cluster) == {"owed/old"}
     admitted.add("has/high")
     assert len(evictions(cluster, 15)) == 1
