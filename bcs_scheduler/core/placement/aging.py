@@ -261,6 +261,9 @@ class Aging:
         self._kept: dict[str, _Kept] = {}
         self._tried: dict[str, dict[str, float]] = {}
         """Agents that gained nothing while they were reserved, by role, with the Unix seconds of the latest end."""
+        self._rest: dict[str, float] = {}
+        """Applications for which others have ended in vain, with the Unix seconds until which nothing is reserved for
+        them: another demand of the same application would end them again."""
         self._looked_at = 0.0
         self._place = 0
         """The first demand that the next look for those that outrank others begins with."""
@@ -556,6 +559,8 @@ class Aging:
         is_elsewhere, kept.is_vain = kept.is_vain, False
         plan = self._engine.evictions_for(wants, None if is_elsewhere else self.held(role), self._deciding)
         if plan is None and kept.ended:
+            self._rest = {name: until for name, until in self._rest.items() if until > now}
+            self._rest.update(dict.fromkeys(kept.applications, now + GATHERED))
             self._end(role, now + GATHERED)
             return
         evictions = plan.evictions if plan is not None else ()
@@ -695,6 +700,9 @@ class Aging:
             opening = heappop(old)
             demand = self._turn.engine.demands.get(opening.demand)
             if demand is None or not self._is_open(opening):
+                continue
+            if (until := self._rest.get(demand.application, 0.0)) > self._turn.now:
+                self._wait(role, opening, until)
                 continue
             wants = self._groups.wants(demand)
             agents, plan = None, None

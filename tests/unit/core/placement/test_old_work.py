@@ -282,6 +282,29 @@ def test_the_hold_ends_if_the_rest_may_not_end_any_more() -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_others_end_in_vain_for_one_demand_of_an_application_and_not_for_the_next_one(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each demand of an application rested by itself (seed 23186 of the world `fair-session`, I88)."""
+    cluster = world(engine, {"b": 4000}, owed=4)
+    cluster.create("old", 2000, instances=2, namespace="owed")
+    cluster.seconds(6)
+    cluster.agents["a"] = 4000
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.agents["b"] = 0
+    for group in cluster.groups("old", "owed"):
+        cluster.lab.report(group, "LOST")  # each one has a demand of its own
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    decides = placing(cluster).engine
+    with monkeypatch.context() as patch:
+        patch.setattr(decides, "evictions_for", lambda *_: None)
+        assert evictions(cluster, 10) == []
+    assert len(evictions(cluster, 4 * MINUTE)) == 0
+    assert len(evictions(cluster, int(GATHERED))) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_a_gang_gets_its_room_on_several_agents(engine: str) -> None:
     cluster = world(engine, {"a": 3000, "b": 3000}, owed=4)
     cluster.create("low", 1000, instances=6, namespace="has", max_unavailable=1)
