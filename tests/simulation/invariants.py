@@ -72,7 +72,7 @@ class Invariants:
         self.world, self.store, self.master, self.users = world, store, master, users
         self._options = options
         self.messages = Messages(world)
-        self.ownership = Ownership(world)
+        self.ownership = Ownership(world, master, options)
         self.queueing = Queueing()
         self.losses = Losses(self.world, self.store.durable)
         self.sessions = Sessions(world, options)
@@ -109,7 +109,7 @@ class Invariants:
                 self._taskgroup_changed(term, before, unit, change)
         self.updates_keep_bounds(before, unit)
         self.messages.decided(before, unit)
-        self.ownership.decided(before, unit)
+        self.ownership.decided(term, unit)
         self.timekeeping.decided(before, unit)
         self.sessions.decided(before, unit)
         self.reservations.decided(term, unit)

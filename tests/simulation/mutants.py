@@ -371,7 +371,7 @@ MUTANTS = (
     Mutant("lack nothing", mutantowners.lack_nothing, ("C9",)),
     Mutant("overlook taskgroups", mutantowners.overlook_taskgroups, ("I22",), range(8, 48)),
     Mutant("drain at any price", mutantowners.drain_at_any_price, ("I23",), range(5, 45)),
-    Mutant("move without stand-ins", mutantowners.move_without_stand_ins, ("I23", "C10"), range(7, 87, 4)),
+    Mutant("move without stand-ins", mutantowners.move_without_stand_ins, ("I23", "C10"), range(23, 87, 4)),
     Mutant("start too many stand-ins", mutantowners.start_too_many_stand_ins, ("I23",), range(3, 83, 4)),
     Mutant("keep stand-ins", mutantowners.keep_stand_ins, ("C8",), range(3, 83, 4)),
     Mutant("look again for ever", mutantowners.look_again_for_ever, ("I87",), range(3, 83, 4)),

@@ -11,9 +11,12 @@ I25  an application has an owner that knows it, and a deployment has its applica
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Mapping
 from typing import TypeVar
 
+from bcs_scheduler.core.options import CoreOptions
+from offers.model import Allocation
 from store.base import Change
 from store.records import (
     Application,
@@ -32,9 +35,14 @@ from store.records.running import Owner
 from store.state.unit_of_work import Unit
 from tests.simulation.budgets import budget
 from tests.simulation.driver import Term
+from tests.simulation.mesos import Master
+from tests.simulation.oracle import Site, neighbours_in, objection, shortage
 from tests.simulation.readiness import is_ready, ready
+from tests.simulation.room import Room, claim_room
+from tests.simulation.users import setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
+from transactions.resource_request import EXECUTOR, request_of
 from transactions.rules.draining import drained_agent
 
 Records = Mapping[tuple[str, str], Record]
@@ -48,15 +56,16 @@ OWNING = frozenset({"application", "daemonset", "deployment"})
 
 
 class Ownership:
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, world: World, master: Master, options: CoreOptions) -> None:
+        self.world, self._master, self._options = world, master, options
         self._reported = 0
         """Number of the last event that has become durable."""
 
     # --- a process decides ------------------------------------------------------------------------------------
 
-    def decided(self, before: Records, unit: Unit) -> None:
+    def decided(self, term: Term, unit: Unit) -> None:
         """Judges one unit against what had been decided before it."""
+        before: Records = term.mirror
         self._stand_ins_keep_bounds(before, unit)
         if not any(change.kind in ("taskgroup", "deployment") for change in unit.changes):
             return
@@ -77,7 +86,7 @@ class Ownership:
                 self._keeps_ceiling(deployment, before, after, unit, placed)
         for group in placed:
             self._alone_on_agent(group, after)
-        self._drains_keep_bounds(unit, after, ended)
+        self._drains_keep_bounds(term, unit, after, ended)
 
     @staticmethod
     def _ends_when_all_serve(old: Record | None, new: Deployment, after: Records) -> None:
@@ -152,8 +161,7 @@ class Ownership:
         if others:
             raise Violation("I21", f"{group.id} is placed on {group.agent_id} beside {others}", group.id, *others)
 
-    @staticmethod
-    def _drains_keep_bounds(unit: Unit, after: Records, ended: list[TaskGroup]) -> None:
+    def _drains_keep_bounds(self, term: Term, unit: Unit, after: Records, ended: list[TaskGroup]) -> None:
         """I23"""
         moves = {
             t.taskgroup: t.created_at
@@ -174,7 +182,40 @@ class Ownership:
                 words = f"a drain leaves {found.ready} of {found.places} of {application.key} ready"
                 raise Violation("I23", words, group.id)
             if isinstance(owner, Deployment) and not application.rolling and not is_limited(after, owner.namespace):
-                _has_stand_ins(owner, application, group, members, moves, _is_operated(after, application))
+                free = owner.strategy.max_unavailable and application.instances <= owner.instances
+                if free and (_is_operated(after, application) or not self._has_place_beside(term, after, application)):
+                    continue  # no stand-in can be started: the disruption budget alone decides
+                _has_stand_ins(owner, application, group, members, moves)
+
+    def _has_place_beside(self, term: Term, after: Records, application: Application) -> bool:
+        """True if one taskgroup more of the application has certainly a place: no policy decides about it, and an agent
+        offers enough for it and for all that waits."""
+        options, turn = self._options, term.core.turn_context
+        if options.policy is not None or options.hierarchy is not None or options.partitions:
+            return False
+        known = neighbours_in(after.values())
+        version = known.versions[application.key, application.version]
+        waiting = Counter({"ports": 0})
+        ports: set[int] = set()
+        requests = [(demand.request, len(demand.slots)) for demand in turn.engine.demands.values()]
+        ending = [group for group in known.live if group.killing_since]
+        requests += [(request_of(known.versions[g.application_key, g.version], EXECUTOR), 1) for g in ending]
+        for request, number in requests:
+            waiting.update(cpus=request.cpus * number, mem=request.mem * number, disk=request.disk * number)
+            waiting["ports"] += request.random_ports * number
+            ports.update(request.fixed_ports)
+        for agent in self._master.registered.values():
+            row = turn.pool.row(agent.id, version.role or options.transactions.role)
+            if row is None or row.claims:
+                continue
+            room = Room()
+            for offer in row.offers.values():
+                room.add(claim_room(Allocation(offer.scalars, offer.ranges)))
+            room.subtract(Room(waiting, ports.union(sorted(room.ports - ports)[: waiting["ports"]])))
+            site = Site(agent, setting_of(dict(after), str(agent.attributes["InnerIP"])))
+            if not shortage(version, room) and not objection(version, site, known):
+                return True
+        return False
 
     def _stand_ins_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I23: a scale to more than its deployment wants stays within the surge of the deployment."""
@@ -331,19 +372,11 @@ def _is_operated(records: Records, application: Application) -> bool:
 
 
 def _has_stand_ins(
-    owner: Deployment,
-    application: Application,
-    moved: TaskGroup,
-    members: list[TaskGroup],
-    moves: Container[str],
-    operated: bool,
+    owner: Deployment, application: Application, moved: TaskGroup, members: list[TaskGroup], moves: Container[str]
 ) -> None:
     """I23: a drain begins a move of a ready taskgroup. `members`: the taskgroups of the application; `moves`: the ids
-    of those that the same unit moves; `operated`: whether an operation works on the application, so that the disruption
-    budget alone decides if the deployment allows taskgroups to be unavailable."""
+    of those that the same unit moves."""
     strategy = owner.strategy
-    if operated and strategy.max_unavailable and application.instances <= owner.instances:
-        return
     surges = strategy.max_surge > 0 and (strategy.order == "CreateFirst" or strategy.max_unavailable < 1)
     if owner.status != "Running" or not surges or moved.index >= owner.instances:
         return

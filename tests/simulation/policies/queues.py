@@ -266,7 +266,9 @@ class SessionQueues(Queues):
     def _could_run(self, ask: Ask) -> bool:
         """Whether empty agents, and the limit of the queue, could hold the application: else it has no share."""
         version, settings = version_of(self.world, ask.application), self.world.state.agent_settings
-        least = max(1, version.min_available if version is not None else 1)
+        application = self.world.state.applications.get(ask.application)
+        members = application.instances if application is not None else 1
+        least = max(1, min(version.min_available, members) if version is not None else 1)
         room = 0
         for agent in self.world.cluster._agents.values():
             total, setting = agent.machine.total, settings.get(str(agent.machine.attributes["InnerIP"]))
