@@ -8,9 +8,9 @@ others is one agent for each role, and an agent on which nothing becomes free is
 be the only one.
 
 A gang, of one application or of a group of applications, reserves the room of all places that it lacks at the same
-time: gathered one after the other, the first would wait for the last. The gang is placed when the offers cover all of
-them. A gang for which the agents do not suffice reserves nothing; one that has not gathered its room within `GATHERED`
-gives it back for as long.
+time: gathered one after the other, the first would wait for the last. The gang is placed when its held room and all
+other free room cover them together. A gang for which the agents do not suffice reserves nothing; one that has not
+gathered its room within `GATHERED` gives it back for as long.
 
 If the policy may end other work for an old demand, the agents are those where this costs least, and the taskgroups
 there are ended as their disruption budgets admit: one by one if need be, and the holds keep the room of each. The
@@ -515,21 +515,20 @@ class Aging:
         if not missing:
             for place in kept.places:
                 place.lack = 0.0
-            if now < kept.given_at + AGAIN:
-                return
+        if (not missing or len(wants) > 1) and now >= kept.given_at + AGAIN:
             kept.given_at = now
             # The last part of the room may have been made for a demand that outranks this one.
             self._engine.use_held(self, self._deciding)
             self._turn.pool.table.flush()
-            if any(place.unit in short for place in kept.places) or self._turn.engine.demands.get(demand.id) != demand:
+            if self._turn.engine.demands.get(demand.id) != demand:
                 return
-            agents = frozenset(place.site[0] for place in kept.places)
-            is_there = self._engine.fits_queues(wants) and self._is_rest(role, kept)  # promises are known as of now
-            if is_there and self._give(demand, wants, kept.places, agents):
+            if self._give_all(role, kept, demand, wants):
                 self._end(role)
                 self._looked_at = 0.0
-            elif now >= max(place.gained_at for place in kept.places) + GAIN:  # the agents do not suit any more
-                self._give_up(role, kept)
+                return
+            if not missing and now >= max(place.gained_at for place in kept.places) + GAIN:
+                self._give_up(role, kept)  # the agents do not suit any more
+                return
         for number in missing:
             place = kept.places[number]
             lack = self._lack(place)
@@ -537,6 +536,20 @@ class Aging:
                 place.lack, place.gained_at = lack, now
             elif now >= place.gained_at + GAIN and not self._move(role, kept, number, wants):
                 break
+
+    def _give_all(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> bool:
+        """Places a demand with its held room; a gang with all other free room as well, since its holds keep that apart
+        for which it would have places elsewhere. True if it has places."""
+        if not self._engine.fits_queues(wants):  # promises are known as of now
+            return False
+        agents = frozenset(place.site[0] for place in kept.places)
+        is_there = not any(place.unit in self._turn.pool.holds.short for place in kept.places)
+        if is_there and self._is_rest(role, kept) and self._give(demand, wants, kept.places, agents):
+            return True
+        if len(wants) == 1:
+            return False
+        with self._promises_kept(role, wants):
+            return self._give(demand, wants, kept.places, ANYWHERE)
 
     def make_room(self) -> None:
         """Ends other work for old demands that lack room. Nothing else is to be decided now: the limits that admit an

@@ -317,6 +317,24 @@ def test_a_gang_gets_its_room_on_several_agents(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_gang_uses_its_held_room_with_what_becomes_free_elsewhere(engine: str) -> None:
+    """Neither suffices by itself (seed 24088 of the world `fair-session`, I84)."""
+    cluster = world(engine, {"a": 2000, "b": 2000}, owed=0)
+    for name in ("one", "two", "three", "four"):
+        cluster.create(name, 1000, namespace="has")
+    cluster.seconds(3)
+    cluster.create("gang", 1000, instances=2, min_available=2, namespace="has", preemption_policy="Never")
+    cluster.seconds(int(AGING) + 10)
+    assert {room.agent for room in placing(cluster).agent_holds()} == {"a", "b"}
+    for group in list(cluster.lab.core.state.taskgroups.values()):
+        if group.agent_id == "a":
+            assert not cluster.groups("gang", "has")
+            cluster.lab.ask(DeleteApplication(namespace="has", name=group.application))
+            cluster.seconds(5)
+    assert len(cluster.groups("gang", "has")) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_an_agent_is_given_up_on_which_the_budget_admits_nothing_more(
     engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
