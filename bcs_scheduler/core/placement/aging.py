@@ -261,7 +261,7 @@ class Aging:
         self._kept: dict[str, _Kept] = {}
         self._tried: dict[str, dict[str, float]] = {}
         """Agents that gained nothing while they were reserved, by role, with the Unix seconds of the latest end."""
-        self._rest: dict[str, float] = {}
+        self._resting: dict[str, float] = {}
         """Applications for which others have ended in vain, with the Unix seconds until which nothing is reserved for
         them: another demand of the same application would end them again."""
         self._looked_at = 0.0
@@ -480,7 +480,7 @@ class Aging:
         demand, now = self._turn.engine.demands[kept.opening.demand], self._turn.now
         wants = self._groups.wants(demand)
         if len(wants) > 1 and now >= kept.moved_at + GATHERED:
-            self._end(role, now + GATHERED)
+            self._end_in_vain(role, now + GATHERED)
         else:
             self._gather(role, kept, demand, wants)
 
@@ -572,9 +572,7 @@ class Aging:
         is_elsewhere, kept.is_vain = kept.is_vain, False
         plan = self._engine.evictions_for(wants, None if is_elsewhere else self.held(role), self._deciding)
         if plan is None and kept.ended:
-            self._rest = {name: until for name, until in self._rest.items() if until > now}
-            self._rest.update(dict.fromkeys(kept.applications, now + GATHERED))
-            self._end(role, now + GATHERED)
+            self._end_in_vain(role, now + GATHERED)
             return
         evictions = plan.evictions if plan is not None else ()
         ended = self._evictor.end_some(evictions)
@@ -683,8 +681,18 @@ class Aging:
         again at once."""
         now = self._turn.now
         self._tried.setdefault(role, {}).update((place.site[0], now) for place in kept.places)
-        self._end(role, now + REST if len(kept.places) > 1 else 0.0)
+        self._end_in_vain(role, now + REST if len(kept.places) > 1 else 0.0)
         self._looked_at = 0.0
+
+    def _end_in_vain(self, role: str, again: float) -> None:
+        """Ends a reservation whose work has got no place. If others were ended for it, all demands of its applications
+        rest: the next one would end the same ones again. `again`: as for `_end`, at least."""
+        now, kept = self._turn.now, self._kept[role]
+        if kept.ended:
+            again = max(again, now + GATHERED)
+            self._resting = {name: until for name, until in self._resting.items() if until > now}
+            self._resting.update(dict.fromkeys(kept.applications, again))
+        self._end(role, again)
 
     def _end(self, role: str, again: float = 0.0) -> None:
         """Ends a reservation. `again`: Unix seconds from which the demand is looked at, if it is still open."""
@@ -714,7 +722,7 @@ class Aging:
             demand = self._turn.engine.demands.get(opening.demand)
             if demand is None or not self._is_open(opening):
                 continue
-            if (until := self._rest.get(demand.application, 0.0)) > self._turn.now:
+            if (until := self._resting.get(demand.application, 0.0)) > self._turn.now:
                 self._wait(role, opening, until)
                 continue
             wants = self._groups.wants(demand)

@@ -281,11 +281,8 @@ def test_the_hold_ends_if_the_rest_may_not_end_any_more() -> None:
     assert len(cluster.groups("low", "has")) == 4 and not cluster.groups("old", "owed")
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_others_end_in_vain_for_one_demand_of_an_application_and_not_for_the_next_one(
-    engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each demand of an application rested by itself (seed 23186 of the world `fair-session`, I88)."""
+def lost_beside_others(engine: str) -> BusyCluster:
+    """One of four taskgroups is ended for the first of two demands of the same application; its budget admits one."""
     cluster = world(engine, {"b": 4000}, owed=4)
     cluster.create("old", 2000, instances=2, namespace="owed")
     cluster.seconds(6)
@@ -294,14 +291,37 @@ def test_others_end_in_vain_for_one_demand_of_an_application_and_not_for_the_nex
     cluster.seconds(3)
     cluster.agents["b"] = 0
     for group in cluster.groups("old", "owed"):
-        cluster.lab.report(group, "LOST")  # each one has a demand of its own
+        cluster.lab.report(group, "LOST")
     assert len(evictions(cluster, int(AGING) + 15)) == 1
-    decides = placing(cluster).engine
+    return cluster
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_others_end_in_vain_for_one_demand_of_an_application_and_not_for_the_next_one(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each demand of an application rested by itself (seed 23186 of the world `fair-session`, I88)."""
+    cluster = lost_beside_others(engine)
     with monkeypatch.context() as patch:
-        patch.setattr(decides, "evictions_for", lambda *_: None)
+        patch.setattr(placing(cluster).engine, "evictions_for", lambda *_: None)
         assert evictions(cluster, 10) == []
     assert len(evictions(cluster, 4 * MINUTE)) == 0
     assert len(evictions(cluster, int(GATHERED))) > 0
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_application_rests_if_the_budgets_did_not_admit_all_ends(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lost_beside_others(engine)
+    monkeypatch.setattr(disruptions, "allowance", lambda context, application: 0)
+    while "owed/old" in holders(cluster):
+        cluster.second()
+    for _ in range(int(GATHERED) - 30):
+        cluster.second()
+        assert "owed/old" not in holders(cluster)
+    cluster.seconds(60)
+    assert "owed/old" in holders(cluster)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
