@@ -116,7 +116,9 @@ class Allocate:
     A job gets its minimum in one go, further tasks one per turn. A job that cannot start leaves its room to others in
     the same session. Where nothing fits now, room is held on agents on which something is leaving.
 
-    Tasks that have left another agent come first: they keep their part of the limits and of the deserved share."""
+    Tasks that have left another agent come first: they keep their part of the limits and of the deserved share. Tasks
+    to which room is promised have a turn although the queue has its share: others were ended for them, and `preempt`
+    ends tasks of the same queue."""
 
     name = "allocate"
     arguments: Mapping[str, Argument] = {}
@@ -135,12 +137,16 @@ class Allocate:
             heapify(jobs)
         queues = [(jobs[0][0], rules.queue_key(session.queues[queue]), queue) for queue, jobs in waiting.items()]
         heapify(queues)
+        overused: set[str] = set()
         while queues:
             is_further, _, queue = heappop(queues)
             state, jobs = session.queues[queue], waiting[queue]
-            if is_further and rules.overused(state):
+            if is_further and queue not in overused and rules.overused(state):
                 session.sequence.append((len(session.changes.committed), Overused(queue)))
-                continue
+                overused.add(queue)
+                promised = {number for number, _ in session.changes.promised}
+                jobs[:] = [entry for entry in jobs if entry[2].job.number in promised and entry[2].keep_promised()]
+                heapify(jobs)
             if not jobs:
                 continue
             if session.portion.ends(cheap=jobs[0][2].is_cheap, least=LEAST):
@@ -178,6 +184,14 @@ class Turn:
     def is_cheap(self) -> bool:
         """True if the agents for its tasks are in order already."""
         return self._needs is not None and self._session.knows(self._needs)
+
+    def keep_promised(self) -> bool:
+        """Leaves out the tasks to which no room is promised. False: none is left."""
+        session, number = self._session, self.job.number
+        tasks = self._tasks[self._next :] if self._begun else session.pending(self.job, best_effort=False)
+        self._tasks = [position for position in tasks if (number, position) in session.changes.promised]
+        self._begun, self._next = True, 0
+        return bool(self._tasks)
 
     def run(self) -> bool:
         """Gives the job its turn. True: it may have another one."""

@@ -335,9 +335,15 @@ class Reference:
         left = {job.name: self.pending(job, False) for job in self.jobs.values()}
         queues = [name for name in self.deserved if any(left[j.name] for j in self.jobs.values() if j.queue == name)]
         waiting = {name: [j for j in self.jobs.values() if j.queue == name and left[j.name]] for name in queues}
+        full = set[str]()
         while queues:
             name = min(queues, key=self.queue_key)
-            if self.overused(name) or not waiting[name]:
+            if name not in full and self.overused(name):
+                full.add(name)
+                for job in waiting[name]:
+                    left[job.name] = [key for key in left[job.name] if key in self.promised]
+                waiting[name] = [job for job in waiting[name] if left[job.name]]
+            if not waiting[name]:
                 queues.remove(name)
                 continue
             job = min(waiting[name], key=self.job_key)
