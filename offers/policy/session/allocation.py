@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from offers.policy.session.decisions import Overused
 from offers.policy.session.plugins.interface import Argument
-from offers.policy.session.state.jobs import JobState
+from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.statements import ALLOCATE, PIPELINE, RELEASE_PROMISE, Statement
 from offers.policy.session.state.templates import Need
 
@@ -141,7 +141,7 @@ class Allocate:
         while queues:
             is_further, _, queue = heappop(queues)
             state, jobs = session.queues[queue], waiting[queue]
-            if is_further and queue not in overused and rules.overused(state):
+            if is_further and queue not in overused and _has_its_share(session, state):
                 session.sequence.append((len(session.changes.committed), Overused(queue)))
                 overused.add(queue)
                 promised = {number for number, _ in session.changes.promised}
@@ -157,6 +157,12 @@ class Allocate:
             elif session.portion.bounded:
                 had_turn.add(turn.job.name)
             heappush(queues, (not jobs or jobs[0][0], rules.queue_key(state), queue))
+
+
+def _has_its_share(session: Session, queue: QueueState) -> bool:
+    """True if a queue has its deserved share beside the room that is promised to its tasks."""
+    with session.changes.promises_count(queue):
+        return session.rules.overused(queue)
 
 
 class Turn:

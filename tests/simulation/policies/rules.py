@@ -20,7 +20,7 @@ Where others are ended for work (I80, I81, I83), its limits hold what is promise
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 
@@ -57,8 +57,9 @@ class Rules:
     def __init__(self, world: QuietWorld, queues: Queues) -> None:
         self.world, self.queues = world, queues
         world.decided, world.turned, world.changed = self.decided, self.turned, self.changed
-        self._ended: Counter[tuple[str, str]] = Counter()
-        """How often an application, or a queue, was ended for another one since the latest change from outside."""
+        self._ended: defaultdict[tuple[str, str], set[float]] = defaultdict(set)
+        """The moments at which an application, or a queue, was ended for another one since the latest change from
+        outside. One decision may end work for several applications of a queue."""
         self._waits: dict[tuple[str, str], float] = {}
         """Beneficiary and victim: the first eviction since the beneficiary started something."""
         self._vain: dict[tuple[str, str], tuple[float, int]] = {}
@@ -264,8 +265,8 @@ class Rules:
         for victim, winner in sorted(pairs):
             if victim == winner:
                 continue
-            self._ended[victim, winner] += 1
-            if self._ended[victim, winner] > 1 and self._ended[winner, victim] > 1:
+            self._ended[victim, winner].add(self.world.now)
+            if len(self._ended[victim, winner]) > 1 and len(self._ended[winner, victim]) > 1:
                 raise Violation("I82", f"{victim} and {winner} end each other again and again", victim, winner)
 
     # --- I86 --------------------------------------------------------------------------------------------------

@@ -338,7 +338,7 @@ class Reference:
         full = set[str]()
         while queues:
             name = min(queues, key=self.queue_key)
-            if name not in full and self.overused(name):
+            if name not in full and self.overused(name, promises=True):
                 full.add(name)
                 for job in waiting[name]:
                     left[job.name] = [key for key in left[job.name] if key in self.promised]

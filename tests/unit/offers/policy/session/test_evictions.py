@@ -226,6 +226,19 @@ def test_a_task_gets_promised_room_although_its_queue_has_its_share(leaves: bool
     assert not any(task == "h1" for _, task, *_ in (*decisions.binds, *decisions.pipelined))
 
 
+def test_promised_room_counts_in_the_share_of_a_queue() -> None:
+    """One of four cores is deserved, and it is promised to `first`, which is the last in order (seed 24173 of the world
+    `fair-session`, I82)."""
+    jobs = [
+        Job("others", "o", (core("o0"), *(core(f"o{n}", Status.PENDING, "") for n in (1, 2, 3))), created=1.0),
+        Job("first", "q", (core("f", Status.PENDING, nomination=Nomination("a", 100.0)),), created=3.0),
+        Job("second", "q", (core("s", Status.PENDING),), priority=5, created=2.0),
+    ]
+    snapshot = Snapshot([Agent("a", (("cpus", 4000),))], [Queue("o", weight=3), Queue("q", weight=1)], jobs)
+    decisions = decide(snapshot, policy_of({**DEFAULT, "actions": "allocate"}))
+    assert {bind.task for bind in decisions.binds if bind.job != "others"} == {"f"}
+
+
 def test_the_limit_of_a_queue_holds_what_it_was_promised_beside_further_victims() -> None:
     """Three cores are the limit. One of three was ended for `first`; `second` needs the other two, not one of them."""
     queue = Queue("q", capability=(("cpus", 3000),))

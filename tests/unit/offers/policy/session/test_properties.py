@@ -344,7 +344,8 @@ FIVE_JOBS = pinned(
         (0, 1, 1, [(3, 1), (1, 2), (2, 1), (1, 2)]),
     ],
 )
-"""Specified: these evict for ever if idle room is taken that a waiting task counts on."""
+"""Specified: these evict for ever if idle room is taken that a waiting task counts on, and promises do not count in the
+share of their queue."""
 
 
 @pytest.mark.parametrize("actions", ORDERS)
@@ -364,7 +365,6 @@ def test_without_nominations_evictions_never_stop(actions: tuple[str, ...]) -> N
 
 
 def test_without_the_rule_of_future_room_evictions_never_stop() -> None:
-    evicting = sessions_with_evictions(*FIVE_JOBS, reference(*ORDERS[0], future_rule=False))
-    assert max(evicting) >= SESSIONS - 3
-    assert not stops(59, reference(*ORDERS[0], future_rule=False))
-    assert stops(59, engine(*ORDERS[0]))
+    for seed in (59, 90, 200, 257):
+        assert not stops(seed, reference(*ORDERS[0], future_rule=False))
+        assert stops(seed, engine(*ORDERS[0]))
