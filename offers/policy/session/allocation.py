@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from offers.policy.session.decisions import Overused
 from offers.policy.session.plugins.interface import Argument
-from offers.policy.session.state.jobs import JobState, QueueState
+from offers.policy.session.state.jobs import JobState
 from offers.policy.session.state.statements import ALLOCATE, PIPELINE, RELEASE_PROMISE, Statement
 from offers.policy.session.state.templates import Need
 
@@ -118,7 +118,7 @@ class Allocate:
 
     Tasks that have left another agent come first: they keep their part of the limits and of the deserved share. Tasks
     to which room is promised have a turn although the queue has its share: others were ended for them, and `preempt`
-    ends tasks of the same queue."""
+    ends tasks of the same queue. The limits and the share of a queue hold its promises beside its further tasks."""
 
     name = "allocate"
     arguments: Mapping[str, Argument] = {}
@@ -141,28 +141,23 @@ class Allocate:
         while queues:
             is_further, _, queue = heappop(queues)
             state, jobs = session.queues[queue], waiting[queue]
-            if is_further and queue not in overused and _has_its_share(session, state):
-                session.sequence.append((len(session.changes.committed), Overused(queue)))
-                overused.add(queue)
-                promised = {number for number, _ in session.changes.promised}
-                jobs[:] = [entry for entry in jobs if entry[2].job.number in promised and entry[2].keep_promised()]
-                heapify(jobs)
-            if not jobs:
-                continue
-            if session.portion.ends(cheap=jobs[0][2].is_cheap, least=LEAST):
-                return
-            _, _, turn = heappop(jobs)
-            if turn.run():
-                heappush(jobs, (not turn.is_move, rules.job_key(turn.job), turn))
-            elif session.portion.bounded:
-                had_turn.add(turn.job.name)
+            with session.changes.promises_count(state):
+                if is_further and queue not in overused and rules.overused(state):
+                    session.sequence.append((len(session.changes.committed), Overused(queue)))
+                    overused.add(queue)
+                    promised = {number for number, _ in session.changes.promised}
+                    jobs[:] = [entry for entry in jobs if entry[2].job.number in promised and entry[2].keep_promised()]
+                    heapify(jobs)
+                if not jobs:
+                    continue
+                if session.portion.ends(cheap=jobs[0][2].is_cheap, least=LEAST):
+                    return
+                _, _, turn = heappop(jobs)
+                if turn.run():
+                    heappush(jobs, (not turn.is_move, rules.job_key(turn.job), turn))
+                elif session.portion.bounded:
+                    had_turn.add(turn.job.name)
             heappush(queues, (not jobs or jobs[0][0], rules.queue_key(state), queue))
-
-
-def _has_its_share(session: Session, queue: QueueState) -> bool:
-    """True if a queue has its deserved share beside the room that is promised to its tasks."""
-    with session.changes.promises_count(queue):
-        return session.rules.overused(queue)
 
 
 class Turn:
@@ -276,9 +271,8 @@ class Turn:
     def _place(self, statement: Statement, need: Need) -> bool:
         """Places the next tasks, as many as can be placed in one go. False: not even one."""
         session, job = self._session, self.job
-        # Others were ended for promises and for old work, also where the limit was the bottleneck.
-        gone = [-amount for amount in job.queue.promised] if self._moves else session.withheld(job)
-        room = session.rules.room(job.queue, need, gone)
+        # Others were ended for old work, also where the limit was the bottleneck. A move takes no more than it had.
+        room = session.rules.room(job.queue, need, None if self._moves else session.withheld(job))
         if room <= 0:
             job.over_limit = True
             return False

@@ -223,8 +223,9 @@ class Reference:
         limit, deserved = self.limit(queue), self.deserved[queue]
         return {d: min(limit[d], deserved[d]) if self.strict else limit[d] for d in self.dims}
 
-    def within(self, queue: str, task: Task, strict: bool) -> bool:
-        allocated, limit, deserved = self.of_queue(queue), self.limit(queue), self.deserved[queue]
+    def within(self, queue: str, task: Task, strict: bool, *, promises: bool = False) -> bool:
+        allocated = self.with_promises(queue) if promises else self.of_queue(queue)
+        limit, deserved = self.limit(queue), self.deserved[queue]
         wanted = self.request(task)
         hard = all(allocated[d] + q <= limit[d] for d, q in wanted.items())
         return hard and (not strict or all(allocated[d] + q <= deserved[d] for d, q in wanted.items()))
@@ -376,7 +377,7 @@ class Reference:
     def _find_place(self, job: Job, key: Key) -> str | None:
         task = self.tasks[key]
         promised = self.promised.pop(key, None)
-        if not self.within(job.queue, task, self.strict):
+        if not self.within(job.queue, task, self.strict, promises=True):
             return None
         order = self.ranking(task)
         first = [promised] if promised in order else []
