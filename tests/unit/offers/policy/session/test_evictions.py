@@ -240,18 +240,21 @@ def test_promised_room_counts_in_the_share_of_a_queue() -> None:
 
 
 def test_promised_room_counts_in_the_limit_of_a_queue() -> None:
-    """The limit is two cores. One was ended for `first`; without the limit, it would have ended in vain."""
+    """The limit is two cores. One was ended for `first`; `second` would make that vain. The queue is below its share of
+    memory."""
     low = (core("l0"), core("l1", Status.RELEASING))
     first = (core("f", Status.PENDING, nomination=Nomination("a", 100.0)),)
     jobs = [
         Job("low", "q", low, created=1.0),
         Job("first", "q", first, created=3.0),
         Job("second", "q", (core("s", Status.PENDING),), created=2.0),
+        Job("memory", "q", tuple(Task(f"m{n}", Template((("mem", 600_000),))) for n in (1, 2)), created=9.0),
     ]
-    agents = [Agent("a", (("cpus", 2000),)), Agent("b", (("cpus", 1000),))]
+    agents = [Agent("a", (("cpus", 2000),)), Agent("b", (("cpus", 1000), ("mem", 1_000_000)))]
     snapshot = Snapshot(agents, [Queue("q", capability=(("cpus", 2000),))], jobs)
     decisions = decide(snapshot, policy_of({**DEFAULT, "actions": "allocate"}))
-    assert set(decisions.pipelined) == {("first", "f")} and not decisions.binds
+    assert set(decisions.pipelined) == {("first", "f")} and {bind.job for bind in decisions.binds} == {"memory"}
+    assert decisions.held_back == {"second": "QueueLimit"}
 
 
 def test_the_limit_of_a_queue_holds_what_it_was_promised_beside_further_victims() -> None:
