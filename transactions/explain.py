@@ -128,7 +128,7 @@ def _of_hold(found: HeldBack, has: str, most: str) -> str:
         case WaitCode.QUEUE_MAXIMUM:
             return f"queue {found.queue} has no room below its maximum{private(f'; used: {has}; maximum: {most}')}"
         case WaitCode.OLD_WORK:
-            why = "keeps the rest of its maximum for older work, for which other taskgroups end"
+            why = "keeps the rest of its maximum for other work, for which taskgroups end"
             return f"queue {found.queue} {why}{private(f'; used: {has}; maximum: {most}')}"
         case WaitCode.GUARANTEES:
             return f"queue {found.queue} has no room beside the guarantees of other queues{private(f'; used: {has}')}"

@@ -16,7 +16,7 @@ class WaitCode(StrEnum):
     QUEUE_MAXIMUM = "QueueMaximum"
     """The queue, below root, has no room below its maximum (sessions: its capability)."""
     OLD_WORK = "OldWork"
-    """The rest of the maximum of the queue is kept for older work, for which others end."""
+    """The rest of the maximum of the queue is kept for other work, for which taskgroups end."""
     GUARANTEES = "GuaranteesOfOthers"
     """The rest of the cluster is guaranteed to other queues (sessions)."""
     LIMIT_APPLICATIONS = "LimitApplications"

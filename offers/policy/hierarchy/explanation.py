@@ -67,6 +67,10 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
         if queue.exceeded(request):
             named = tuple(entry for entry in request if entry[0] in queue.max)
             return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.headroom()))
+        if not owner.asks[name].alike.promised and queue.exceeded_beside_promises(request):
+            named = tuple(entry for entry in request if entry[0] in queue.max)
+            later = {resource: most - queue.expected(resource) for resource, most in queue.max.items()}
+            return Cause(WaitCode.OLD_WORK, queue.name, lacks=_lacks(named, later))
     kept, withheld = tree.terms.kept, tree.withheld(owner, owner.asks[name])
     if kept is not None and withheld is not None:
         named = tuple(entry for entry in request if entry[0] in withheld.max)

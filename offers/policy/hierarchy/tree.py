@@ -360,10 +360,8 @@ class Tree:
 
     def _refusal(self, request_class: RequestClass, application: Application) -> Waiting[RequestClass] | None:
         """The requests among which a class must wait because of a maximum or a limit; None if none is in the way."""
-        alternative = request_class.alternative
-        comes_first = alternative.moves and not alternative.promised
         for queue in request_class.leaf.path:
-            exceeded = queue.exceeded_beside_promises if comes_first else queue.exceeded
+            exceeded = queue.exceeded if request_class.alternative.promised else queue.exceeded_beside_promises
             if queue.max and exceeded(request_class.request):
                 return queue.waiting
         withheld = self.withheld(application, request_class.members.first()) if self.terms.kept is not None else None

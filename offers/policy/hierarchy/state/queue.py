@@ -120,9 +120,14 @@ class Queue:
         return False
 
     def exceeded_beside_promises(self, request: Amounts) -> bool:
-        """The same with the asks that wait for victims to leave: others end for these, also where the maximum was the
-        bottleneck."""
-        return self.exceeded(tuple((name, amount + self.promised.get(name, 0)) for name, amount in request if amount))
+        """The same, also once victims have left and the asks that wait for this have their room: others end for these,
+        also where the maximum was the bottleneck."""
+        if not self.promised or self.exceeded(request):
+            return self.exceeded(request)
+        most = self.max
+        return any(
+            amount > 0 and name in most and self.expected(name) + amount > most[name] for name, amount in request
+        )
 
     def expected(self, name: str) -> int:
         """The usage of a resource once all victims have left and all promises are kept."""

@@ -429,7 +429,7 @@ def test_old_work_keeps_its_part_of_the_limit_once_others_end_for_it(engine: str
     cluster.agents["b"] = 1000
     cluster.create("late", 1000, namespace="owed")
     cluster.seconds(3)
-    assert "keeps the rest of its maximum for older work" in reason(cluster, "owed/late")
+    assert "keeps the rest of its maximum for other work" in reason(cluster, "owed/late")
     assert len(evictions(cluster, 4 * MINUTE)) == 2
     assert len(cluster.groups("old", "owed")) == 1 and cluster.groups("late", "owed") == []
 

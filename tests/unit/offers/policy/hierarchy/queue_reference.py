@@ -238,9 +238,10 @@ class Reference:
 
     def admitted(self, ask: Ask) -> bool:
         for queue in self.path(self.members[ask.application].queue):
-            used, most = self.usage(queue), self.most(queue)
-            if any(name in most and used.get(name, 0) + amount > most[name] for name, amount in ask.request):
-                return False
+            most = self.most(queue)
+            for used in (self.usage(queue), *(() if ask.id in self.promised else (self.expected(queue),))):
+                if any(name in most and used.get(name, 0) + amount > most[name] for name, amount in ask.request):
+                    return False
         return self.allowed(ask)
 
     def allowed(self, ask: Ask) -> bool:

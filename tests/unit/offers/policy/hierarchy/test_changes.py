@@ -294,6 +294,35 @@ def test_a_promised_node_is_named() -> None:
     assert counts(state) == {"waits": 1}
 
 
+def test_the_maximum_of_a_queue_holds_its_promises_beside_further_asks() -> None:
+    """Others end for `first`. With `second`, its queue would have its maximum before the room comes."""
+    state = Tree(partition({"name": "a"}, {"name": "b", **cpus(most=3)}), [("n1", {"cpus": 2}), ("n2", {"cpus": 1})])
+    for name, queue in (("others", "root.a"), ("runs", "root.b")):
+        state.submit(Application(name, queue, 0))
+        state.recover(Allocation(Ask(name, "t", (("cpus", 1),)), "n1"))
+    state.submit(Application("first", "root.b", 1))
+    state.ask(Ask("first", "t0", (("cpus", 2),)))
+    state.promise("first", "t0", "n1")
+    submit(state, "second", "root.b", 1)
+    assert counts(state) == {"others": 1, "runs": 1}
+    assert cause_of(state, "second", "t0") == Cause(WaitCode.OLD_WORK, "root.b", lacks=(("cpus", 1),))
+    state.release("others", "t")
+    assert counts(state) == {"runs": 1}
+    state.release("runs", "t")
+    assert counts(state) == {"first": 1, "second": 1}
+
+
+def test_asks_wait_no_longer_for_a_promise_that_ends() -> None:
+    state = Tree(partition({"name": "b", **cpus(most=3)}), [("n1", {"cpus": 2}), ("n2", {"cpus": 2})])
+    state.submit(Application("first", "root.b", 1))
+    state.ask(Ask("first", "t0", (("cpus", 3),)))
+    submit(state, "second", "root.b", 1)
+    state.promise("first", "t0", "n1")
+    assert counts(state) == {}
+    state.withdraw("first", "t0")
+    assert counts(state) == {"second": 1}
+
+
 def test_a_trial_in_steps_answers_for_the_moment_at_which_it_began() -> None:
     tree = Tree(partition_of({"queues": [{"name": "a"}]}, quantity=int), [(f"n{n}", {"cpus": 10}) for n in range(500)])
     tree.submit(Application("app", "root.a", 0.0))
