@@ -344,7 +344,7 @@ class RoleTree:
         # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
         application.preempted_at.update((ask.name, tried[ask.name]) for ask in asks if ask.name in tried)
         # The matcher places the first slots, whichever asks the tree has placed.
-        self.attempts.leave(hand_over(tree, promised, asks))
+        self.attempts.leave(hand_over(tree, promised, asks, runs))
 
     def _is_stale(self, name: str, task: Task) -> bool:
         """True if the tree has another request of a known task than it counts now."""

@@ -79,16 +79,21 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         tree.promise(ask.application, ask.name, node, reserves=reserves)
 
 
-def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> list[Promise]:
+def hand_over(
+    tree: Tree, before: Iterable[Promise], asks: Iterable[Ask], placed: Iterable[Allocation] = ()
+) -> list[Promise]:
     """Passes promises on from asks that are gone to asks of the same application with equal requests and constraints.
     `before`: the promises before the asks went; `asks`: the asks that came; the first one is served first. Promises for
-    which there is no such ask end; those with victims are returned. An ask that came in the place of one of the same
-    name has its promise."""
-    rest, ended = list(asks), list[Promise]()
+    which there is no such ask end; those with victims are returned, except where `placed`, the new allocations of the
+    application, have used the room. An ask that came in the place of one of the same name has its promise."""
+    rest, ended, used = list(asks), list[Promise](), Counter(allocation.node for allocation in placed)
     for promise in before:
         gone = promise.ask
         if gone.name in tree.applications[gone.application].asks:
             promise_again(tree, [promise])
+            continue
+        if used[promise.node]:
+            used[promise.node] -= 1
             continue
         alike = (ask for ask in rest if (ask.request, ask.constraint) == (gone.request, gone.constraint))
         taker = next(alike, None)

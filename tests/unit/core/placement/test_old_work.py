@@ -525,6 +525,23 @@ def test_a_promise_that_is_used_beside_old_work_does_not_pass_to_others_of_the_a
     assert len(cluster.groups("better")) == 1 and loop._promises.nominations == {}
 
 
+def test_a_tree_does_not_promise_room_again_that_was_used_beside_old_work() -> None:
+    """The application took further room of that node, whoever it was made for (seed 24365 of `fair-hierarchical`,
+    I88)."""
+    cluster = world("hierarchical", {"a": 2000}, owed=1)
+    cluster.create("low", 1000, instances=2, namespace="has", max_unavailable=2)
+    cluster.seconds(3)
+    cluster.create("old", 1000, namespace="has")
+    cluster.seconds(int(AGING) + 10)
+    assert holders(cluster) == {"has/old"}
+    cluster.create("team", 1000, namespace="owed")
+    while not cluster.groups("team", "owed"):
+        cluster.second()
+    cluster.seconds(2)
+    (tree_of,) = placing(cluster).engine.trees.roles.values()
+    assert holders(cluster) == {"has/old"} and tree_of.attempts.vacated == []
+
+
 def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
     limited = Queue(name="default", capability=Limits(cpus=3000))
     cluster = BusyCluster(session_options(), {"a": 1000}, [limited])
