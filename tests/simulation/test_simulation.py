@@ -250,6 +250,7 @@ def test_members_of_a_group_wait_for_the_room_of_the_whole_group() -> None:
     # 3: what found no place in time is launched again; 15: several members of a group have reservations
     for seed in (1, 2, 3, 5, 15):
         counts += counted((seed,), groups=True, reservations=True, **FORMS[seed % 3 - 1])
+    counted((7005,), groups=True, reservations=True)  # they begin after the last step of a turn
     assert counts["groups that start with their room"] and counts["reservations of several members"]
 
 

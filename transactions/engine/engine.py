@@ -192,6 +192,12 @@ class Engine(Demands):
         delay the others."""
         ctx.attempt("transaction", identity, partial(self._give_up, ctx, identity, failure))
 
+    def withhold(self, identity: str) -> None:
+        """Ends the demand of a transaction until its next step, which is queued: from now on a gate may hold it back,
+        and places could be found before the step."""
+        self._drop_demand(identity)
+        self._fresh.add(identity)
+
     def queue_steps(self, identities: Iterable[str]) -> None:
         """Queues a step for each of these transactions, because an input that is no record has changed (the agents, the
         configuration)."""

@@ -131,6 +131,8 @@ class Reservations:
                 )
             )
         self._gangs.follow(record)
+        if (launch := self._launch(record.key)) is not None:
+            turn.engine.withhold(launch.id)
 
     # --- groups of applications -------------------------------------------------------------------------------
 
