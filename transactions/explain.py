@@ -127,7 +127,7 @@ def _of_hold(found: HeldBack, has: str, most: str) -> str:
             return f"one taskgroup is larger than the maximum of queue {found.queue}{private(f': {most}')}"
         case WaitCode.QUEUE_MAXIMUM:
             return f"queue {found.queue} has no room below its maximum{private(f'; used: {has}; maximum: {most}')}"
-        case WaitCode.OLD_WORK:
+        case WaitCode.QUEUE_KEPT:
             why = "keeps the rest of its maximum for other work, for which taskgroups end"
             return f"queue {found.queue} {why}{private(f'; used: {has}; maximum: {most}')}"
         case WaitCode.GUARANTEES:

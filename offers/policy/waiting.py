@@ -15,7 +15,7 @@ class WaitCode(StrEnum):
     """The queue runs as many applications as it may."""
     QUEUE_MAXIMUM = "QueueMaximum"
     """The queue, below root, has no room below its maximum (sessions: its capability)."""
-    OLD_WORK = "OldWork"
+    QUEUE_KEPT = "QueueKept"
     """The rest of the maximum of the queue is kept for other work, for which taskgroups end."""
     GUARANTEES = "GuaranteesOfOthers"
     """The rest of the cluster is guaranteed to other queues (sessions)."""

@@ -46,7 +46,7 @@ from offers.ledger.holds import GAIN, GATHERED, REST, Cause
 from offers.ledger.table import Row
 from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
-from offers.policy.session.decisions import Eviction
+from offers.policy.session.decisions import Bind, Eviction
 from offers.resources import SCALARS, amounts_of
 from transactions.base import Failure, Slot
 
@@ -394,6 +394,7 @@ class Aging:
             holder = holders.get(demand.role)
             if holder is None or holder.demand is demand:
                 continue
+            kept = self._kept[demand.role]
             if is_gang(demand):
                 if gangs >= GANGS or demand.group in seen or not self._is_due(demand, holder.demand):
                     continue
@@ -402,12 +403,13 @@ class Aging:
             else:
                 size = (demand.role, demand.request)
                 if size not in seen:
-                    seen[size] = self._fitting(self._kept[demand.role], demand, promised[demand.role]) is not None
+                    seen[size] = self._fitting(kept, demand, promised[demand.role]) is not None
                 if not seen[size]:
                     continue
             wants = self._groups.wants(demand)
-            if wants and self._engine.outranks(demand, wants, holder, awaits=demand.id in awaiting):
-                served = awaiting.get(demand.id, ())
+            served = awaiting.get(demand.id, {})
+            awaits = any(place.site[0] == agent for agent in served.values() for place in kept.places)
+            if wants and self._engine.outranks(demand, wants, holder, awaits=awaits):
                 slot = next((candidate for candidate in demand.slots if candidate.index not in served), None)
                 if slot is not None or is_gang(demand):
                     betters.append(Better(demand, slot))
@@ -660,6 +662,10 @@ class Aging:
         by_id = {part.id: part for part in parts}
         for name in launcher.plan(by_id, result.placements):
             (launcher.launch_now if prompt(by_id[name]) else launcher.settle)(by_id[name])
+        launches = ((by_id[placement.demand], placement) for placement in result.placements)
+        self._engine.bound(
+            [Bind(part.application, task_name(part, placed.slot), placed.agent_id) for part, placed in launches]
+        )
         return bool(result.placements)
 
     def _move(self, role: str, kept: _Kept, number: int, wants: Sequence[Demand[Slot]]) -> bool:

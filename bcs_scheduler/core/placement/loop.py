@@ -104,6 +104,8 @@ class Loop:
         self._later: Later | None = None
         """The earliest moment in Unix seconds at which the engine may decide otherwise although nothing has changed;
         None: there is none."""
+        self._has_ended = False
+        """A decision of this turn has ended taskgroups."""
         self._rests: set[Rest] = set()
         """The parts of the decisions of this turn that are left to the next one."""
         self._unsettled: dict[str, Demand[Slot]] = {}
@@ -221,6 +223,7 @@ class Loop:
     def decide(self, pace: TimeBudget) -> None:
         """Finds places for as long as the turn lasts, and plans the launches."""
         self._rests.clear()
+        self._has_ended = False
         self._decide(pace)
         if Rest.PORTION not in self._rests:
             while self._unsettled:
@@ -241,7 +244,6 @@ class Loop:
         if self.spreading.is_over:
             self._judge_again()
         self.aging.step()
-        self._promises.drop_used()
         self._pauses.step()
         if self._later is not None and turn.now >= self._later.at:
             self._later, self._waiting = None, self._waiting or self._has_demands()
@@ -251,7 +253,9 @@ class Loop:
             if self._caught_up(pace) and self._has_work():
                 self._ask(pace)
         self._matching.match_open(pace)
-        if not self._waiting:  # decisions that are still to come may use up the limits that admit old work
+        # Decisions that are still to come may use up the limits that admit old work; and its victims could
+        # have been the room for which this decision has ended others.
+        if not (self._waiting or self._has_ended):
             self.aging.make_room()
 
     def _end_idle(self, pace: TimeBudget) -> None:
@@ -365,6 +369,7 @@ class Loop:
         if decisions.evictions and portion.held is not None and not self.aging.review(role):
             decisions = self._without_victims(decisions)  # others may fit the room that was held
         self.evictor.evict(decisions.evictions)
+        self._has_ended = self._has_ended or bool(decisions.evictions)
         if decisions.promises:
             self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)

@@ -6,7 +6,7 @@ The promises end with the term: the next leader's decisions make their own.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bcs_scheduler.core.placement.snapshots.pending import demand_of, task_name
 from bcs_scheduler.core.placement.turn import Turn
@@ -87,12 +87,11 @@ class PartitionHolds:
         self.nominations = {name: promise for name, promise in self.nominations.items() if promise.until > now}
         return self.nominations.keys() != before
 
-    def drop_used(self) -> None:
-        """Ends the promises to demands that were closed since `expire`: these have found their places, and others of
-        the application have no claim to the room."""
-        demands = self._turn.engine.demands
-        for name in [name for name in self.nominations if demand_of(name[1]) not in demands]:
-            del self.nominations[name]
+    def drop(self, tasks: Iterable[TaskName]) -> None:
+        """Ends the promises to tasks that have found their places: others of the application have no claim to the
+        room."""
+        for task in tasks:
+            self.nominations.pop(task, None)
 
     def _hand_over(self) -> None:
         """Other work ended for the application, and not for one demand: an operation may be replaced by another one

@@ -11,7 +11,7 @@ from offers.policy.amounts import difference
 from offers.policy.hierarchy.preemption.preemption import has_victims, last_try
 from offers.policy.hierarchy.preemption.reservation import reservations
 from offers.policy.hierarchy.state.application import Group
-from offers.policy.hierarchy.state.queue import QueueState, goal_of
+from offers.policy.hierarchy.state.queue import Queue, QueueState, goal_of
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.obstacles import Attempt, Obstacle, Tally, in_vain
 from offers.policy.waiting import WaitCode
@@ -58,6 +58,10 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
     with the depth of the tree. Raises KeyError if there is no such ask."""
     owner = tree.applications[application]
     request, leaf = owner.asks[name].alike.request, tree.queues[owner.queue]
+
+    def bounded(queue: Queue) -> Amounts:
+        return tuple(entry for entry in request if entry[0] in queue.max)
+
     for queue in leaf.path:
         most = queue.config.max_applications
         if queue.state is QueueState.STOPPED:
@@ -65,17 +69,14 @@ def cause_in_queues(tree: Tree, application: str, name: str) -> Cause | None:
         if not owner.allocations and most is not None and queue.running >= most:
             return Cause(WaitCode.QUEUE_APPLICATIONS, queue.name, limit=most)
         if queue.exceeded(request):
-            named = tuple(entry for entry in request if entry[0] in queue.max)
-            return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(named, queue.headroom()))
+            return Cause(WaitCode.QUEUE_MAXIMUM, queue.name, lacks=_lacks(bounded(queue), queue.headroom()))
         if not owner.asks[name].alike.promised and queue.exceeded_beside_promises(request):
-            named = tuple(entry for entry in request if entry[0] in queue.max)
             later = {resource: most - queue.expected(resource) for resource, most in queue.max.items()}
-            return Cause(WaitCode.OLD_WORK, queue.name, lacks=_lacks(named, later))
+            return Cause(WaitCode.QUEUE_KEPT, queue.name, lacks=_lacks(bounded(queue), later))
     kept, withheld = tree.terms.kept, tree.withheld(owner, owner.asks[name])
     if kept is not None and withheld is not None:
-        named = tuple(entry for entry in request if entry[0] in withheld.max)
-        lacks = _lacks(named, difference(withheld.headroom(), kept.sums()))
-        return Cause(WaitCode.OLD_WORK, withheld.name, lacks=lacks)
+        lacks = _lacks(bounded(withheld), difference(withheld.headroom(), kept.sums()))
+        return Cause(WaitCode.QUEUE_KEPT, withheld.name, lacks=lacks)
     for tracker in owner.trackers:
         waiting = tracker.refuses(request, bool(owner.allocations))
         if waiting is tracker.waiting_new:

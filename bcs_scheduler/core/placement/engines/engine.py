@@ -203,6 +203,9 @@ class Engine(Protocol):
     def use_rest(self, aging: Aging, deciding: Deciding) -> None:
         """The same after decisions were carried out, for demands to which they promise no other room."""
 
+    def bound(self, binds: Sequence[Bind]) -> None:
+        """These launches were planned beside the decisions: the promises whose room they use end."""
+
     def awaiting(self) -> Collection[str]:
         """Ids of the demands for which room is being made: they do not wait to be spread, because the room is kept for
         as long as they are decided about."""

@@ -417,7 +417,8 @@ class Hierarchical:
         """Like `RoleTree.takes_together`; False for a role without a tree."""
         tree_of = self.trees.roles.get(wants[0].role)
         asks = [(want.application, request_of(want.request, want.request.extended)) for want in wants]
-        return tree_of is not None and tree_of.takes_together(asks, uses=uses)
+        own = {(want.application, want.id) for want in wants}
+        return tree_of is not None and tree_of.takes_together(asks, own, uses=uses)
 
     def outranks(
         self,
@@ -452,6 +453,11 @@ class Hierarchical:
             self.follow()  # it may not know them
             if not aging.use(deciding(""), self._awaited()):
                 break
+
+    def bound(self, binds: Sequence[Bind]) -> None:
+        """See `Engine`."""
+        for tree_of in self.trees.roles.values():
+            tree_of.end_promises(bind for bind in binds if bind.job in tree_of.tree.applications)
 
     def _awaited(self) -> dict[str, dict[int, str]]:
         """See `aging.Awaiting`."""

@@ -48,6 +48,7 @@ from offers.policy.session.decisions import (
     QUEUE_GUARANTEES,
     QUEUE_KEPT,
     QUEUE_LIMIT,
+    Bind,
     PluginFault,
     SessionResult,
     earliest,
@@ -186,7 +187,7 @@ class Session:
             deserved = tuple((resource_of(name), int(part)) for name, part in parts.items() if part)
             if reason in {QUEUE_LIMIT, QUEUE_KEPT}:
                 most = self._turn.source.capability(queue)
-                code = WaitCode.QUEUE_MAXIMUM if reason == QUEUE_LIMIT else WaitCode.OLD_WORK
+                code = WaitCode.QUEUE_MAXIMUM if reason == QUEUE_LIMIT else WaitCode.QUEUE_KEPT
                 held_back[application] = HeldBack(queue, True, allocated, most, code)
             else:
                 hold = WaitCode.GUARANTEES if reason == QUEUE_GUARANTEES else ""
@@ -272,12 +273,9 @@ class Session:
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
-        kept, demands = {(hold.role, hold.agent) for hold in aging.holds()}, self._turn.engine.demands
         awaiting: dict[str, dict[int, str]] = {}  # see `aging.Awaiting`
         for (_, task), promise in self._inputs.promises.nominations.items():
-            name = demand_of(task)
-            if name in demands and (demands[name].role, promise.agent) in kept:
-                awaiting.setdefault(name, {})[index_of(task)] = promise.agent
+            awaiting.setdefault(demand_of(task), {})[index_of(task)] = promise.agent
         for _ in range(MOST_USES):
             if not aging.use(deciding(""), awaiting):
                 break
@@ -288,6 +286,10 @@ class Session:
         for _ in range(MOST_USES):
             if not aging.use([demand for demand in deciding("") if demand.id not in promised], {}):
                 break
+
+    def bound(self, binds: Sequence[Bind]) -> None:
+        """See `Engine`."""
+        self._inputs.promises.drop((bind.job, bind.task) for bind in binds)
 
     def awaiting(self) -> Collection[str]:
         """See `Engine`."""

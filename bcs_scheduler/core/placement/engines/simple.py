@@ -230,7 +230,7 @@ class Simple:
     idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
     next_timer = evictions_for = staticmethod(nothing)
     promised_amounts = staticmethod(no_amounts)
-    accept = drop = failed = use_held = use_rest = conclude = recover = void = staticmethod(nothing)
+    accept = bound = drop = failed = use_held = use_rest = conclude = recover = void = staticmethod(nothing)
     forget = drop_figures = staticmethod(nothing)
 
     def __init__(self, turn: Turn) -> None:

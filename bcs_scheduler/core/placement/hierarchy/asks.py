@@ -20,7 +20,7 @@ from offers.policy.waiting import WaitCode
 QUEUE_HOLDS = frozenset(
     {
         WaitCode.QUEUE_MAXIMUM,
-        WaitCode.OLD_WORK,
+        WaitCode.QUEUE_KEPT,
         WaitCode.QUEUE_APPLICATIONS,
         WaitCode.QUEUE_STOPPED,
         WaitCode.LIMIT_APPLICATIONS,

@@ -22,7 +22,7 @@ Amounts = Mapping[str, int]
 TreeReason = Literal["queue_limit", "queue_applications", "queue_stopped", "user_limit", "no_queue"]
 REASONS: Mapping[str, TreeReason] = {
     WaitCode.QUEUE_MAXIMUM: "queue_limit",
-    WaitCode.OLD_WORK: "queue_limit",
+    WaitCode.QUEUE_KEPT: "queue_limit",
     WaitCode.QUEUE_APPLICATIONS: "queue_applications",
     WaitCode.QUEUE_STOPPED: "queue_stopped",
     WaitCode.LIMIT_APPLICATIONS: "user_limit",

@@ -37,6 +37,7 @@ from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission
 from offers.policy.hierarchy.precedence import Side, outranks
 from offers.policy.hierarchy.preemption.preemption import has_victims
 from offers.policy.hierarchy.preemption.promises import (
+    NOTHING,
     Promise,
     Vacated,
     hand_over,
@@ -52,6 +53,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Terms
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.steps import recover_all, rename
 from offers.policy.hierarchy.tree import Tree
+from offers.policy.session.decisions import Bind
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 
@@ -344,7 +346,7 @@ class RoleTree:
         # An ask with other conditions, as in a dry run without some agents, has waited and tried as before.
         application.preempted_at.update((ask.name, tried[ask.name]) for ask in asks if ask.name in tried)
         # The matcher places the first slots, whichever asks the tree has placed.
-        self.attempts.leave(hand_over(tree, promised, asks, runs))
+        self.attempts.leave(hand_over(tree, promised, asks))
 
     def _is_stale(self, name: str, task: Task) -> bool:
         """True if the tree has another request of a known task than it counts now."""
@@ -435,14 +437,16 @@ class RoleTree:
             return False
         if safe(replaced) in application.allocations:
             return all(amount >= 0 for headroom in self.tree.headrooms(application) for amount in headroom.values())
-        admits = self.takes_together([(name, request)], uses=True)
+        admits = self.takes_together([(name, request)], (), uses=True)
         self._took_back = True
         return admits
 
-    def takes_together(self, asks: Sequence[tuple[str, Amounts]], *, uses: bool) -> bool:
+    def takes_together(
+        self, asks: Sequence[tuple[str, Amounts]], own: Iterable[tuple[str, str]], *, uses: bool
+    ) -> bool:
         """True if the maxima of the queues, and the limits, admit all these requests together, each of an application.
-        `uses`: they are placed then. The tree admits no others to use until it follows again, since it does not count
-        these."""
+        `own`: their demands, by application and id: promises to others count in the maxima. `uses`: they are placed
+        then. The tree admits no others to use until it follows again, since it does not count these."""
         if self._is_recounting or (uses and self._took_back):
             return False
         in_queues: dict[str, Counter[str]] = {}
@@ -458,8 +462,16 @@ class RoleTree:
                 in_queues.setdefault(queue.name, Counter()).update(dict(needed))
             for tracker in application.trackers:
                 of_trackers.setdefault(tracker, Counter()).update(dict(needed))
-        queues = [(self.tree.queues[name], tuple(sums.items())) for name, sums in in_queues.items()]
-        admitted = not any(queue.exceeded(sums) for queue, sums in queues)
+        kept: dict[str, Counter[str]] = {}
+        for name, demand in own:
+            application = self.tree.applications[name]
+            for task in self.promised_to(name, demand):
+                for queue in self.tree.queues[application.queue].path:
+                    kept.setdefault(queue.name, Counter()).update(dict(application.asks[safe(task)].alike.request))
+        admitted = not any(
+            self.tree.queues[name].exceeded_beside_promises(tuple(sums.items()), kept.get(name, NOTHING))
+            for name, sums in in_queues.items()
+        )
         admitted &= all(limit.refuses(tuple(sums.items()), started=True) is None for limit, sums in of_trackers.items())
         self._took_back |= uses and admitted
         return admitted
@@ -511,6 +523,16 @@ class RoleTree:
             if left := {line: amount for line, amount in left.items() if amount > 0}:
                 amounts[node.name] = left
         return amounts
+
+    def end_promises(self, binds: Iterable[Bind]) -> None:
+        """Ends the promises whose room launches use that the tree has not placed: that of the task of the launch, or
+        else another one of the same application on the node."""
+        self.attempts.restore()
+        for name, task, node in binds:
+            promised = [promise for promise in promises_to(self.tree, name) if promise.node == node]
+            asks = [promise.ask.name for promise in promised if not promise.reserves]
+            if asks:
+                self.tree.forget_promise(name, safe(task) if safe(task) in asks else asks[0])
 
     def has_victims(self, name: str, task: str) -> bool:
         """True if room is being made for a task that waits, by other work that ends."""

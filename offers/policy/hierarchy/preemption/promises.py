@@ -79,21 +79,16 @@ def promise_again(tree: Tree, kept: Iterable[Promise]) -> None:
         tree.promise(ask.application, ask.name, node, reserves=reserves)
 
 
-def hand_over(
-    tree: Tree, before: Iterable[Promise], asks: Iterable[Ask], placed: Iterable[Allocation] = ()
-) -> list[Promise]:
+def hand_over(tree: Tree, before: Iterable[Promise], asks: Iterable[Ask]) -> list[Promise]:
     """Passes promises on from asks that are gone to asks of the same application with equal requests and constraints.
     `before`: the promises before the asks went; `asks`: the asks that came; the first one is served first. Promises for
-    which there is no such ask end; those with victims are returned, except where `placed`, the new allocations of the
-    application, have used the room. An ask that came in the place of one of the same name has its promise."""
-    rest, ended, used = list(asks), list[Promise](), Counter(allocation.node for allocation in placed)
+    which there is no such ask end; those with victims are returned. An ask that came in the place of one of the same
+    name has its promise."""
+    rest, ended = list(asks), list[Promise]()
     for promise in before:
         gone = promise.ask
         if gone.name in tree.applications[gone.application].asks:
             promise_again(tree, [promise])
-            continue
-        if used[promise.node]:
-            used[promise.node] -= 1
             continue
         alike = (ask for ask in rest if (ask.request, ask.constraint) == (gone.request, gone.constraint))
         taker = next(alike, None)
@@ -111,7 +106,7 @@ def hand_over(
 def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) -> list[Allocation]:
     """Promises the nodes of allocations that have ended and were not preempted to asks of their leaves. `ended`: leaves
     with their allocations; the node has the room, or the allocation is leaving. `now`: seconds of the clock of the
-    asks. Returns the asks with their nodes. Room that old work still lacks there is for those that outrank it."""
+    asks. Returns the asks with their nodes."""
     made: list[Allocation] = []
     candidates: dict[Queue, list[Ask]] = {}
     for leaf, allocation in ended if tree.partition.preemption else ():
@@ -122,12 +117,7 @@ def regain(tree: Tree, ended: Iterable[tuple[Queue, Allocation]], now: float) ->
             candidates[leaf] = list(waiting(tree, leaf, now))
         room = dict(request)
         for ask in chain(_own(tree, allocation.ask.application), candidates[leaf]):
-            beside = tree.beside(leaf, ask).get(node.name, NOTHING)
-            if (
-                fits_request(ask.request, room)
-                and may_take(tree, leaf, ask, node)
-                and has_room(node, ask.request, beside)
-            ):
+            if fits_request(ask.request, room) and may_take(tree, leaf, ask, node):
                 candidates[leaf] = [candidate for candidate in candidates[leaf] if candidate is not ask]
                 give(tree, node, ask)
                 made.append(Allocation(ask, node.name))
@@ -170,12 +160,14 @@ def has_room(node: Node, request: Iterable[tuple[str, int]], beside: Mapping[str
 
 
 def may_take(tree: Tree, leaf: Queue, ask: Ask, node: Node) -> bool:
-    """True if a node suits an ask, and no queue exceeds its guarantee or a maximum with the ask."""
+    """True if a node suits an ask and has room for it, and no queue exceeds its guarantee or a maximum with the ask.
+    Room that old work still lacks there is for those that outrank it."""
     return (
         ask.required_node in ("", node.name)
         and _is_short(leaf, ask)
         and tree.nodes.is_admitted(ask.constraint, node.name)
         and tree.limit_of(tree.applications[ask.application], ask.request) is None
+        and has_room(node, ask.request, tree.beside(leaf, ask).get(node.name, NOTHING))
     )
 
 
@@ -252,7 +244,7 @@ def _renewed(tree: Tree, vacated: Vacated, candidates: dict[Queue, list[Ask]], n
     for ask in chain(first_asks(owner), candidates[leaf]):
         if has_victims(tree.applications[ask.application].asks[ask.name], ask.name):
             continue
-        if has_room(node, ask.request) and may_take(tree, leaf, ask, node):
+        if may_take(tree, leaf, ask, node):
             give(tree, node, ask)
             return True
     return False

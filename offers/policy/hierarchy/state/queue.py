@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from offers.dimensions import Amounts
@@ -119,14 +120,13 @@ class Queue:
                 return True
         return False
 
-    def exceeded_beside_promises(self, request: Amounts) -> bool:
+    def exceeded_beside_promises(self, request: Amounts, own: Mapping[str, int] = MappingProxyType({})) -> bool:
         """The same, also once victims have left and the asks that wait for this have their room: others end for these,
-        also where the maximum was the bottleneck."""
-        if not self.promised or self.exceeded(request):
-            return self.exceeded(request)
+        also where the maximum was the bottleneck. `own`: the amounts of promises to the asks of the request."""
         most = self.max
-        return any(
-            amount > 0 and name in most and self.expected(name) + amount > most[name] for name, amount in request
+        return self.exceeded(request) or any(
+            amount > 0 and name in most and self.expected(name) - own.get(name, 0) + amount > most[name]
+            for name, amount in (request if self.promised else ())
         )
 
     def expected(self, name: str) -> int:

@@ -11,6 +11,8 @@ import pytest
 from bcs_scheduler.api.views.reasons import reason_of
 from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.aging import SEARCH_SECONDS
+from bcs_scheduler.core.placement.hierarchy.asks import safe
 from bcs_scheduler.core.placement.snapshots.pending import task_name
 from offers.ledger.holds import GAIN, GATHERED
 from offers.policy.hierarchy.configuration.document import partition_of
@@ -124,6 +126,51 @@ def test_nothing_ends_for_old_work_while_decisions_are_due(engine: str, monkeypa
         cluster.create(f"new-{number}", 2000, namespace="owed")  # there is something to decide
         cluster.second()
     assert waiting and not any(waiting)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_ends_for_old_work_in_the_turn_of_a_decision_that_ends_others(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends for it could have been the room of the decision (seed 24501 of the world `fair-session`, I81)."""
+    cluster = contended(engine)
+    cluster.agents["b"] = 1000
+    its_queue = "third" if engine == "session" else "has"
+    cluster.create("other", 1000, namespace=its_queue)
+    cluster.seconds(3)
+    (other,), loop = cluster.groups("other", its_queue), placing(cluster)
+    turns, by_decision, for_old = [0], list[int](), list[int]()
+    decide, evict, evictions_for = loop.decide, loop.evictor.evict, loop.engine.evictions_for
+    engine_decides = loop.engine.decide
+
+    def counted(pace: Any) -> None:
+        turns[0] += 1
+        loop._waiting, loop._next = True, 0.0
+        decide(pace)
+
+    def decided(portion: Any) -> Any:
+        decisions = engine_decides(portion)
+        kept = loop.aging._kept.get("*")
+        if by_decision or kept is None or cluster.lab.now < kept.asked_at + SEARCH_SECONDS:
+            return decisions
+        eviction = Eviction(other.application_key, other.id, other.agent_id, "owed/new")
+        return decisions._replace(evictions=[*decisions.evictions, eviction])
+
+    def evicted(found: Any) -> None:
+        by_decision.extend(turns[0] for _ in found)
+        evict(found)
+
+    def asked(wants: Any, held: Any, deciding: Any) -> Any:
+        if held is not None:  # else an agent is looked for, and nothing ends
+            for_old.append(turns[0])
+        return evictions_for(wants, held, deciding)
+
+    monkeypatch.setattr(loop, "decide", counted)
+    monkeypatch.setattr(loop.engine, "decide", decided)
+    monkeypatch.setattr(loop.evictor, "evict", evicted)
+    monkeypatch.setattr(loop.engine, "evictions_for", asked)
+    cluster.seconds(int(AGING) + MINUTE)
+    assert by_decision and for_old and not set(by_decision) & set(for_old)
 
 
 def test_work_that_is_ended_for_an_entitled_queue_does_not_take_its_room_back() -> None:
@@ -542,19 +589,58 @@ def test_a_tree_does_not_promise_room_again_that_was_used_beside_old_work() -> N
     assert holders(cluster) == {"has/old"} and tree_of.attempts.vacated == []
 
 
-def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room() -> None:
-    limited = Queue(name="default", capability=Limits(cpus=3000))
-    cluster = BusyCluster(session_options(), {"a": 1000}, [limited])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_promises_count_in_the_limit_of_a_queue_that_uses_held_room(engine: str) -> None:
+    if engine == "hierarchical":
+        bounded = {**queue("default"), "resources": {"max": {"cpus": 3}}}
+        cluster = BusyCluster(tree_options(bounded), {"a": 1000})
+    else:
+        cluster = BusyCluster(session_options(), {"a": 1000}, [Queue(name="default", capability=Limits(cpus=3000))])
     for name, cores in (("one", 1000), ("small", 1000), ("big", 2000)):
         cluster.create(name, cores)
         cluster.seconds(2)
     found = {demand.application: demand for demand in cluster.lab.core.turn_context.engine.demands.values()}
     small, big = found["default/small"], found["default/big"]
     decides = placing(cluster).engine
-    assert decides.fits_queues([small]) and decides.fits_queues([big])
-    promise = Nomination("a", cluster.lab.now + MINUTE)
-    decides._inputs.promises.nominations["default/big", task_name(big, big.slots[0])] = promise
-    assert not decides.fits_queues([small]) and decides.fits_queues([big])
+    assert decides.admits_more([small]) and decides.admits_more([big])
+    if engine == "hierarchical":
+        (tree_of,) = decides.trees.roles.values()
+        tree_of.tree.promise("default/big", safe(task_name(big, big.slots[0])), "a")
+    else:
+        promise = Nomination("a", cluster.lab.now + MINUTE)
+        decides._inputs.promises.nominations["default/big", task_name(big, big.slots[0])] = promise
+    assert not decides.admits_more([small]) and decides.admits_more([big])
+
+
+def test_a_taskgroup_with_a_promise_on_another_agent_uses_no_held_room() -> None:
+    """Its own room comes, and others have ended for the old work (seed 24664 of `fair-session`, I88)."""
+    cluster = beside_old_work("session")
+    loop, now = placing(cluster), cluster.lab.now
+    honest, promised = loop.engine.decide, Nomination("b", now + MINUTE)
+
+    def decide(portion: Any) -> Any:
+        found = next((demand for demand in portion.demands if demand.application == "default/better"), None)
+        decisions = honest(portion._replace(demands=[demand for demand in portion.demands if demand is not found]))
+        return decisions if found is None else decisions._replace(promises={named(found): promised})
+
+    def named(demand: Any) -> tuple[str, str]:
+        return demand.application, task_name(demand, demand.slots[0])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop.engine, "decide", decide)
+        patch.setattr(loop.engine, "use_rest", lambda *_: None)
+        with pytest.MonkeyPatch.context() as before:
+            before.setattr(loop.aging, "use", lambda *_: False)
+            cluster.create("better", 1000, priority=5)
+            cluster.second()
+        (better,) = (one for one in loop._deciding() if one.application == "default/better")
+        loop.engine.use_held(loop.aging, loop._deciding)
+        assert better in loop._deciding() and named(better) in loop._promises.nominations
+        loop._promises.clear()
+        promised = Nomination("a", now + MINUTE)
+        loop._promises.keep({named(better): promised})
+        loop.engine.use_held(loop.aging, loop._deciding)
+        assert better not in loop._deciding() and loop._promises.nominations == {}
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -305,7 +305,7 @@ def test_the_maximum_of_a_queue_holds_its_promises_beside_further_asks() -> None
     state.promise("first", "t0", "n1")
     submit(state, "second", "root.b", 1)
     assert counts(state) == {"others": 1, "runs": 1}
-    assert cause_of(state, "second", "t0") == Cause(WaitCode.OLD_WORK, "root.b", lacks=(("cpus", 1),))
+    assert cause_of(state, "second", "t0") == Cause(WaitCode.QUEUE_KEPT, "root.b", lacks=(("cpus", 1),))
     state.release("others", "t")
     assert counts(state) == {"runs": 1}
     state.release("runs", "t")

@@ -12,6 +12,7 @@ from offers.policy.hierarchy.gangs import Attempts
 from offers.policy.hierarchy.preemption.preemption import preempt
 from offers.policy.hierarchy.preemption.promises import Vacated, promises_to, renew
 from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Kept
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
 from tests.effort import check_few
@@ -49,6 +50,17 @@ def test_the_rooms_of_victims_are_promised_again_and_no_other_victim_is_chosen(e
     assert preempt(state, LATE) == []
     if ended:
         assert sorted(one.node for one in state.run()) == ["n0", "n1"]
+
+
+def test_the_room_of_a_victim_that_old_work_lacks_is_promised_to_those_who_outrank_it() -> None:
+    lacks = {"n0": {"cpus": 1}}
+    for priority, expected in ((-1, [("w0", "n0")]), (0, [])):
+        state, vacated = interrupted()
+        wait(state, "old", "root.q2", name="o0")
+        kept = Kept({"n0": {}}, lacks, frozenset({"old"}), priority, is_own=False, has_victims=True)
+        state.begin(state.terms._replace(kept=kept))
+        renew(state, vacated, LATE)
+        assert promised(state) == expected
 
 
 def test_room_that_is_leaving_already_needs_no_victims() -> None:
