@@ -241,6 +241,28 @@ def test_no_victim_is_legal_for_work_whose_limit_is_promised_to_others(promised:
     assert at_rest(rules) == number
 
 
+@pytest.mark.parametrize(("ends", "number"), [(200.0, ""), (400.0, "I83")])
+def test_work_has_its_time_when_an_operation_ends_and_leaves_its_share(ends: float, number: str) -> None:
+    """`ends`: seconds from then until the work has nobody to end any more."""
+
+    class World(PlainWorld):
+        def pass_time(self, seconds: float) -> None:
+            super().pass_time(seconds)
+            if self.now >= START + 320 and not queues.entitled:
+                queues.entitled = ("red",)
+                self.turn([replace(self.state.transactions["waits-green/late"], status="TIMEOUT")])
+            if self.now >= START + 320 + ends:
+                queues.entitled = ("none",)
+
+    world = World(1000)
+    queues = PlainQueues(world)
+    rules = Rules(world, queues)
+    world.work("green/late", waits=1)
+    world.work("blue/low", 0)
+    world.work("red/high", waits=1)
+    assert at_rest(rules) == number
+
+
 # --- drains -----------------------------------------------------------------------------------------------------------
 
 

@@ -76,6 +76,8 @@ class Rules:
         """The applications whose old work kept an agent before the present turn, by agent."""
         self._moved = world.now
         """When a taskgroup changed the last time."""
+        self._left = world.now
+        """When an operation ended the last time: its queue may leave a share to others since then."""
         self._resting = False
 
     def changed(self) -> None:
@@ -95,6 +97,8 @@ class Rules:
         victims: dict[str, list[TaskGroup]] = {}
         touched: set[str] = set()
         for change in unit.changes:
+            if isinstance(change.record, Transaction) and not change.record.active:
+                self._left = self.world.now
             if change.kind != TaskGroup.kind:
                 continue
             old, new = before.get(change.key), change.record
@@ -313,17 +317,18 @@ class Rules:
             # Room that is gathered for a gang may be kept without progress for so long.
             self._settle(begun, GATHERED + PATIENCE + LOOK)
             waiting = self._waiting()
-        self._resting = False
         self.world.counts["times at rest"] += 1
         self.world.counts["asks at rest"] += len(waiting)
-        seen = set[tuple[str, int, int]]()
+        first: dict[tuple[str, int, int], Ask] = {}
         for ask in waiting:
-            if (ask.application, ask.cpus, ask.mem) not in seen:
-                seen.add((ask.application, ask.cpus, ask.mem))
-                self._has_no_room(ask, waiting)
-                self._has_no_victim(ask)
+            first.setdefault((ask.application, ask.cpus, ask.mem), ask)
+        for ask in first.values():
+            self._has_no_room(ask, waiting)
+        victims = {ask: self._victim(ask) for ask in first.values()}
         self._drains_end()
         self.world.counts.update(presence(self.world, self.queues, self._spared()))
+        self._victims_end({ask: victim for ask, victim in victims.items() if victim is not None})
+        self._resting = False
 
     def _settle(self, begun: float, seconds: float) -> None:
         """Lets time pass until nothing has moved for so many seconds. `begun`: the moment of the latest change."""
@@ -372,15 +377,15 @@ class Rules:
         totals = (agent.machine.total for agent in self.world.cluster._agents.values())
         return self.queues.may_hold(ask.application, ask.amount) and any(_fits(ask.amount, one) for one in totals)
 
-    def _has_no_victim(self, ask: Ask) -> None:
-        """I83."""
+    def _victim(self, ask: Ask) -> TaskGroup | None:
+        """A taskgroup that may be ended for an entitled ask, and whose room suffices; None if there is none."""
         version = version_of(self.world, ask.application)
         if version is None or version.preemption_policy == "Never" or self._lacking(ask.application) > 1:
-            return
+            return None
         if not self.queues.is_entitled(ask.application, ask.amount):
-            return
+            return None
         if not self.queues.admits(ask.application, ask.amount):
-            return
+            return None
         self.world.counts["entitled asks at rest"] += 1
         rooms = self._rooms()
         for group in sorted(self.world.groups.values(), key=lambda one: one.id):
@@ -389,8 +394,20 @@ class Rules:
             free = rooms[group.agent_id] + of(group)
             is_legal = self.may_end(group) and self.queues.may_lose(group, ask)
             if _fits(ask.amount, free) and is_legal and not self._is_paused(ask.application, group.application_key):
-                words = f"{ask.application} is entitled to a taskgroup, {group.id} may be ended for it, and is not"
-                raise Violation("I83", words, ask.application, group.id)
+                return group
+        return None
+
+    def _victims_end(self, victims: dict[Ask, TaskGroup]) -> None:
+        """I83. An operation that ended lately left its share to others only then: these have as long as all."""
+        until = self._left + PATIENCE
+        while victims and self.world.now < until:
+            self.world.pass_time(LOOK)
+            waiting = self._waiting()
+            still = {ask: self._victim(ask) for ask in victims if ask in waiting}
+            victims = {ask: victim for ask, victim in still.items() if victim is not None}
+        for ask, victim in victims.items():
+            words = f"{ask.application} is entitled to a taskgroup, {victim.id} may be ended for it, and is not"
+            raise Violation("I83", words, ask.application, victim.id)
 
     def may_end(self, group: TaskGroup, *, budgets: bool = True) -> bool:
         """Whether a taskgroup may be ended for others (4a of the specification), at rest: no operation places or ends
