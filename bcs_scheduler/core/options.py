@@ -96,9 +96,10 @@ class CoreOptions:
     refuse_unfit: float = 10.0
     """Seconds for which resources that no open demand can use are not offered again."""
     explained: int = 256
-    """Number of demands, in the order of their opening, that are matched with every new offer, even one that is too
-    small for them, so that their diagnoses cover all agents. The diagnosis of another demand covers the agents at the
-    time when an offer was last large enough for it."""
+    """Number of demands that one decision of a policy explains, others each time. Without a policy: number of demands,
+    in the order of their opening, that are matched with every new offer, even one that is too small for them, so that
+    their diagnoses cover all agents. The diagnosis of another demand covers the agents at the time when an offer was
+    last large enough for it."""
     staging_timeout: float = 180.0
     """After so long in status Staging the cluster manager is asked about a taskgroup, which is then declared Lost."""
     silence_timeout: float = 720.0

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from math import inf
 from typing import NamedTuple, TypeVar
 
@@ -52,6 +52,8 @@ AFTER_FAILURE = 60.0
 """Seconds until the next decision after one that has failed unexpectedly."""
 LEAST_SHARE = 0.4
 """Share of the time of a turn that a decision has, however much of it is used up before."""
+EXPLAINED_AFTER = 2.0
+"""Seconds until the next decision while demands are still to be explained: each explains others of very many."""
 REPORTED_AGAIN = 300.0
 """Seconds between two events about the obstacles of one application, at least."""
 REPORTED_AT_ONCE = 16
@@ -120,6 +122,10 @@ class Loop:
         """The latest attempts to make room by evictions, by application that waits."""
         self._reported: dict[str, tuple[Obstacle, float]] = {}
         """The obstacle that the latest event of an application named, and the time of the event in Unix seconds."""
+        self._explained = 0
+        """The first demand that the next explanation begins with."""
+        self._unexplained = 0
+        """Demands that are still to be explained, of very many."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest decision, by application."""
 
@@ -313,6 +319,8 @@ class Loop:
         decision that is not complete are explained with its last portion."""
         self.engine.use_held(self.aging, self._deciding)
         turn, demands = self._turn, self._deciding()
+        begin, most = self._explained % max(len(demands), 1), turn.options.explained
+        explains = list(islice(chain(demands[begin:], demands[:begin]), most))
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}
         self._gaps, self._capped, self._lacking = {}, False, {}
@@ -320,7 +328,8 @@ class Loop:
         later: list[Later | None] = []
         self._attempts = {name: attempt for name, attempt in self._attempts.items() if name in waits}
         for role in dict.fromkeys(demand.role for demand in demands):
-            decisions = self._decide_role(role, [demand for demand in demands if demand.role == role], pace, until)
+            of_role = [demand for demand in demands if demand.role == role]
+            decisions = self._decide_role(role, of_role, explains, pace, until)
             promised.update(decisions.promises)
             later.append(decisions.later)
             held_back.update(decisions.held_back)
@@ -335,19 +344,33 @@ class Loop:
         if turn.now < turn.returning_until:
             later.append(Later(Passing.OFFERS, turn.returning_until))
         self._later = earliest((*later, self._room_comes()))
-        rest = (present for demand in demands if (present := turn.engine.demands.get(demand.id)) is not None)
-        waiting = list(islice(rest, turn.options.explained))
+        self._explained = begin + most if len(demands) > most else 0
+        self._unexplained = (self._unexplained or len(demands)) - most if most else 0
+        if self._unexplained > 0:
+            self._later = earliest((self._later, Later(Passing.EXPLAINED, turn.now + EXPLAINED_AFTER)))
+        else:
+            self._unexplained = 0
+        waiting = [present for demand in explains if (present := turn.engine.demands.get(demand.id)) is not None]
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
         self._report_obstacles(waiting)
 
-    def _decide_role(self, role: str, demands: list[Demand[Slot]], pace: TimeBudget, until: float) -> Decisions:
-        """Asks about the demands of a role, and carries the decisions out."""
+    def _decide_role(
+        self,
+        role: str,
+        demands: list[Demand[Slot]],
+        explains: Iterable[Demand[Slot]],
+        pace: TimeBudget,
+        until: float,
+    ) -> Decisions:
+        """Asks about the demands of a role, and carries the decisions out. `explains`: the demands of which it is
+        explained why they wait, of all roles."""
         turn, clock = self._turn, self._turn.options.session_clock
         began = clock() if clock is not None else 0.0
         self.aging.review(role)
         closed = turn.unshown(demands) | self.aging.gathering()
-        portion = Portion(role, demands, {}, self.aging.held(role), closed, pace, until)
+        named = tuple(dict.fromkeys(demand.application for demand in explains))
+        portion = Portion(role, demands, {}, self.aging.held(role), named, closed, pace, until)
         chosen = self._choose(portion, self.engine.decide)
         decisions = chosen.decisions
         self._rests |= {decisions.rest} - {Rest.NOTHING}
@@ -454,7 +477,8 @@ class Loop:
             and not (demand.per_agent or demand.promised)
             and turn.source.is_needed(demand.id)  # the request may have ended it
         ]
-        portion = Portion(role, [*waiting, *demands], {}, self.aging.held(role))
+        named = tuple(dict.fromkeys(demand.application for demand in demands))
+        portion = Portion(role, [*waiting, *demands], {}, self.aging.held(role), named)
         chosen = self._choose(portion, partial(self.engine.answer, queues=queues))
         missing, held_back = chosen.decisions.missing, chosen.decisions.held_back
         with turn.placer.trial() as trial:

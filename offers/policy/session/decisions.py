@@ -78,10 +78,11 @@ class Passing(StrEnum):
     * LAUNCHES: those of the session itself, which take room, may be victims next, and end pauses
     * OFFERS: the offers that were requested for new work
     * PLUGIN: a plug-in that is not used for a while
+    * EXPLAINED: the demands that are explained, others each time
     """
 
     BUDGET, PAUSE, PROMISE, LAUNCHES = "Budget", "Pause", "Promise", "Launches"
-    ROOM, OFFERS, PLUGIN = "Room", "Offers", "Plugin"
+    ROOM, OFFERS, PLUGIN, EXPLAINED = "Room", "Offers", "Plugin", "Explained"
 
 
 class Later(NamedTuple):

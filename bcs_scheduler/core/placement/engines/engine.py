@@ -36,6 +36,8 @@ class Portion(NamedTuple):
     """Number of slots that take part, by the id of the demand, where not all do."""
     held: OldHold | None
     """The reservation of old work in the role; None: there is none."""
+    explains: Sequence[str] = ()
+    """The applications for which it is explained why they wait."""
     closed: Set[str] = frozenset()
     """Applications for which nothing is ended now."""
     pace: TimeBudget = UNLIMITED
@@ -75,7 +77,7 @@ class Decisions(NamedTuple):
     missing: Mapping[str, int] = {}
     """Number of taskgroups by application that its gang lacks without these decisions."""
     held_back: Mapping[str, HeldBack] = {}
-    """The queues that hold applications back."""
+    """The queues that hold applications back, at least those of `Portion.explains`."""
     attempts: Mapping[str, Attempt | None] = {}
     """The attempts to make room by evictions, by application; None if none was due. Applications that were not looked
     at are missing."""

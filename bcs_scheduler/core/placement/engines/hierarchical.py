@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from math import inf
 from typing import TypeVar
 
@@ -162,9 +161,9 @@ class Hierarchical:
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         if tree_of.attempts.unfinished:
             self._portions[role] = rest
-            return self._decisions(role, inputs, made, [], Rest.PORTION)
+            return self._decisions(portion, inputs, made, [], Rest.PORTION)
         evicted, is_behind = self._maintain(portion, tree_of, inputs)
-        return self._decisions(role, inputs, made, evicted, Rest.VICTIMS if is_behind else Rest.NOTHING)
+        return self._decisions(portion, inputs, made, evicted, Rest.VICTIMS if is_behind else Rest.NOTHING)
 
     def _is_shown(self, role: str, agent: str) -> bool:
         """True if an offer shows the free room of an agent."""
@@ -215,11 +214,11 @@ class Hierarchical:
         )
 
     def _decisions(
-        self, role: str, inputs: RoleInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
+        self, portion: Portion, inputs: RoleInput, made: list[tuple[str, str, str]], evicted: list[Eviction], rest: Rest
     ) -> Decisions:
-        tree_of, now = self.trees.roles[role], self._turn.now
+        tree_of, now = self.trees.roles[portion.role], self._turn.now
         tree, known = tree_of.tree, tree_of.tree.applications
-        waiting = list(islice(filter(tree_of.waits, inputs.waiting), self._turn.options.explained))
+        waiting = list(filter(tree_of.waits, portion.explains))
         return Decisions(
             [Bind(*names) for names in made],
             evicted,
@@ -254,7 +253,7 @@ class Hierarchical:
         inputs = asked._inputs_of(portion.role, portion.demands, portion.caps)
         tree_of = asked._follow(portion.role, inputs)
         made = tree_of.run(tree_of.tree.terms)
-        return asked._decisions(portion.role, inputs, made, [], Rest.NOTHING)
+        return asked._decisions(portion, inputs, made, [], Rest.NOTHING)
 
     def read_changes(self) -> Iterator[None]:
         """See `Engine`; a decision that continues sees no changes."""

@@ -8,7 +8,7 @@ amounts and those of our taskgroups; the rest is in the hands of others.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -69,8 +69,6 @@ class RoleInput(NamedTuple):
     """Numbers of the rows by rank; NOT_OFFERED where there is none."""
     tests: Mapping[Kind, Demand[Slot]]
     """A demand for each value of `Template.tests`."""
-    waiting: Collection[str]
-    """The jobs with open demands, in the order of the demands."""
     missing: Mapping[str, int]
     """Number of tasks by job that its minimum lacks without this decision."""
     agents: set[str]
@@ -219,9 +217,8 @@ class RoleSnapshot:
         self._dropped_agents, self._dropped_jobs = set(), set()
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
-        waiting = dict.fromkeys(demand.application for demand in moving.demands)
         sets = (self._looked_at, self._remade)
-        return RoleInput(self._snapshot, self._rows, self._numbers, tests, waiting, missing, *sets)
+        return RoleInput(self._snapshot, self._rows, self._numbers, tests, missing, *sets)
 
     def _advance(self, now: float, agents: dict[str, Agent | None], jobs: dict[str, Job | None]) -> None:
         """Takes agents, jobs and all queues over into the snapshot."""

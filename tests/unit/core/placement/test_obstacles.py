@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast, get_args
 
@@ -24,6 +25,7 @@ from offers.policy.session.plugins.interface import Argument, Functions
 from store.mentions import plain, revealed
 from store.records import Limits, Namespace, PriorityClass
 from store.records.definition import Amounts, Constraint, Container
+from tests.unit.busycluster import BusyCluster
 from tests.unit.core.placement.test_agent_holds import EndlessWork
 from tests.unit.core.placement.test_queues import ONE, WHOLE, create, enter, put
 from tests.unit.lab import Lab, version
@@ -31,6 +33,44 @@ from transactions import explain, obstacles
 from transactions.rules.disruptions import Answer, Refusal
 
 PLUGINS = ("priority", "gang", "conformance", "predicates", "proportion", "nodeorder")
+
+
+@pytest.mark.parametrize("engine", ["session", "hierarchical"])
+def test_each_of_very_many_applications_that_wait_is_explained(engine: str) -> None:
+    """Only those were that have waited longest; an operation that ran out of time had seen no offers, as it said."""
+    limited = {"name": "default", "resources": {"max": {"cpus": 1}}}
+    options = sessions()
+    if engine == "hierarchical":
+        tree = {"queues": [limited], "placementrules": [{"name": "tag", "value": "namespace"}]}
+        options = replace(options, policy=None, hierarchy=partition_of(tree, ("cpus", "mem")))
+    cluster = BusyCluster(replace(options, explained=2), {"a": 1000})
+    for number in range(6):
+        cluster.create(f"app-{number}", 1000)
+    cluster.seconds(2)
+    cluster.is_silent = True  # nothing changes from now on
+    cluster.seconds(12)
+    state = cluster.lab.core.state
+    reasons = [
+        reason_of(state, state.applications[f"default/app-{number}"], cluster.lab.core.diagnosis) for number in range(6)
+    ]
+    expected = "queue root.default has no room below its maximum" if engine == "hierarchical" else "without a place"
+    assert sum(expected in plain(reason) for reason in reasons) == 5
+
+
+def test_a_dry_run_names_the_queue_beside_very_many_that_wait() -> None:
+    limited = {"name": "default", "resources": {"max": {"cpus": 0.1}}}
+    tree = partition_of(
+        {"queues": [limited], "placementrules": [{"name": "tag", "value": "namespace"}]}, ("cpus", "mem")
+    )
+    lab = Lab(CoreOptions(strict=True, validate=True, session_period=0.5, hierarchy=tree, explained=1))
+    offer(lab, 2)
+    for name in ("one", "two", "three"):
+        lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1), application=name)))
+    lab.wait(1.0)
+    offer(lab, 2)
+    late = msgspec.structs.replace(version(1), application="late")
+    answer = lab.ask(requests.CreateApplication(version=late, dry_run=True))
+    assert "queue root.default has no room below its maximum" in plain(answer.data["message"])
 
 
 class Spares:
