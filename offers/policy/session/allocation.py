@@ -116,9 +116,10 @@ class Allocate:
     A job gets its minimum in one go, further tasks one per turn. A job that cannot start leaves its room to others in
     the same session. Where nothing fits now, room is held on agents on which something is leaving.
 
-    Tasks that have left another agent come first: they keep their part of the limits and of the deserved share. Tasks
-    to which room is promised have a turn although the queue has its share: others were ended for them, and `preempt`
-    ends tasks of the same queue. The limits and the share of a queue hold its promises beside its further tasks."""
+    Tasks that have left another agent come first: they keep their part of the limits and of the deserved share
+    (`Moves`). Tasks to which room is promised have a turn although the queue has its share: others were ended for them,
+    and `preempt` ends tasks of the same queue. The limits and the share of a queue hold its promises beside its further
+    tasks."""
 
     name = "allocate"
     arguments: Mapping[str, Argument] = {}
@@ -126,38 +127,59 @@ class Allocate:
     @staticmethod
     def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG004
         """See `Action.run`."""
-        rules = session.rules
-        waiting: dict[str, list[tuple[bool, tuple[Any, ...], Turn]]] = {}
         had_turn = session.memory.had_turn(Allocate.name)
-        for job in session.jobs.values():
-            if job.pending and job.name not in had_turn and session.wants_room(job):
-                turn = Turn(session, job)
-                waiting.setdefault(job.queue.name, []).append((not turn.is_move, rules.job_key(job), turn))
-        for jobs in waiting.values():
-            heapify(jobs)
-        queues = [(jobs[0][0], rules.queue_key(session.queues[queue]), queue) for queue, jobs in waiting.items()]
-        heapify(queues)
-        overused: set[str] = set()
-        while queues:
-            is_further, _, queue = heappop(queues)
-            state, jobs = session.queues[queue], waiting[queue]
-            with session.changes.promises_count(state):
-                if is_further and queue not in overused and rules.overused(state):
-                    session.sequence.append((len(session.changes.committed), Overused(queue)))
-                    overused.add(queue)
-                    promised = {number for number, _ in session.changes.promised}
-                    jobs[:] = [entry for entry in jobs if entry[2].job.number in promised and entry[2].keep_promised()]
-                    heapify(jobs)
-                if not jobs:
-                    continue
-                if session.portion.ends(cheap=jobs[0][2].is_cheap, least=LEAST):
-                    return
-                _, _, turn = heappop(jobs)
-                if turn.run():
-                    heappush(jobs, (not turn.is_move, rules.job_key(turn.job), turn))
-                elif session.portion.bounded:
-                    had_turn.add(turn.job.name)
-            heappush(queues, (not jobs or jobs[0][0], rules.queue_key(state), queue))
+        _allocate(session, (job for job in session.jobs.values() if job.name not in had_turn), had_turn)
+
+
+class Moves:
+    """Places tasks that have left another agent, before all actions: an action that evicts would give their part of the
+    limits to others of their queue."""
+
+    name = Allocate.name
+    arguments: Mapping[str, Argument] = {}
+
+    @staticmethod
+    def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG004
+        """See `Action.run`."""
+        _allocate(session, session.moving, None)
+
+
+def _allocate(session: Session, jobs: Iterable[JobState], had_turn: set[str] | None) -> None:
+    """Gives jobs their turns. `had_turn`: the jobs that have had theirs in this round, which is continued; None: only
+    tasks that have left another agent have a turn."""
+    rules = session.rules
+    waiting: dict[str, list[tuple[bool, tuple[Any, ...], Turn]]] = {}
+    for job in jobs:
+        if job.pending and session.wants_room(job):
+            turn = Turn(session, job)
+            waiting.setdefault(job.queue.name, []).append((not turn.is_move, rules.job_key(job), turn))
+    for turns in waiting.values():
+        heapify(turns)
+    queues = [(turns[0][0], rules.queue_key(session.queues[queue]), queue) for queue, turns in waiting.items()]
+    heapify(queues)
+    overused: set[str] = set()
+    while queues:
+        is_further, _, queue = heappop(queues)
+        if is_further and had_turn is None:
+            return
+        state, turns = session.queues[queue], waiting[queue]
+        with session.changes.promises_count(state):
+            if is_further and queue not in overused and rules.overused(state):
+                session.sequence.append((len(session.changes.committed), Overused(queue)))
+                overused.add(queue)
+                promised = {number for number, _ in session.changes.promised}
+                turns[:] = [entry for entry in turns if entry[2].job.number in promised and entry[2].keep_promised()]
+                heapify(turns)
+            if not turns:
+                continue
+            if session.portion.ends(cheap=turns[0][2].is_cheap, least=LEAST):
+                return
+            _, _, turn = heappop(turns)
+            if turn.run():
+                heappush(turns, (not turn.is_move, rules.job_key(turn.job), turn))
+            elif session.portion.bounded and had_turn is not None:
+                had_turn.add(turn.job.name)
+        heappush(queues, (not turns or turns[0][0], rules.queue_key(state), queue))
 
 
 class Turn:

@@ -7,9 +7,10 @@ Nothing of the snapshot is changed, and two sessions over the same snapshot deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
+from offers.policy.session.allocation import Allocate, Moves
 from offers.policy.session.blocked import Group
 from offers.policy.session.closing import close, no_queue
 from offers.policy.session.composition import Composition
@@ -29,7 +30,7 @@ from offers.policy.session.memory import Memory, Portion
 from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
 from offers.policy.session.plugins.interface import Functions, Victim
-from offers.policy.session.policy import Policy
+from offers.policy.session.policy import ActionChoice, Policy
 from offers.policy.session.preemption import Measure
 from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.agents import AgentTable
@@ -143,6 +144,8 @@ class Session:
         self.jobs: dict[str, JobState] = {}
         """The jobs that the session looks at, by name: those that wait for something, and victims (`job`). Where a
         third party decides, all jobs."""
+        self.moving: list[JobState] = []
+        """The jobs with tasks that have left another agent and wait for a place."""
         self.gated = False
         """True if only jobs that were let in are placed: the action `enqueue` ran."""
         self.let_in: set[str] = set()
@@ -222,6 +225,8 @@ class Session:
                 continue
             self.jobs[name] = state
             queue.jobs.append(state)
+            if job.moving:
+                self.moving.append(state)
             queue.running += state.running
             for d, amount in enumerate(figures.requested):
                 queue.requested[d] += amount
@@ -441,7 +446,7 @@ class Session:
 
     def run(self) -> None:
         """Runs the actions in their order, until the time is used up."""
-        for choice in self.policy.actions:
+        for choice in self._actions():
             if self.portion.over:
                 return
             self._statements.clear()
@@ -450,6 +455,14 @@ class Session:
                     statement.undo()
         if not self.portion.over:
             self.memory.end_round()
+
+    def _actions(self) -> Iterator[ActionChoice]:
+        """Yields the actions, moves first."""
+        actions = self.policy.actions
+        allocate = next((choice for choice in actions if isinstance(choice.action, Allocate)), None)
+        if self.moving and allocate is not None and actions[0] is not allocate:
+            yield allocate._replace(action=Moves())
+        yield from actions
 
     # --- closing ----------------------------------------------------------------------------------------------
 

@@ -224,6 +224,22 @@ def test_a_task_that_has_left_another_agent_keeps_its_part_of_the_limit_and_the_
         assert (("moved", "moved") in binds) is moves
 
 
+@pytest.mark.parametrize("actions", ["reclaim, allocate", "preempt, allocate"])
+def test_nothing_is_evicted_for_the_part_of_the_limit_that_a_task_keeps_which_has_left_another_agent(
+    actions: str,
+) -> None:
+    """Its drain found no place for it (seed 24957 of the world `fair-session`, I85)."""
+    queues = [Queue("batch", weight=9, capability=(("cpus", 3000),)), Queue("theirs")]
+    moved = Job("moved", "batch", (Task("moved", Template(cores(1, 0)), moves=True),), created=9.0)
+    other = waits("other", [3], priority=9)
+    theirs = runs("theirs", [3], "a1", queue="theirs")
+    low = runs("low", [2], "a1", queue="batch")
+    jobs = [moved, other, theirs if actions.startswith("reclaim") else low]
+    found = decide(Snapshot([Agent("a1", cores(3, 1)), Agent("a2", cores(1, 1))], queues, jobs), policy(actions))
+    assert [(bind.job, bind.task) for bind in found.binds] == [("moved", "moved")]
+    assert found.evictions == ()
+
+
 def test_tasks_that_have_left_another_agent_come_neither_before_promises_nor_with_further_tasks_of_their_job() -> None:
     """Otherwise the victims that have made room below the limit would have ended in vain (seed 22046)."""
     one = Template(cores(1, 0))
