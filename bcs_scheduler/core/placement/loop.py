@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
 from math import inf
 from typing import NamedTuple, TypeVar
 
@@ -122,10 +121,8 @@ class Loop:
         """The latest attempts to make room by evictions, by application that waits."""
         self._reported: dict[str, tuple[Obstacle, float]] = {}
         """The obstacle that the latest event of an application named, and the time of the event in Unix seconds."""
-        self._explained = 0
-        """The first demand that the next explanation begins with."""
-        self._unexplained = 0
-        """Demands that are still to be explained, of very many."""
+        self._explained: set[str] = set()
+        """Ids of the demands that were explained, while others of very many are still to be explained."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest decision, by application."""
 
@@ -319,8 +316,8 @@ class Loop:
         decision that is not complete are explained with its last portion."""
         self.engine.use_held(self.aging, self._deciding)
         turn, demands = self._turn, self._deciding()
-        begin, most = self._explained % max(len(demands), 1), turn.options.explained
-        explains = list(islice(chain(demands[begin:], demands[:begin]), most))
+        unexplained = [demand for demand in demands if demand.id not in self._explained]
+        explains = unexplained[: turn.options.explained]
         promised: dict[TaskName, Nomination] = {}
         held_back: dict[str, HeldBack] = {}
         self._gaps, self._capped, self._lacking = {}, False, {}
@@ -344,12 +341,11 @@ class Loop:
         if turn.now < turn.returning_until:
             later.append(Later(Passing.OFFERS, turn.returning_until))
         self._later = earliest((*later, self._room_comes()))
-        self._explained = begin + most if len(demands) > most else 0
-        self._unexplained = (self._unexplained or len(demands)) - most if most else 0
-        if self._unexplained > 0:
+        if 0 < len(explains) < len(unexplained):
+            self._explained.update(demand.id for demand in explains)
             self._later = earliest((self._later, Later(Passing.EXPLAINED, turn.now + EXPLAINED_AFTER)))
         else:
-            self._unexplained = 0
+            self._explained.clear()
         waiting = [present for demand in explains if (present := turn.engine.demands.get(demand.id)) is not None]
         turn.placer.explain(waiting, held_back, self._gaps, self._lacking, self._attempts)
         turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))

@@ -46,6 +46,7 @@ def test_each_of_very_many_applications_that_wait_is_explained(engine: str) -> N
     cluster = BusyCluster(replace(options, explained=2), {"a": 1000})
     for number in range(6):
         cluster.create(f"app-{number}", 1000)
+    assert len(cluster.lab.core.turn_context.engine.demands) == 6  # one of the first explanation finds a place
     cluster.seconds(2)
     cluster.is_silent = True  # nothing changes from now on
     cluster.seconds(12)
