@@ -182,6 +182,30 @@ def test_a_victim_is_needed_if_the_limit_is_promised_to_others(promised: int, nu
     assert judged(world, world.ended_for("red/high", victims[:1])) == number
 
 
+@pytest.mark.parametrize(("ended", "number"), [(2, "I81"), (1, "")])
+def test_a_victim_is_not_needed_beside_room_that_is_held_for_the_work_itself(ended: int, number: str) -> None:
+    """One core is free and held for the work, so that one victim makes its two cores."""
+    world = PlainWorld(3000)
+    world.core._offer_manager.placing.agent_holds = lambda: [SimpleNamespace(agent="agent-0", application="red/high")]
+    Rules(world, PlainQueues(world))
+    victims = world.work("blue/low", 0, 0)
+    world.work("red/high", waits=1, cpus=2000)
+    world.pass_time(10.0)
+    assert judged(world, world.ended_for("red/high", victims[:ended])) == number
+
+
+@pytest.mark.parametrize(("free", "number"), [(1000, "I81"), (0, "")])
+def test_nothing_ends_elsewhere_while_room_that_is_held_for_the_work_itself_suffices(free: int, number: str) -> None:
+    world = PlainWorld(1000 + free, 1000)
+    world.core._offer_manager.placing.agent_holds = lambda: [SimpleNamespace(agent="agent-0", application="red/high")]
+    Rules(world, PlainQueues(world))
+    world.work("blue/stays", 0)
+    victims = world.work("blue/low", 1)
+    world.work("red/high", waits=1)
+    world.pass_time(10.0)
+    assert judged(world, world.ended_for("red/high", victims)) == number
+
+
 def test_room_on_another_agent_uses_the_limit_beside_the_room_of_a_victim() -> None:
     """One of a gang gets the room of the victim, one idle room elsewhere: the limit holds both without the victim."""
     world = PlainWorld(2500, 1000)

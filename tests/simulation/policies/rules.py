@@ -176,7 +176,7 @@ class Rules:
         number = sum(_count(amount, free, len(waiting)) for agent, free in rooms.items() if agent not in closed)
         for agent in agents:
             there = [group for group in victims if group.agent_id == agent]
-            self._all_are_needed(beneficiary, waiting, there, number, gone)
+            self._all_are_needed(beneficiary, waiting, there, number)
 
     def _still_to_end(self, beneficiary: str, victims: list[TaskGroup]) -> set[str]:
         """Ids of the taskgroups that may end after these victims, if the beneficiary keeps agents as old work: their
@@ -206,23 +206,21 @@ class Rules:
                 raise Violation("I81", words, beneficiary, *(group.id for group in victims))
 
     def _kept_from(self, beneficiary: str, victims: Collection[str]) -> set[str]:
-        """The agents with room for old work, which the beneficiary does not outrank. `victims`: ids of the taskgroups
-        that are ended for it."""
+        """The agents with room for old work of others, which the beneficiary does not outrank. `victims`: ids of the
+        taskgroups that are ended for it."""
         kept, outranks = {*self._kept, *self._kept_now()}, self.queues.outranks
         served = {winner for winner, _ in self._vain}
         return {
             agent
             for agent in kept
             if not all(
-                outranks(beneficiary, each, victims, has_victims=each in served) for each in self._keepers(agent)
+                outranks(beneficiary, each, victims, has_victims=each in served)
+                for each in self._keepers(agent) - {beneficiary}
             )
         }
 
-    def _all_are_needed(
-        self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int, gone: Collection[str]
-    ) -> None:
-        """`number`: of the asks that fit the agents, some of them idle room: the limit has to hold these as well.
-        `gone`: ids of those that may end after the victims."""
+    def _all_are_needed(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup], number: int) -> None:
+        """`number`: of the asks that fit the agents, some of them idle room: the limit has to hold these as well."""
         agent = victims[0].agent_id
         if self._has_changed(agent) or agent in self._kept_from(beneficiary, {group.id for group in victims}):
             return
@@ -232,6 +230,8 @@ class Rules:
         if free is None:
             return
         wanted = _count(waiting[0].amount, free, len(waiting))
+        if not wanted and beneficiary in self._keepers(agent):
+            return  # others end there after these
         without = free.copy()
         for group in victims:
             without.subtract(of(group))
@@ -244,18 +244,19 @@ class Rules:
             less.subtract(of(group))
             if _count(waiting[0].amount, less, len(waiting)) < wanted:
                 continue
-            admitted = self._admitted(beneficiary, waiting, gone)
+            admitted = self._admitted(beneficiary, waiting)
             most = min(number, admitted) or admitted  # without room there, the victims are for the limit
             needed = Amount({name: most * waiting[0].amount[name] for name in NAMES})
-            if self.queues.admits(beneficiary, needed, {group.id}, gone=gone):
+            # The limit admits none if others end later for old work.
+            if most and self.queues.admits(beneficiary, needed, {group.id}):
                 words = f"{group.id} is ended for {beneficiary} and is not needed: {wanted} fit {agent} without it"
                 raise Violation("I81", words, beneficiary, group.id)
 
-    def _admitted(self, beneficiary: str, waiting: list[Ask], gone: Collection[str]) -> int:
-        """How many of the asks, which are alike, the limit of the queue admits without some taskgroups, by id."""
+    def _admitted(self, beneficiary: str, waiting: list[Ask]) -> int:
+        """How many of the asks, which are alike, the limit of the queue admits."""
         most, amount = 0, waiting[0].amount
         while most < len(waiting) and self.queues.admits(
-            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES}), gone=gone
+            beneficiary, Amount({name: (most + 1) * amount[name] for name in NAMES})
         ):
             most += 1
         return most
