@@ -15,7 +15,8 @@ gathered its room within `GATHERED` gives it back for as long.
 If the policy may end other work for an old demand, the agents are those where this costs least, and the taskgroups
 there are ended as their disruption budgets admit: one by one if need be, and the holds keep the room of each. The
 policy is asked for all that are still needed before each of these ends. If they are not legal any more, or do not
-suffice, the reservation ends, and nothing more is ended. Meanwhile the policy ends nothing else for the demand.
+suffice, the reservation ends, and nothing more is ended. Meanwhile the policy ends nothing else for the demand. If one
+of the agents goes, the places move to others, and the rest of the held room counts.
 
 The age is the time since the operation began, for demands that a new leader finds, and since the demand was opened, for
 later ones. The cost of a step does not grow with demands that are not old: heaps keep the moments at which demands
@@ -42,7 +43,7 @@ from bcs_scheduler.core.placement.placer import Mode
 from bcs_scheduler.core.placement.snapshots.pending import task_name
 from bcs_scheduler.core.placement.source import Source, Tenant
 from bcs_scheduler.core.placement.turn import Turn
-from offers.ledger.holds import GAIN, GATHERED, REST, Cause
+from offers.ledger.holds import GAIN, GATHERED, REST, UNOFFERED_SECONDS, Cause
 from offers.ledger.table import Row
 from offers.model import Demand, Provisional, ResourceRequest, Site, Unit
 from offers.policy.obstacles import NAMED, Attempt, Met, Obstacle
@@ -145,26 +146,11 @@ def may_ever_end(source: Source, application: str) -> int:
     return NO_BOUND if source.admits_some(application) else 0
 
 
-def waiting_tasks(wants: Sequence[Demand[Slot]], is_promised: Callable[[Demand[Slot], str], bool]) -> list[str] | None:
-    """The names of the tasks of places of demands, without those for which room is made already; None if there are too
-    few."""
-    names: list[str] = []
-    left: dict[str, Iterator[str]] = {}
-    for want in wants:
-        if want.id not in left:
-            tasks = (task_name(want, slot) for slot in want.slots)
-            left[want.id] = (name for name in tasks if not is_promised(want, name))
-        name = next(left[want.id], None)
-        if name is None:
-            return None
-        names.append(name)
-    return names
-
-
 class Holder(NamedTuple):
-    """Old work with a reservation. `applications`: those of the places, by key."""
+    """Old work with a reservation. `wants`: the demand of each place. `applications`: those of the places, by key."""
 
     demand: Demand[Slot]
+    wants: Sequence[Demand[Slot]]
     applications: frozenset[str]
     has_victims: bool
     """Other work was ended for it."""
@@ -200,6 +186,8 @@ class _Place:
         self.gained_at = now
         self.lack = 2.0
         """The least that was missing so far, as a part of the request."""
+        self.away_since = 0.0
+        """The moment from which free room of the agent is not offered, Unix seconds; 0: it is."""
 
 
 class _Kept:
@@ -209,20 +197,22 @@ class _Kept:
         self, opening: Opening, demand: Demand[Slot], applications: frozenset[str], places: list[_Place], now: float
     ) -> None:
         """`applications`: those of the places, by key."""
-        self.opening, self.application, self.slots, self.places = opening, demand.application, len(demand.slots), places
+        self.opening, self.application, self.places = opening, demand.application, places
+        self.slots = len(demand.slots)
+        """Number of places that the demand wanted at the latest review."""
         self.applications = applications
+        self.followed_at = now
+        """The moment of the latest look at the places, Unix seconds."""
         self.given_at = 0.0
         """The moment of the latest try to place the demand, Unix seconds."""
         self.asked_at = 0.0
-        """The moment at which the policy was asked for evictions the last time, Unix seconds."""
+        """The moment at which the policy was asked for evictions the last time, or could have been, Unix seconds."""
         self.ended: list[Tenant] = []
         """The taskgroups that were ended for these places."""
         self.left: tuple[Eviction, ...] = ()
         """The evictions that are still to be carried out."""
         self.is_vain = False
         """The next question is about all agents: nothing has ended for these places, and nothing may end there now."""
-        self.away_since = 0.0
-        """The moment from which held room is not offered, Unix seconds; 0: it is."""
         self.moved_at = now
         """The moment of the latest such end, or of the beginning, Unix seconds."""
 
@@ -262,8 +252,8 @@ class Aging:
         self._tried: dict[str, dict[str, float]] = {}
         """Agents that gained nothing while they were reserved, by role, with the Unix seconds of the latest end."""
         self._resting: dict[str, float] = {}
-        """Applications for which others have ended in vain, with the Unix seconds until which nothing is reserved for
-        them: another demand of the same application would end them again."""
+        """Applications with work that has gathered room or ended others in vain, with the Unix seconds until which
+        nothing is reserved for them: another demand of the same application or group would do it again."""
         self._looked_at = 0.0
         self._place = 0
         """The first demand that the next look for those that outrank others begins with."""
@@ -315,8 +305,8 @@ class Aging:
         return attempts
 
     def next_timer(self) -> float | None:
-        """Unix seconds at which more work may be ended for a demand; None: at no particular time."""
-        return min((kept.asked_at + SEARCH_SECONDS for kept in self._kept.values() if kept.left), default=None)
+        """Unix seconds at which others may be ended for a demand; None: at no particular time."""
+        return min(map(_asks_at, self._kept.values()), default=None)
 
     def note(self, identities: Iterable[str]) -> None:
         """Demands that may be new."""
@@ -442,9 +432,10 @@ class Aging:
             promised = {} if agent else self._engine.promised_amounts(demand.role, NOBODY)
             if (place := self._fitting(kept, demand, promised, agent)) is not None:
                 assert slot is not None
-                part = demand._replace(slots=(slot, *(other for other in demand.slots if other != slot)))
                 places, agents = self._from(kept, place), frozenset({place.site[0]})
-                placed = self._give(part, self._groups.wants(demand), places, agents, again=True) or placed
+                placed = (
+                    self._give(_first(demand, slot), self._groups.wants(demand), places, agents, again=True) or placed
+                )
         return placed
 
     @contextmanager
@@ -489,7 +480,7 @@ class Aging:
     def _serves(self, role: str, kept: _Kept) -> bool:
         """False if a reservation has no purpose any more; then it ends."""
         demand = self._turn.engine.demands.get(kept.opening.demand)
-        if demand is None or not self._is_open(kept.opening) or len(demand.slots) < kept.slots:
+        if demand is None or not self._is_open(kept.opening):
             self._end(role)
             self._looked_at = 0.0
             return False
@@ -505,18 +496,25 @@ class Aging:
         return True
 
     def review(self, role: str) -> bool:
-        """Ends the reservation of a role if it has no purpose any more: the demand has found a place, or others have
-        used the limits up that admitted it. False if there is none any more."""
+        """Ends the reservation of a role if it has no purpose any more: the demand has found all its places, or others
+        have used the limits up that admitted it. True if it is for the same places as at the latest review."""
         kept = self._kept.get(role)
-        return kept is not None and self._serves(role, kept)
+        if kept is None or not self._serves(role, kept):
+            return False
+        before, kept.slots = kept.slots, len(self._turn.engine.demands[kept.opening.demand].slots)
+        return kept.slots >= before
 
     def _gather(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> None:
         """Serves the demand if all its room is there; looks for another agent where nothing becomes free."""
         now, short = self._turn.now, self._turn.pool.holds.short
         missing = [number for number, place in enumerate(kept.places) if place.unit in short]
-        if not missing:
-            for place in kept.places:
-                place.lack = 0.0
+        away = self._away(kept)
+        for number, place in enumerate(kept.places):
+            if away:
+                place.gained_at += now - kept.followed_at  # the time of the places does not pass
+            if number not in missing and place.lack > 0:
+                place.lack, place.gained_at = 0.0, now
+        kept.followed_at = now
         if (not missing or len(wants) > 1) and now >= kept.given_at + AGAIN:
             kept.given_at = now
             # The last part of the room may have been made for a demand that outranks this one.
@@ -533,8 +531,10 @@ class Aging:
                 return
         for number in missing:
             place = kept.places[number]
+            if place in away:
+                continue
             lack = self._lack(place)
-            if lack < place.lack:
+            if lack < place.lack or place.lack <= 0:
                 place.lack, place.gained_at = lack, now
             elif now >= place.gained_at + GAIN and not self._move(role, kept, number, wants):
                 break
@@ -544,6 +544,12 @@ class Aging:
         for which it would have places elsewhere. True if it has places."""
         if not self._engine.fits_queues(wants):  # promises are known as of now
             return False
+        if not is_gang(demand):
+            # The others have a place when the room comes that is promised to them.
+            awaiting = self._engine.awaiting().get(demand.id, {})
+            demand = _first(
+                demand, next((slot for slot in demand.slots if slot.index not in awaiting), demand.slots[0])
+            )
         agents = frozenset(place.site[0] for place in kept.places)
         is_there = not any(place.unit in self._turn.pool.holds.short for place in kept.places)
         if is_there and self._is_rest(role, kept) and self._give(demand, wants, kept.places, agents):
@@ -556,33 +562,39 @@ class Aging:
     def make_room(self) -> None:
         """Ends other work for old demands that lack room. Nothing else is to be decided now: the limits that admit an
         old demand could be used up by it."""
+        now, short = self._turn.now, self._turn.pool.holds.short
         for role, kept in list(self._kept.items()):
-            demand, short = self._turn.engine.demands.get(kept.opening.demand), self._turn.pool.holds.short
-            if demand is not None and any(place.unit in short for place in kept.places):
-                wants = self._groups.wants(demand)
-                if [want.request for want in wants] == [place.request for place in kept.places]:
-                    self._make_room(role, kept, wants)
+            demand = self._turn.engine.demands.get(kept.opening.demand)
+            if now < _asks_at(kept) or demand is None:
+                continue
+            kept.asked_at, wants = now, self._groups.wants(demand)
+            is_same = [want.request for want in wants] == [place.request for place in kept.places]
+            if is_same and _may_be_made(wants) and (kept.left or any(place.unit in short for place in kept.places)):
+                self._make_room(role, kept, wants)
 
     def _make_room(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]]) -> None:
         """Ends other work on the agents, as the disruption budgets admit. The reservation ends if the rest of them may
         not be ended, or is not enough."""
         now = self._turn.now
-        due = kept.asked_at + (SEARCH_SECONDS if kept.ended or kept.left else IN_VAIN)
-        if now < due or not _may_be_made(wants) or self._is_away(kept):
+        if self._away(kept):
             return
-        kept.asked_at = now
-        is_elsewhere, kept.is_vain = kept.is_vain, False
-        plan = self._engine.evictions_for(wants, None if is_elsewhere else self.held(role), self._deciding)
+        if not {want.id for want in wants} <= {demand.id for demand in self._deciding(role)}:
+            return  # it waits to be spread
+        is_gone = any(place.away_since for place in kept.places)
+        anywhere, kept.is_vain = kept.is_vain or is_gone, False
+        plan = self._engine.evictions_for(wants, self.held(role), self._deciding, anywhere=anywhere)
         if plan is None and kept.ended:
             self._end_in_vain(role, now + GATHERED)
             return
         evictions = plan.evictions if plan is not None else ()
         ended = self._evictor.end_some(evictions)
-        if not is_elsewhere:
+        if not anywhere:
             kept.left = evictions
             kept.is_vain = not (ended or kept.ended) and (plan is None or bool(evictions))
-        elif ended and plan is not None:
-            kept = self._exchange(role, kept, wants, plan)
+        elif plan is not None and (ended or is_gone):
+            for number, agent in enumerate(plan.agents):
+                self._reserve_on(role, kept, number, agent)
+            kept.left = evictions
         if ended:
             names = {tenant.unit for tenant in ended}
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
@@ -596,24 +608,17 @@ class Aging:
             for place in kept.places:
                 place.gained_at = now
 
-    def _exchange(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]], plan: EvictionPlan) -> _Kept:
-        """Reserves other agents for the same work."""
-        for place in kept.places:
-            self._turn.pool.holds.drop(place.unit)
-        demand = self._turn.engine.demands[kept.opening.demand]
-        self._keep(role, kept.opening, demand, zip(wants, plan.agents, strict=True))
-        self._kept[role].asked_at, self._kept[role].left = kept.asked_at, plan.evictions
-        return self._kept[role]
-
-    def _is_away(self, kept: _Kept) -> bool:
-        """True if room that was held is not offered now, and has not been away for long: offers with held room go back
-        to the cluster manager from time to time."""
-        now, away = self._turn.now, False
+    def _away(self, kept: _Kept) -> list[_Place]:
+        """The places on agents of which all or some room is free, which offer none now, and have not for long: offers
+        with held room go back to the cluster manager from time to time, which may be away for a while itself. Room is
+        free if some was, or if no unit is left there."""
+        now = self._turn.now
         for place in kept.places:
             row = self._turn.pool.row(*place.site)
-            away = away or ((row is None or not row.offers) and place.lack < 1.0)
-        kept.away_since = kept.away_since or now if away else 0.0
-        return away and now < kept.away_since + GAIN
+            is_shown = row is not None and bool(row.offers)
+            is_away = not is_shown and (place.lack < 1.0 or not any(self._turn.source.used_on(place.site[0])[0]))
+            place.away_since = place.away_since or now if is_away else 0.0
+        return [place for place in kept.places if now < place.away_since + UNOFFERED_SECONDS]
 
     def _give(
         self,
@@ -670,17 +675,23 @@ class Aging:
 
     def _move(self, role: str, kept: _Kept, number: int, wants: Sequence[Demand[Slot]]) -> bool:
         """Chooses another agent for a place: nothing has become free on this one. False: the reservation has ended."""
-        pool, place = self._turn.pool, kept.places[number]
+        place = kept.places[number]
         self._tried.setdefault(role, {})[place.site[0]] = self._turn.now
         others = [other for other in kept.places if other is not place]
         agents = self._agents_for(wants[number : number + 1], others) if others else None
         if agents is None:
             self._give_up(role, kept)
             return False
-        pool.holds.drop(place.unit)
-        kept.places[number] = moved = _Place(place.unit, (agents[0], role), place.request, self._turn.now)
-        pool.holds.add(moved.unit, Cause.OLD, moved.site, moved.request)
+        self._reserve_on(role, kept, number, agents[0])
         return True
+
+    def _reserve_on(self, role: str, kept: _Kept, number: int, agent: str) -> None:
+        """Holds the room of a place on this agent, and no more on the present one."""
+        holds, place = self._turn.pool.holds, kept.places[number]
+        if place.site[0] != agent:
+            holds.drop(place.unit)
+            kept.places[number] = moved = _Place(place.unit, (agent, role), place.request, self._turn.now)
+            holds.add(moved.unit, Cause.OLD, moved.site, moved.request)
 
     def _give_up(self, role: str, kept: _Kept) -> None:
         """Ends a reservation on agents that do not help. A gang rests: with other agents it would keep the same room
@@ -691,11 +702,12 @@ class Aging:
         self._looked_at = 0.0
 
     def _end_in_vain(self, role: str, again: float) -> None:
-        """Ends a reservation whose work has got no place. If others were ended for it, all demands of its applications
-        rest: the next one would end the same ones again. `again`: as for `_end`, at least."""
+        """Ends a reservation whose work has got no place. If it is a gang, or others were ended for it, all demands of
+        its applications rest: the next one would do the same again. `again`: as for `_end`, at least."""
         now, kept = self._turn.now, self._kept[role]
         if kept.ended:
             again = max(again, now + GATHERED)
+        if again > now:
             self._resting = {name: until for name, until in self._resting.items() if until > now}
             self._resting.update(dict.fromkeys(kept.applications, again))
         self._end(role, again)
@@ -728,10 +740,11 @@ class Aging:
             demand = self._turn.engine.demands.get(opening.demand)
             if demand is None or not self._is_open(opening):
                 continue
-            if (until := self._resting.get(demand.application, 0.0)) > self._turn.now:
+            wants = self._groups.wants(demand)
+            applications = {demand.application, *(want.application for want in wants)}
+            if (until := max(self._resting.get(name, 0.0) for name in applications)) > self._turn.now:
                 self._wait(role, opening, until)
                 continue
-            wants = self._groups.wants(demand)
             agents, plan = None, None
             if wants and self._engine.admits_more(wants):
                 searches += 1
@@ -766,7 +779,7 @@ class Aging:
 
     def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> EvictionPlan | None:
         """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
-        plan, tried = self._engine.evictions_for(wants, None, self._deciding), self._tried.get(role, {})
+        plan, tried = self._engine.evictions_for(wants, None, self._deciding, anywhere=True), self._tried.get(role, {})
         if plan is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in plan.agents):
             return None
         return plan
@@ -854,8 +867,8 @@ class Aging:
         demand = self._turn.engine.demands.get(kept.opening.demand)
         if demand is None:
             return None
-        makes_room = _may_be_made(self._groups.wants(demand))
-        return Holder(demand, kept.applications, bool(kept.ended), makes_room)
+        wants = self._groups.wants(demand)
+        return Holder(demand, wants, kept.applications, bool(kept.ended), _may_be_made(wants))
 
     def _is_open(self, opening: Opening) -> bool:
         return self._turn.engine.openings.get(opening.demand) == opening.number
@@ -907,9 +920,19 @@ class Aging:
         return whole.values()
 
 
+def _asks_at(kept: _Kept) -> float:
+    """Unix seconds at which the policy is asked for evictions the next time."""
+    return kept.asked_at + (SEARCH_SECONDS if kept.ended or kept.left else IN_VAIN)
+
+
 def is_gang(demand: Demand[Slot]) -> bool:
     """True if several places of a demand, or of its group, are needed at the same time."""
     return bool(demand.group) or demand.min_members > 1
+
+
+def _first(demand: Demand[Slot], slot: Slot) -> Demand[Slot]:
+    """The demand, with this slot as its next one."""
+    return demand._replace(slots=(slot, *(other for other in demand.slots if other != slot)))
 
 
 def _may_be_made(wants: Sequence[Demand[Slot]]) -> bool:

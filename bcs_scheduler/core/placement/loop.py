@@ -140,7 +140,8 @@ class Loop:
         """Unix seconds at which something can be decided or matched that must wait until then; None: nothing waits for
         a moment."""
         follows = self._next if self._waiting else max(self._later.at, self._next) if self._later else None
-        timers = (self.spreading.until, self.aging.next_timer(), self.engine.next_timer(), follows)
+        room = None if self._waiting else self.aging.next_timer()  # decisions come first
+        timers = (self.spreading.until, room, self.engine.next_timer(), follows)
         return min((timer for timer in timers if timer is not None), default=None)
 
     def waits_to_be_spread(self, demand: str) -> bool:

@@ -217,7 +217,7 @@ class Attempts:
     def _due(self, lacking: Mapping[str, int], now: float) -> Iterator[str]:
         """Yields the gangs that may try to preempt now."""
         for name, number in lacking.items():
-            if number < 2 or now - self._tried.get(name, -inf) < RETRY:
+            if number < 2 or now - self._tried.get(name, -inf) < RETRY or self._is_served(name):
                 continue
             application = self.tree.applications.get(name)
             first = next(self._asks(name), None) if application is not None else None
@@ -232,6 +232,11 @@ class Attempts:
                 self._tried[name] = now
             else:
                 yield name
+
+    def _is_served(self, name: str) -> bool:
+        """True if others end for the members of a gang that it lacks, to fill room that is kept for them."""
+        kept = self.tree.terms.kept
+        return kept is not None and name in kept.served
 
     def _asks(self, name: str) -> Iterator[Ask]:
         """Yields the first ask of each group, or all that are set aside."""

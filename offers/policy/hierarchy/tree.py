@@ -457,6 +457,10 @@ class Tree:
         nodes = ((self.nodes.by_name.get(name), lacks) for name, lacks in kept.lacks.items())
         return {node.name: node.withheld(lacks) for node, lacks in nodes if node is not None}
 
+    def serves(self, ask: Ask) -> bool:
+        """True if others end for an ask to fill the room that is kept for it."""
+        return self.terms.kept is not None and self.terms.kept.serves(ask)
+
     # --- figures ----------------------------------------------------------------------------------------------
 
     def remove_ask(self, application: Application, group: Group, position: int) -> Ask:

@@ -110,7 +110,7 @@ class Scheduler:
         inputs = Inputs(turn, Snapshots(turn), around.launcher, around.promises, around.covers, plain=plain)
         if part.hierarchy is not None:
             return Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
-        return Session(turn, around.policy, around.groups, inputs, around.pauses)
+        return Session(turn, around.policy, inputs, around.pauses)
 
     # --- news ---------------------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from bcs_scheduler.core.placement.aging import AgentHold, Aging, EvictionPlan, Holder, OldHold
+from bcs_scheduler.core.placement.aging import AgentHold, Aging, Awaiting, EvictionPlan, Holder, OldHold
 from bcs_scheduler.core.placement.promises import TaskName
 from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.time_budget import UNLIMITED, TimeBudget
@@ -97,7 +97,7 @@ def none(*_: object, **__: object) -> tuple[()]:
     return ()
 
 
-def no_amounts(*_: object, **__: object) -> Mapping[str, Mapping[str, int]]:
+def nowhere(*_: object, **__: object) -> Mapping[str, Mapping[Any, Any]]:
     """Always empty: an engine keeps no room."""
     return {}
 
@@ -208,8 +208,8 @@ class Engine(Protocol):
     def bound(self, binds: Sequence[Bind]) -> None:
         """These launches were planned beside the decisions: the promises whose room they use end."""
 
-    def awaiting(self) -> Collection[str]:
-        """Ids of the demands for which room is being made: they do not wait to be spread, because the room is kept for
+    def awaiting(self) -> Awaiting:
+        """The slots for which room is being made. Their demands do not wait to be spread, because the room is kept for
         as long as they are decided about."""
 
     def promised(self) -> Collection[str]:
@@ -225,11 +225,11 @@ class Engine(Protocol):
         """Seconds from a decision until the next one at least."""
 
     def evictions_for(
-        self, wants: Sequence[Demand[Slot]], held: OldHold | None, deciding: Deciding
+        self, wants: Sequence[Demand[Slot]], held: OldHold | None, deciding: Deciding, *, anywhere: bool
     ) -> EvictionPlan | None:
         """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
-        nothing for them, or not enough. `held`: the agents, and the held room, which these places may use; None: any
-        agents."""
+        nothing for them, or not enough. `held`: the reservation of these places, of which they may use the held room;
+        None: there is none. `anywhere`: on any agents; else each on its agent of the reservation."""
 
     # --- following
 

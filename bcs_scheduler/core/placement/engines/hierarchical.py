@@ -5,7 +5,7 @@ The tree gives the order, the limits and the victims, and the matcher finds the 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
@@ -16,6 +16,7 @@ from bcs_scheduler.core.placement.aging import (
     MOST_USES,
     AgentHold,
     Aging,
+    Awaiting,
     EvictionPlan,
     Holder,
     OldHold,
@@ -23,13 +24,12 @@ from bcs_scheduler.core.placement.aging import (
     as_plan,
     is_gang,
     may_ever_end,
-    waiting_tasks,
 )
 from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.engine import LEFT, Deciding, Decisions, Portion, Rest, none, nothing
 from bcs_scheduler.core.placement.engines.simple import Untried
 from bcs_scheduler.core.placement.hierarchy.admission import admission
-from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back
+from bcs_scheduler.core.placement.hierarchy.asks import evictions_of, given_back_of, held_back, safe
 from bcs_scheduler.core.placement.hierarchy.continuation import Continuation
 from bcs_scheduler.core.placement.hierarchy.role_tree import AskedPlaces, RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
@@ -156,6 +156,7 @@ class Hierarchical:
             inputs, tree_of = rest.inputs, self.trees.roles[role]
             terms = self._terms(tree_of, inputs, rest.taken)
         terms = terms._replace(kept=None if portion.held is None else self._as_kept(tree_of, portion.held))
+        tree_of.tree.begin(terms)
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
         made = tree_of.run(terms, None if portion.is_grouped else PORTION)
         tree_of.attempts.renew(self._turn.now, partial(self._is_shown, role))
@@ -404,7 +405,9 @@ class Hierarchical:
         return tree_of.takes_back(demand.application, replaced, request)
 
     def admits_more(self, wants: Sequence[Demand[Slot]]) -> bool:
-        """See `Engine`."""
+        """See `Engine`. The tree has no applications of a group that took no part in its latest decision."""
+        if any(self.trees.knowing(want) is None for want in wants):
+            self.follow()
         return self._takes(wants, uses=False)
 
     def fits_queues(self, wants: Sequence[Demand[Slot]]) -> bool:
@@ -447,10 +450,10 @@ class Hierarchical:
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
         for _ in range(MOST_USES):
-            if not aging.betters(deciding(""), self._awaited()):
+            if not aging.betters(deciding(""), self.awaiting()):
                 break
             self.follow()  # it may not know them
-            if not aging.use(deciding(""), self._awaited()):
+            if not aging.use(deciding(""), self.awaiting()):
                 break
 
     def bound(self, binds: Sequence[Bind]) -> None:
@@ -458,17 +461,13 @@ class Hierarchical:
         for tree_of in self.trees.roles.values():
             tree_of.end_promises(bind for bind in binds if bind.job in tree_of.tree.applications)
 
-    def _awaited(self) -> dict[str, dict[int, str]]:
-        """See `aging.Awaiting`."""
-        awaited: dict[str, dict[int, str]] = {}
+    def awaiting(self) -> Awaiting:
+        """See `Engine`."""
+        awaiting: dict[str, dict[int, str]] = {}
         for tree_of in self.trees.roles.values():
             for task, agent in tree_of.awaiting():
-                awaited.setdefault(demand_of(task), {})[index_of(task)] = agent
-        return awaited
-
-    def awaiting(self) -> Collection[str]:
-        """See `Engine`."""
-        return self._awaited().keys()
+                awaiting.setdefault(demand_of(task), {})[index_of(task)] = agent
+        return awaiting
 
     def promised_amounts(self, role: str, without: Collection[str]) -> Mapping[str, Mapping[str, int]]:
         """See `Engine`."""
@@ -498,6 +497,8 @@ class Hierarchical:
         wants: Sequence[Demand[Slot]],
         held: OldHold | None,
         deciding: Deciding,  # noqa: ARG002
+        *,
+        anywhere: bool,
     ) -> EvictionPlan | None:
         """See `Engine`. Costs as much as a decision that places nothing, and one search for each place, or two. Those
         that the budgets admit now end rather than less important ones whose budgets may never admit it."""
@@ -505,18 +506,22 @@ class Hierarchical:
         live = self.trees.roles.get(wants[0].role)
         if live is None:
             return None
-        return self._evictions(live, wants, held, ever=False) or self._evictions(live, wants, held, ever=True)
+        agents = () if held is None or anywhere else held.agents
+        return next(
+            filter(None, (self._evictions(live, wants, held, agents, ever=ever) for ever in (False, True))), None
+        )
 
     def _evictions(
-        self, live: RoleTree, wants: Sequence[Demand[Slot]], held: OldHold | None, *, ever: bool
+        self, live: RoleTree, wants: Sequence[Demand[Slot]], held: OldHold | None, agents: Sequence[str], *, ever: bool
     ) -> EvictionPlan | None:
-        """`ever`: as if the budgets admitted one end after the other; else as they are now."""
-        names = waiting_tasks(wants, lambda demand, task: live.has_victims(demand.application, task))
-        if names is None:
+        """`agents`: that of each place; empty: any. `ever`: as if the budgets admitted one end after the other; else as
+        they are now."""
+        tasks = live.without_victims(wants)
+        if tasks is None:
             return None
         tree_of = copied(live)
         tree_of.attempts.restore()
-        asks = tree_of.pending(zip((want.application for want in wants), names, strict=True))
+        asks = tree_of.pending(tasks)
         if asks is None:
             return None
         tree, kept, source = tree_of.tree, None, self._turn.source
@@ -524,7 +529,6 @@ class Hierarchical:
             kept = self._as_kept(tree_of, held, is_own=True)
         allowance = partial(may_ever_end, source) if ever else self._remaining(tree_of)
         tree.begin(tree.terms._replace(allowance=allowance, idle=partial(self._idle, tree_of), kept=kept))
-        agents = held.agents if held is not None else ()
         made = places(tree, asks, agents, self._turn.now, self._can_end)
         if made is None:
             return None
@@ -537,8 +541,11 @@ class Hierarchical:
             {agent: dict(counted.of(tuple(amounts.items()))) for agent, amounts in by_agent.items()}
             for by_agent in (held.amounts, held.lacks)
         )
-        priority = self._turn.source.priority(held.holder.demand)
-        return Kept(held_amounts, lacks, held.holder.applications, priority, is_own, held.holder.has_victims)
+        holder, served = held.holder, defaultdict[str, set[str]](set)
+        for application, task in (tree_of.without_victims(holder.wants) or ()) if holder.makes_room else ():
+            served[application].add(safe(task))
+        priority = self._turn.source.priority(holder.demand)
+        return Kept(held_amounts, lacks, holder.applications, priority, is_own, holder.has_victims, served)
 
     # --- following --------------------------------------------------------------------------------------------
 

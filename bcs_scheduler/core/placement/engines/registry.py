@@ -47,7 +47,7 @@ def engines_of_records(turn: TurnContext) -> Engines:
         plain = part.hierarchy is not None
         inputs = Inputs(turn, snapshots, around.launcher, around.promises, around.covers, plain=plain)
         if part.hierarchy is None:
-            return Session(turn, around.policy, around.groups, inputs, around.pauses)
+            return Session(turn, around.policy, inputs, around.pauses)
         engine = Hierarchical(turn, part, part.hierarchy, around.covers, around.untried, inputs, around.pauses)
         turn.queues.trees[engine.trees.name] = engine.trees
         return engine

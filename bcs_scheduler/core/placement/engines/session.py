@@ -13,13 +13,13 @@ from typing import TypeVar
 from bcs_scheduler.core.placement.aging import (
     MOST_USES,
     Aging,
+    Awaiting,
     EvictionPlan,
     Holder,
     OldHold,
     as_plan,
     is_gang,
     may_ever_end,
-    waiting_tasks,
 )
 from bcs_scheduler.core.placement.copied import copied
 from bcs_scheduler.core.placement.engines.engine import (
@@ -32,12 +32,11 @@ from bcs_scheduler.core.placement.engines.engine import (
     nothing,
 )
 from bcs_scheduler.core.placement.engines.set_aside import SetAside
-from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.inputs import Inputs
 from bcs_scheduler.core.placement.pauses import Pauses
 from bcs_scheduler.core.placement.snapshots.agent_tests import AgentTests, PausedPairs
 from bcs_scheduler.core.placement.snapshots.held import resource_of
-from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of, index_of, waiting_tasks
 from bcs_scheduler.core.placement.snapshots.role import RoleInput
 from bcs_scheduler.core.placement.source import News
 from bcs_scheduler.core.placement.turn import Turn
@@ -75,8 +74,8 @@ class Session:
     drop = accept = next_timer = conclude = recover = void = staticmethod(nothing)
     idle = promised = agent_holds = staticmethod(none)
 
-    def __init__(self, turn: Turn, policy: Policy, groups: Groups, inputs: Inputs, pauses: Pauses) -> None:
-        self._turn, self._policy, self._groups, self._inputs, self._pauses = turn, policy, groups, inputs, pauses
+    def __init__(self, turn: Turn, policy: Policy, inputs: Inputs, pauses: Pauses) -> None:
+        self._turn, self._policy, self._inputs, self._pauses = turn, policy, inputs, pauses
         self._set_aside = SetAside()
         self._faults: list[tuple[PluginFault, str]] = []
         self._memories: dict[str, Memory] = {}
@@ -257,7 +256,7 @@ class Session:
 
     def _standing_of(self, holder: Holder) -> Standing:
         """The standing of old work."""
-        standing = self._standing(holder.demand, self._groups.wants(holder.demand))
+        standing = self._standing(holder.demand, holder.wants)
         return standing._replace(has_victims=holder.has_victims)
 
     def _standing(self, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> Standing:
@@ -273,9 +272,7 @@ class Session:
 
     def use_held(self, aging: Aging, deciding: Deciding) -> None:
         """See `Engine`."""
-        awaiting: dict[str, dict[int, str]] = {}  # see `aging.Awaiting`
-        for (_, task), promise in self._inputs.promises.nominations.items():
-            awaiting.setdefault(demand_of(task), {})[index_of(task)] = promise.agent
+        awaiting = self.awaiting()
         for _ in range(MOST_USES):
             if not aging.use(deciding(""), awaiting):
                 break
@@ -291,9 +288,12 @@ class Session:
         """See `Engine`."""
         self._inputs.promises.drop((bind.job, bind.task) for bind in binds)
 
-    def awaiting(self) -> Collection[str]:
+    def awaiting(self) -> Awaiting:
         """See `Engine`."""
-        return self._inputs.promises.demands()
+        awaiting: dict[str, dict[int, str]] = {}
+        for (_, task), promise in self._inputs.promises.nominations.items():
+            awaiting.setdefault(demand_of(task), {})[index_of(task)] = promise.agent
+        return awaiting
 
     def promised_amounts(self, role: str, without: Collection[str]) -> dict[str, Mapping[str, int]]:
         """See `Engine`."""
@@ -312,17 +312,16 @@ class Session:
         nominations = self._inputs.promises.nominations
         nominated = frozenset(job for (job, _), nomination in nominations.items() if nomination.agent in held.amounts)
         standing, holder = self._standing_of(held.holder), held.holder
-        served = frozenset(self._places(self._groups.wants(holder.demand)) or ()) if holder.makes_room else frozenset()
+        served = frozenset(self._places(holder.wants) or ()) if holder.makes_room else frozenset()
         return Kept(held.amounts, held.lacks, standing, holder.applications, outranking=nominated, served=served)
 
     def _places(self, wants: Sequence[Demand[Slot]]) -> list[tuple[str, str]] | None:
         """The names of job and task of each place that is not promised; None if there are too few."""
         nominations = self._inputs.promises.nominations
-        names = waiting_tasks(wants, lambda demand, task: (demand.application, task) in nominations)
-        return None if names is None else [(want.application, name) for want, name in zip(wants, names, strict=True)]
+        return waiting_tasks(wants, lambda *task: task in nominations)
 
     def evictions_for(
-        self, wants: Sequence[Demand[Slot]], held: OldHold | None, deciding: Deciding
+        self, wants: Sequence[Demand[Slot]], held: OldHold | None, deciding: Deciding, *, anywhere: bool
     ) -> EvictionPlan | None:
         """See `Engine`. Costs as much as the begin of a session, or of two. Those that the budgets admit now end rather
         than less important ones whose budgets may never admit it."""
@@ -332,7 +331,7 @@ class Session:
         evicts = not EVICTING.isdisjoint(choice.action.name for choice in self._policy.actions)
         if not evicts or tasks is None or any(want.id not in known for want in wants):
             return None
-        agents = held.agents if held is not None else ("",) * len(wants)
+        agents = ("",) * len(wants) if held is None or anywhere else held.agents
         needed = [AskedPlace(*task, agent) for task, agent in zip(tasks, agents, strict=True)]
         kept = NOTHING_KEPT
         if held is not None:

@@ -19,9 +19,9 @@ from bcs_scheduler.core.placement.engines.engine import (
     Engine,
     Portion,
     no,
-    no_amounts,
     none,
     nothing,
+    nowhere,
     yes,
 )
 from bcs_scheduler.core.placement.groups import Groups
@@ -227,9 +227,9 @@ class Simple:
     decides = by_queues = False
     begin = notice = outranks = staticmethod(no)
     catch_up = takes_back = admits_more = fits_queues = staticmethod(yes)
-    idle = faults = awaiting = promised = agent_holds = read_changes = staticmethod(none)
+    idle = faults = promised = agent_holds = read_changes = staticmethod(none)
     next_timer = evictions_for = staticmethod(nothing)
-    promised_amounts = staticmethod(no_amounts)
+    awaiting = promised_amounts = staticmethod(nowhere)
     accept = bound = drop = failed = use_held = use_rest = conclude = recover = void = staticmethod(nothing)
     forget = drop_figures = staticmethod(nothing)
 

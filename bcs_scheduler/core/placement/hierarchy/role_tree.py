@@ -24,9 +24,10 @@ from bcs_scheduler.core.placement.hierarchy.asks import (
     sized_anew,
     task_name,
 )
-from bcs_scheduler.core.placement.snapshots.pending import demand_of
+from bcs_scheduler.core.placement.snapshots.pending import demand_of, waiting_tasks
 from bcs_scheduler.core.placement.source import Halt, Source
 from offers.dimensions import Amounts
+from offers.model import Demand
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.changes import CannotChange, Captured, apply, captured, recounted, remade
 from offers.policy.hierarchy.cluster import conditions_changed, expect, occupy, remove_nodes, set_nodes
@@ -56,6 +57,7 @@ from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.decisions import Bind
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
+from transactions.base import Slot
 
 
 class AskedPlaces(NamedTuple):
@@ -534,10 +536,15 @@ class RoleTree:
             if asks:
                 self.tree.forget_promise(name, safe(task) if safe(task) in asks else asks[0])
 
-    def has_victims(self, name: str, task: str) -> bool:
-        """True if room is being made for a task that waits, by other work that ends."""
-        group = self._group(name, task)
-        return group is not None and has_victims(group, safe(task))
+    def without_victims(self, wants: Sequence[Demand[Slot]]) -> list[tuple[str, str]] | None:
+        """The tasks of places of demands, by application and name, without those for which other work is ending; None
+        if there are too few."""
+
+        def is_promised(name: str, task: str) -> bool:
+            group = self._group(name, task)
+            return group is not None and has_victims(group, safe(task))
+
+        return waiting_tasks(wants, is_promised)
 
     def _group(self, name: str, task: str) -> Group | None:
         """The equal asks of an application that a task belongs to; None if the task does not wait."""

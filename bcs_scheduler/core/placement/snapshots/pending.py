@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bcs_scheduler.core.placement.snapshots.held import MOST_TEMPLATES, request_of
@@ -30,6 +30,24 @@ def demand_of(task: str) -> str:
 def index_of(task: str) -> int:
     """The index of the slot of a pending task."""
     return int(task.rpartition("/")[2])
+
+
+def waiting_tasks(
+    wants: Sequence[Demand[Slot]], is_promised: Callable[[str, str], bool]
+) -> list[tuple[str, str]] | None:
+    """The tasks of places of demands, by application and name, without those for which room is made already; None if
+    there are too few. `is_promised`: judges a task by application and name."""
+    tasks: list[tuple[str, str]] = []
+    left: dict[str, Iterator[str]] = {}
+    for want in wants:
+        if want.id not in left:
+            names = (task_name(want, slot) for slot in want.slots)
+            left[want.id] = (name for name in names if not is_promised(want.application, name))
+        name = next(left[want.id], None)
+        if name is None:
+            return None
+        tasks.append((want.application, name))
+    return tasks
 
 
 class Kind:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offers.policy.hierarchy.preemption.preemption import Check, delay_of, has_victims, only_on, plan
+from offers.policy.hierarchy.preemption.promises import has_room
 from offers.policy.hierarchy.state.model import Ask, Preemption
+from offers.policy.hierarchy.state.nodes import Node
+from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.tree import Tree
 
 
@@ -50,14 +53,25 @@ def _place(tree: Tree, ask: Ask, only: str, now: float, check: Check | None) -> 
     leaf = tree.queues[owner.queue]
     if owner.asks[ask.name].alike.promised:
         tree.forget_promise(ask.application, ask.name)
-    node = tree.nodes.by_name.get(only) if only else tree.nodes.find(ask.request, ask.constraint)
-    if only and node is None:
-        return None
-    beside = tree.beside(leaf, ask).get(only, {})
-    if node is not None and all(amount <= node.room(name) + beside.get(name, 0) for name, amount in ask.request):
+    node = _with_room(tree, leaf, ask, only)
+    if node is not None:
         tree.promise(ask.application, ask.name, node.name)
         return Preemption(ask, node.name, (), leaf.name)
+    if only and only not in tree.nodes.by_name:
+        return None
     preemption = plan(tree, leaf, ask, now, check, halted=only_on(ask, only) if only else None).preemption
     if preemption is not None:
         tree.preempt(preemption)
     return preemption
+
+
+def _with_room(tree: Tree, leaf: Queue, ask: Ask, only: str) -> Node | None:
+    """A node with room for an ask beside the room that is kept for it; None if there is none. `only`: the only one;
+    empty: any, those with kept room first."""
+    beside = tree.beside(leaf, ask)
+    for name in (only,) if only else beside:
+        node = tree.nodes.by_name.get(name)
+        has = node is not None and has_room(node, ask.request, beside.get(name, {}))
+        if has and tree.nodes.is_admitted(ask.constraint, name):
+            return node
+    return None if only else tree.nodes.find(ask.request, ask.constraint)

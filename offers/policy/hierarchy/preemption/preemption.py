@@ -224,7 +224,7 @@ class Round:
                 if created > latest or (request_class, ask.priority) in refused or tried >= TRIES:
                     break
                 late = self.now - group.application.preempted_at.get(name, -inf) >= RETRY
-                if late and self._is_pending(ask) and not has_victims(group, name):
+                if late and self._is_pending(ask) and not has_victims(group, name) and not tree.serves(ask):
                     tried += 1
                     yield ask
 

@@ -296,5 +296,5 @@ def _ready(tree: Tree, request_class: RequestClass) -> Iterator[Ask | None]:
         if tree.terms.lacking.get(group.application.name, 0) > MOST:
             continue  # the gang could not get all its nodes
         created, _, ask = group.asks[0]
-        if tree.now - created >= PATIENCE and not group.application.pauses(ask.request, tree.now):
+        if tree.now - created >= PATIENCE and not (group.application.pauses(ask.request, tree.now) or tree.serves(ask)):
             yield ask

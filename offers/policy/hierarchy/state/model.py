@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from offers.dimensions import Amounts
@@ -67,7 +67,8 @@ class Kept(NamedTuple):
     amounts by name of the node; `lacks`: those that are still missing there, and are set apart of the room
     that is leaving and not promised; `applications`: the work; `priority`: that of its asks. `is_own`: only the work
     itself may use the room; else only asks of others that outrank it may. `has_victims`: others were ended for it, so
-    the maxima of its queues hold all its amounts, too."""
+    the maxima of its queues hold all its amounts, too. `served`: by application, the names of the asks for which
+    others end to fill this room: the tree ends nothing for them, and reserves no other node."""
 
     amounts: Mapping[str, Mapping[str, int]]
     lacks: Mapping[str, Mapping[str, int]]
@@ -75,6 +76,11 @@ class Kept(NamedTuple):
     priority: int = 0
     is_own: bool = False
     has_victims: bool = False
+    served: Mapping[str, Collection[str]] = {}
+
+    def serves(self, ask: Ask) -> bool:
+        """True if others end for an ask to fill this room."""
+        return ask.name in self.served.get(ask.application, ())
 
     def sums(self) -> Vector:
         """The amounts of the work."""

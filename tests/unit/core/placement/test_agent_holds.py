@@ -10,7 +10,7 @@ import pytest
 from bcs_scheduler.core.interface.requests import PutPodGroup
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.aging import Why
-from offers.ledger.holds import GAIN, REST
+from offers.ledger.holds import GAIN, GATHERED, REST
 from offers.matching.explain import PROMISED
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.obstacles import Obstacle
@@ -150,7 +150,7 @@ def test_an_old_gang_starts_beside_endless_small_work(policy: str) -> None:
     assert not [one for one in rooms if one.why is Why.OLD] and not work.cluster.lab.core.turn_context.pool.holds
 
 
-@pytest.mark.parametrize("policy", ["simple", "session"])
+@pytest.mark.parametrize("policy", POLICIES)
 def test_an_old_group_of_applications_starts_beside_endless_small_work(policy: str) -> None:
     work = EndlessWork(policy, agents=3)
     group = PodGroup(namespace="default", name="crew", min_member=2)
@@ -193,10 +193,10 @@ def test_a_gang_that_does_not_gather_its_room_gives_it_back() -> None:
     placing = cluster.lab.core._offer_manager.placing
     assert len(placing.agent_holds()) == 2
     open_seconds = 0
-    for _ in range(int(2 * GAIN + REST) + 20):
+    for _ in range(int(2 * GATHERED) - 20):
         cluster.second()
         open_seconds += not placing.agent_holds()
-    assert open_seconds >= REST - 5
+    assert open_seconds >= GATHERED - 25
 
 
 def test_without_aging_a_large_ask_waits_for_ever() -> None:

@@ -3,15 +3,17 @@ time."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from bcs_scheduler.api.views.reasons import reason_of
-from bcs_scheduler.core.interface.requests import DeleteApplication, PutQueue
+from bcs_scheduler.core.interface.cluster_manager import AgentRemoved
+from bcs_scheduler.core.interface.requests import DeleteApplication, PutPodGroup, PutQueue
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.aging import SEARCH_SECONDS
+from bcs_scheduler.core.placement.aging import IN_VAIN, SEARCH_SECONDS
 from bcs_scheduler.core.placement.hierarchy.asks import safe
 from bcs_scheduler.core.placement.snapshots.pending import task_name
 from offers.ledger.holds import GAIN, GATHERED
@@ -22,7 +24,7 @@ from offers.policy.session.decisions import Eviction
 from offers.policy.session.kept import Standing
 from offers.policy.session.model import Nomination
 from store.mentions import plain
-from store.records import Limits, Namespace, Queue
+from store.records import GROUP_ANNOTATION, Limits, Namespace, PodGroup, Queue
 from store.records.definition import Amounts
 from tests.unit.busycluster import BusyCluster
 from tests.unit.offers.policy.session.policy_clusters import TIERS
@@ -83,6 +85,15 @@ def evictions(cluster: BusyCluster, seconds: int) -> list[int]:
         cluster.second()
         found += [second for group in cluster.evicted if group.id not in before]
     return found
+
+
+def until(cluster: BusyCluster, is_so: Callable[[], bool]) -> None:
+    """Lets time pass, ten minutes at most."""
+    for _ in range(10 * MINUTE):
+        if is_so():
+            return
+        cluster.second()
+    pytest.fail("it has not come to that in ten minutes")
 
 
 def placing(cluster: BusyCluster) -> Any:
@@ -160,10 +171,10 @@ def test_nothing_ends_for_old_work_in_the_turn_of_a_decision_that_ends_others(
         by_decision.extend(turns[0] for _ in found)
         evict(found)
 
-    def asked(wants: Any, held: Any, deciding: Any) -> Any:
+    def asked(wants: Any, held: Any, deciding: Any, **how: Any) -> Any:
         if held is not None:  # else an agent is looked for, and nothing ends
             for_old.append(turns[0])
-        return evictions_for(wants, held, deciding)
+        return evictions_for(wants, held, deciding, **how)
 
     monkeypatch.setattr(loop, "decide", counted)
     monkeypatch.setattr(loop.engine, "decide", decided)
@@ -350,7 +361,7 @@ def test_others_end_in_vain_for_one_demand_of_an_application_and_not_for_the_nex
     """Each demand of an application rested by itself (seed 23186 of the world `fair-session`, I88)."""
     cluster = lost_beside_others(engine)
     with monkeypatch.context() as patch:
-        patch.setattr(placing(cluster).engine, "evictions_for", lambda *_: None)
+        patch.setattr(placing(cluster).engine, "evictions_for", lambda *_, **__: None)
         assert evictions(cluster, 10) == []
     assert len(evictions(cluster, 4 * MINUTE)) == 0
     assert len(evictions(cluster, int(GATHERED))) > 0
@@ -422,8 +433,9 @@ def test_the_room_that_a_reservation_opens_is_used_with_that_of_a_victim() -> No
     assert holders(cluster) == {"has/old"}
     cluster.create("new", 2000, namespace="owed")
     assert evictions(cluster, 5) == []
-    cluster.seconds(9)
-    assert holders(cluster) == set() and len(cluster.groups("new", "owed")) == 1
+    until(cluster, lambda: not holders(cluster))
+    cluster.seconds(3)
+    assert len(cluster.groups("new", "owed")) == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -675,3 +687,194 @@ def test_held_room_is_not_free_for_those_who_do_not_outrank_old_work(engine: str
     cluster.create("equal", 3000)
     assert evictions(cluster, 20) == [] and not cluster.groups("equal")
     assert len(cluster.groups("one")) + len(cluster.groups("two")) == 2
+
+
+# --- room that is held for the work itself ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("instances", [1, 2])
+@pytest.mark.parametrize("is_vain", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_held_room_counts_for_the_work_for_which_others_end(
+    engine: str, is_vain: bool, instances: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One core is free on each agent and held, so that one end there suffices. `is_vain`: the first question about the
+    agents was in vain, so that the next one is about all agents."""
+    names = ("a", "b")[:instances]
+    cluster = world(engine, dict.fromkeys(names, 3000), owed=2 * instances)
+    for name in names:
+        cluster.create(f"low-{name}", 1000, instances=2, namespace="has", max_unavailable=2)
+        cluster.seconds(2)
+    admitted = list[str]()
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: 2 * len(admitted))
+    least = instances if instances > 1 else 0
+    cluster.create("old", 2000, instances=instances, min_available=least, namespace="owed")
+    kept = placing(cluster).aging._kept
+    until(cluster, lambda: "*" in kept and kept["*"].is_vain is is_vain)
+    assert cluster.evicted == []
+    admitted.append("has/low")
+    assert len(evictions(cluster, 60)) == instances
+    assert len(cluster.groups("old", "owed")) == instances
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_policy_ends_nothing_by_itself_for_work_whose_reservation_makes_room(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = world(engine, {"a": 3000}, owed=2)
+    cluster.create("low", 1000, instances=2, namespace="has", max_unavailable=2)
+    cluster.seconds(3)
+    admitted = list[str]()
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: 2 * len(admitted))
+    cluster.create("old", 2000, namespace="owed")
+    until(cluster, lambda: bool(holders(cluster)))
+    admitted.append("has/low")
+    with monkeypatch.context() as patch:
+        patch.setattr(placing(cluster).aging, "make_room", lambda: None)
+        assert evictions(cluster, MINUTE // 2) == []
+    assert len(evictions(cluster, MINUTE)) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_reservation_stays_when_a_place_of_its_demand_is_found_elsewhere(engine: str) -> None:
+    """What has ended for the demand is not forgotten: its room, the rest of the victims and the pauses."""
+    cluster = world(engine, {"a": 4000}, owed=4)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("old", 2000, instances=2, namespace="owed")
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    cluster.agents["b"] = 2000
+    assert evictions(cluster, 5) == []
+    assert [group.agent_id for group in cluster.groups("old", "owed")] == ["b"]
+    held = placing(cluster).aging.held("*")
+    assert held is not None and held.agents == ("a",) and held.holder.has_victims
+    assert len(evictions(cluster, 2 * MINUTE)) == 1
+    assert len(cluster.groups("old", "owed")) == 2 and len(cluster.groups("low", "has")) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_place_with_promised_room_does_not_use_the_held_room_of_another_one(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one without a promise does; the other one starts when the promised room is there."""
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: int(key == "has/low"))
+    cluster = world(engine, {"a": 2000, "b": 2000}, owed=2)
+    cluster.create("blocks", 2000, namespace="has", lasts=AGING + 20)
+    cluster.seconds(3)
+    cluster.create("low", 2000, namespace="has", max_unavailable=1)
+    cluster.ends_after["has/low"] = AGING + 30
+    cluster.seconds(3)
+    cluster.create("old", 2000, instances=2, namespace="owed")
+    cluster.seconds(5)
+    assert [group.agent_id for group in cluster.evicted] == ["b"]
+    assert evictions(cluster, int(AGING) + 20) == []
+    assert [group.agent_id for group in cluster.groups("old", "owed")] == ["a"]
+    (agent,) = (agent for slots in placing(cluster).engine.awaiting().values() for agent in slots.values())
+    assert agent == "b"
+    assert evictions(cluster, MINUTE) == []
+    assert len(cluster.groups("old", "owed")) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_members_of_a_group_rest_after_they_have_gathered_room_in_vain(engine: str) -> None:
+    """One of the two places is there, and the other one moves from agent to agent."""
+    cluster = world(engine, {"a": 1500, "b": 2000, "c": 2000}, owed=0)
+    cluster.create("full", 2000, instances=2, namespace="has")
+    cluster.seconds(3)
+    group = PodGroup(namespace="has", name="crew", min_member=2)
+    assert not cluster.lab.ask(PutPodGroup(pod_group=group)).error
+    for name in ("left", "right"):
+        cluster.create(name, 1500, namespace="has", annotations={GROUP_ANNOTATION: "crew"}, preemption_policy="Never")
+    until(cluster, lambda: bool(holders(cluster)))
+    cluster.seconds(int(GATHERED) - 5)
+    assert holders(cluster) == {"has/left"}
+    cluster.seconds(10)
+    for _ in range(int(GATHERED) - 20):
+        cluster.second()
+        assert not holders(cluster)
+    cluster.seconds(20)
+    assert holders(cluster)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_has_ended_in_vain_if_the_cluster_manager_is_silent_for_a_while(engine: str) -> None:
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    cluster.is_silent = True
+    assert len(evictions(cluster, 80)) <= 1
+    cluster.is_silent = False
+    cluster.seconds(MINUTE)
+    assert len(cluster.groups("old", "owed")) == 1 and len(cluster.groups("low", "has")) == 2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_gang_keeps_its_gathered_room_when_one_of_its_agents_goes(engine: str) -> None:
+    """What has ended for the place on the other agent has not ended in vain."""
+    cluster = world(engine, {"a": 3000, "b": 3000}, owed=4)
+    cluster.create("low", 1000, instances=6, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("gang", 2000, instances=2, min_available=2, namespace="owed")
+    assert len(evictions(cluster, int(AGING) + 80)) == 2
+    kept = placing(cluster).aging._kept["*"]
+    (stays,) = {tenant.agent for tenant in kept.ended}
+    (goes,) = {"a", "b"} - {stays}
+    cluster.agents.update({goes: 0, "c": 3000})
+    for group in cluster.groups("low", "has"):
+        if group.agent_id == goes:
+            cluster.lab.report(group, "LOST")
+    cluster.lab.turn(AgentRemoved(agent_id=goes))
+    assert len(evictions(cluster, 6 * MINUTE)) == 2
+    assert sorted(group.agent_id for group in cluster.groups("gang", "owed")) == sorted([stays, "c"])
+
+
+# --- the moments at which others may end ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_reservation_wakes_the_scheduler_when_others_may_end_for_it(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else does in a cluster at rest (seed 25095 of the world `fair-session`, I83); a moment that has passed
+    would wake it without end."""
+    cluster = contended(engine)
+    loop = placing(cluster)
+    monkeypatch.setattr(loop.engine, "evictions_for", lambda *_, **__: None)
+    cluster.seconds(int(AGING) + 5)
+    assert holders(cluster) == {"owed/old"} and not loop.aging._kept["*"].left
+    asked = set[float]()
+    for _ in range(50):
+        cluster.second()
+        kept, timer = loop.aging._kept["*"], loop.next_timer()
+        asked.add(kept.asked_at)
+        assert timer is not None and timer <= kept.asked_at + IN_VAIN
+        assert timer >= cluster.lab.now - 1 or loop.busy
+    assert len(asked) >= 3
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_rest_of_the_victims_is_asked_for_when_the_room_is_there(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the limit may need their end, or nothing does."""
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    assert placing(cluster).aging._kept["*"].left
+    monkeypatch.setattr(type(placing(cluster).engine), "fits_queues", lambda engine, wants: False)
+    cluster.agents["a"] += 1000
+    assert evictions(cluster, 10) == []
+    assert not placing(cluster).aging._kept["*"].left
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_has_ended_in_vain_for_work_that_waits_to_be_spread(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not among the demands that are decided about, so that the policy knows no victims for it."""
+    cluster = contended(engine)
+    assert len(evictions(cluster, int(AGING) + 15)) == 1
+    aging = placing(cluster).aging
+    with monkeypatch.context() as patch:
+        patch.setattr(aging, "_deciding", lambda role="": [])
+        cluster.seconds(20)
+    assert aging.held("*") is not None and aging.held("*").holder.has_victims
+    assert len(evictions(cluster, 2 * MINUTE)) == 1 and len(cluster.groups("old", "owed")) == 1
