@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ NO_LIMIT = 2**62
 """Stands for a missing limit in columns of numbers of tasks."""
 CPU, MEMORY = 0, 1
 """Positions of the two dimensions that scores look at."""
+_facts = attrgetter("ready", "schedulable", "max_tasks", "taints", "pressure", "ports")
+"""The facts of an agent in columns beside its amounts."""
 LEAST_CORES, LEAST_MB = Fraction(1, 10), 200
 """A task without a request counts so many cores, and so much memory, in scores (the original's defaults)."""
 
@@ -113,9 +116,15 @@ class Columns:
                 self._count_port(task.agent, port, sign)
 
     def replace_agent(self, rank: int, before: Agent, after: Agent) -> None:
-        """An agent has other amounts or facts; its tasks stay."""
-        self._add_agent(rank, before, -1)
-        self._add_agent(rank, after, 1)
+        """An agent has other amounts or facts; its tasks stay. Mostly, others have come or gone there."""
+        if before.total != after.total:
+            self._add_total(rank, before.total, -1)
+            self._add_total(rank, after.total, 1)
+        self._add_others(rank, before, -1)
+        self._add_others(rank, after, 1)
+        if _facts(before) != _facts(after):
+            self._add_facts(rank, before, -1)
+            self._add_facts(rank, after, 1)
         self._touched.add(rank)
 
     def insert(self, rank: int, agent: Agent) -> None:
@@ -161,12 +170,20 @@ class Columns:
         self.max_tasks_array = np.array(self.max_tasks, dtype=np.int64)
 
     def _add_agent(self, rank: int, agent: Agent, sign: int) -> None:
-        index = self._index
-        for name, amount in agent.total:
-            d, change = index[name], sign * amount
+        self._add_total(rank, agent.total, sign)
+        self._add_others(rank, agent, sign)
+        self._add_facts(rank, agent, sign)
+
+    def _add_total(self, rank: int, total: Amounts, sign: int) -> None:
+        for name, amount in total:
+            d, change = self._index[name], sign * amount
             self.totals[d] += change
             for column in (self.total, self.idle, self.future):
                 column[d][rank] += change
+
+    def _add_others(self, rank: int, agent: Agent, sign: int) -> None:
+        """Counts the amounts of an agent that others have."""
+        index = self._index
         for name, amount in agent.foreign:
             if name in index:
                 d, change = index[name], sign * amount
@@ -176,6 +193,8 @@ class Columns:
                 self.score_mem[rank] += change if d == MEMORY else 0
         for name, amount in agent.coming:
             self.future[index[name]][rank] += sign * amount
+
+    def _add_facts(self, rank: int, agent: Agent, sign: int) -> None:
         if agent.max_tasks is not None:
             self._limited += sign
             self.max_tasks[rank] = agent.max_tasks if sign > 0 else NO_LIMIT

@@ -24,6 +24,8 @@ MOST_MOVES = 32
 TaskName = tuple[str, str]
 """Names of job and task."""
 _name = attrgetter("name")
+_itself = attrgetter(*(name for name in Agent._fields if name not in ("foreign", "coming")))
+"""An agent without the work on it."""
 
 
 class BadSnapshot(ValueError):
@@ -140,12 +142,12 @@ class Snapshot:
         are gone, and all queues if one has changed. The cost is that of the changes; decisions are those of a snapshot
         that is made anew. Raises BadSnapshot as the constructor; nothing is changed then."""
         agents, jobs = agents or {}, jobs or {}
-        present = [agent for agent in agents.values() if agent is not None and not self._has(agent)]
+        sized = [agent for agent in agents.values() if agent is not None and not self._has_size(agent)]
         came = [job for job in jobs.values() if job is not None]
         following = self.queues if queues is None else tuple(queues)
-        _check(present, () if queues is None else following, came)
+        _check(sized, () if queues is None else following, came)
         moved = [name for name, agent in agents.items() if (agent is None) is (name in self.rank)]
-        if len(moved) > MOST_MOVES or any(name not in self.index for name in _named(present, following, came)):
+        if len(moved) > MOST_MOVES or any(name not in self.index for name in _named(sized, following, came)):
             every = {**{agent.name: agent for agent in self.agents}, **agents}
             work = {**self.jobs, **jobs}
             left = [agent for agent in every.values() if agent is not None]
@@ -164,9 +166,10 @@ class Snapshot:
                 self._set_job(name, before, job)
         self.columns.settle()
 
-    def _has(self, agent: Agent) -> bool:
+    def _has_size(self, agent: Agent) -> bool:
+        """True if an agent has the same size as before."""
         rank = self.rank.get(agent.name)
-        return rank is not None and self.agents[rank] is agent
+        return rank is not None and self.agents[rank].total == agent.total
 
     # --- changes ----------------------------------------------------------------------------------------------
 
@@ -193,9 +196,9 @@ class Snapshot:
             if agent is not None and self.agents[rank] is not agent:
                 self.changes += 1
                 self.room_changes += 1
-                self.agent_changes += self.agents[rank]._replace(foreign=agent.foreign, coming=agent.coming) != agent
-                self.columns.replace_agent(rank, self.agents[rank], agent)
-                self.agents[rank] = agent
+                before, self.agents[rank] = self.agents[rank], agent
+                self.agent_changes += _itself(before) != _itself(agent)
+                self.columns.replace_agent(rank, before, agent)
 
     def _set_job(self, name: str, before: Job | None, after: Job | None) -> None:
         """Replaces a job. The cost beside a comparison of identities is that of the tasks that differ."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from bcs_scheduler.core.placement.snapshots.held import extended_dimension, request_of
-from offers.dimensions import Amounts, amounts
+from offers.dimensions import Amounts
 from offers.ledger.holds import Cause
 from offers.ledger.pool import AnyPool
 from offers.ledger.table import Row
@@ -62,8 +62,8 @@ def agent_of(
     whole = tuple([(line, total[line]) for line in names if total[line]])
     comes: Amounts = ()
     if coming:
-        limits = ((line, min(amount - held.get(line, 0), coming.get(line, 0))) for line, amount in foreign)
-        comes = amounts((line, amount) for line, amount in limits if amount > 0)
+        limits = [(line, min(amount - held.get(line, 0), coming.get(line, 0))) for line, amount in foreign]
+        comes = tuple(sorted([(line, amount) for line, amount in limits if amount > 0]))
     if row is None:
         return Agent(name, whole, tuple(foreign), coming=comes)
     return Agent(name, whole, tuple(foreign), row.attributes, coming=comes, facts=(row.overrides, row.unavailable))

@@ -347,7 +347,7 @@ class RoleSnapshot:
     def _read_agents(self, names: Iterable[str], extra: Mapping[str, Mapping[str, int]]) -> None:
         """Reads agents for the snapshot. `extra`: amounts of planned tasks, by agent and dimension."""
         read, snapshot, pool, sizes = self._read, self._snapshot, self._pool, self._pool.sizes
-        coming = pool.hand.coming
+        coming, lines = pool.hand.coming, pool.table.lines
         rows, everything, rank_of, agents = self._rows, self.held.used, snapshot.rank, snapshot.agents
         for name in names:
             read.pop(name, None)
@@ -364,10 +364,10 @@ class RoleSnapshot:
                 if rank is not None:
                     read[name] = None
                 continue
-            comes = coming.on((name, self._role)) if coming.is_expected((name, self._role)) else ()
-            room = dict(zip(SCALARS, comes, strict=True)) if comes else NONE
-            kept = held_on(row, pool) if comes else NONE
-            agent = agent_of(name, row, used, sizes.get(name), room, kept, pool.table.lines)
+            room, kept = NONE, NONE
+            if coming.is_expected(site := (name, self._role)):
+                room, kept = dict(zip(SCALARS, coming.on(site), strict=True)), held_on(row, pool)
+            agent = agent_of(name, row, used, sizes.get(name), room, kept, lines)
             read[name] = agents[rank] if rank is not None and agents[rank] == agent else agent
 
     def _number(self, changed: Iterable[str], moved: bool) -> None:
