@@ -128,7 +128,7 @@ class Nodes:
         self.missing: Waiting[RequestClass] = Waiting()
         """Requests for nodes that do not exist."""
         self.by_name: dict[str, Node] = {}
-        self.columns = Columns()
+        self._columns = Columns()
         self.reserving: dict[str, Node] = {}
         """The nodes that asks without victims reserve, by name."""
         self.promising: dict[str, Node] = {}
@@ -136,6 +136,12 @@ class Nodes:
         self._names: list[str] = []
         self._later: dict[str, Node] | None = None
         """The changed nodes whose places are renewed by `settle`; None: each is renewed at once."""
+
+    @property
+    def columns(self) -> Columns:
+        """The columns of the nodes and of all allocations on them."""
+        self._columns.settle()
+        return self._columns
 
     def _set_order(self, order: NodeOrder, weights: Mapping[str, int] | None) -> None:
         self._sign = 1 if order is NodeOrder.FAIR else -1
@@ -190,7 +196,7 @@ class Nodes:
         _check(node.name, node.total)
         self._weigh(node)
         self.by_name[node.name] = node
-        self.columns.enter(node)
+        self._columns.enter(node)
 
     def _weigh(self, node: Node) -> None:
         weighted = [(name, node.total[name], weight) for name, weight in self._weights.items() if node.total.get(name)]
@@ -201,7 +207,7 @@ class Nodes:
     def remove(self, name: str) -> Node:
         """Removes a node, and returns the node. Raises KeyError for an unknown one."""
         node = self.by_name.pop(name)
-        self.columns.drop(name)
+        self._columns.drop(name)
         self.reserving.pop(name, None)
         self.promising.pop(name, None)
         if self._later is not None:
@@ -247,19 +253,19 @@ class Nodes:
         """Room of a node begins to leave (`sign` 1), or stays or is free (-1)."""
         node = self.by_name[name]
         add_to(node.leaving, request, sign)
-        self.columns.changed(node)
+        self._columns.changed(node)
         if node.promises:
             self.changed(node)
 
     def note(self, allocation: Allocation, leaf: Queue) -> None:
         """Notes an allocation of a leaf. The room is taken by `use`."""
         self.by_name[allocation.node].add(allocation, leaf)
-        self.columns.add(allocation, leaf)
+        self._columns.add(allocation, leaf)
 
     def forget(self, allocation: Allocation, leaf: Queue) -> None:
         """Removes an allocation that `note` noted."""
         self.by_name[allocation.node].remove(allocation)
-        self.columns.remove(allocation, leaf)
+        self._columns.remove(allocation, leaf)
 
     def find(self, request: Amounts, constraint: Hashable = None) -> Node | None:
         """The first node with room for a request that meets the constraint; None if there is none."""
@@ -287,7 +293,7 @@ class Nodes:
     def changed(self, node: Node) -> None:
         """Renews the place of a node in the order."""
         self._open(node)
-        self.columns.changed(node)
+        self._columns.changed(node)
         if self._later is not None:
             self._later[node.name] = node
             return
