@@ -96,6 +96,8 @@ class RoleTree:
         self.unplaced: dict[str, Refusal] = {}
         """Applications that no queue takes, by name."""
         self._agents: dict[str, Agent] = {}
+        self._gone: set[str] = set()
+        """Agents that are gone, and on which the tree has allocations: their tasks follow in another part."""
         self._given: dict[str, Submission] = {}
         """The properties with which an application was placed."""
         self._tasks: dict[str, dict[str, Task]] = {}
@@ -230,10 +232,12 @@ class RoleTree:
             looked_at += 0 if job is None else len(job.tasks)
             self._set_job(name, job)
         nodes = self.tree.nodes.by_name
-        gone = [name for name in agents if name in known and name not in rank and not nodes[name].running]
-        if gone:
-            remove_nodes(self.tree, gone)
-        for name in gone:
+        gone = {name for name in (*agents, *self._gone) if name in known and name not in rank}
+        empty = sorted(name for name in gone if not nodes[name].running)
+        self._gone = gone.difference(empty)
+        if empty:
+            remove_nodes(self.tree, empty)
+        for name in empty:
             del known[name]
         return looked_at
 
@@ -249,6 +253,7 @@ class RoleTree:
         self.attempts = self.attempts.moved(self.tree) if vacated is None else Attempts(self.tree, vacated)
         self._set_states()
         self.unplaced, self._agents, self._given, self._tasks, self._again = {}, {}, {}, {}, set()
+        self._gone.clear()
         self._ended.clear()
 
     def drop_figures(self) -> None:

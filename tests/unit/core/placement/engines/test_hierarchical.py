@@ -29,6 +29,7 @@ from offers.dimensions import THOUSANDTHS
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.state.model import Allocation, Terms
 from offers.policy.hierarchy.tree import Tree
+from offers.policy.session.snapshot import Snapshot
 from store.mentions import plain
 from store.records import Namespace, PriorityClass, Queue, Transaction
 from store.records.definition import Amounts as Resources
@@ -744,6 +745,24 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
             fresh = RoleTree(placing.trees.partition, placing.trees.halts, source, always)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, Terms())
             assert figures(kept) == figures(fresh)
+
+
+def test_an_agent_that_is_gone_leaves_the_tree_with_its_last_taskgroup() -> None:
+    lab = Lab(options())
+    arrive(lab, *agents(2))
+    create(lab, "batch", 1)
+    lab.wait(2.0)
+    engine = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(engine, Hierarchical)
+    engine.follow()
+    (used,) = {group.agent_id for group in groups(lab, "batch")}
+    ((role, tree_of),) = engine.trees.roles.items()
+    present = engine._inputs.snapshots.changes(role, is_new=False).snapshot
+    left = [agent for agent in present.agents if agent.name != used]
+    tree_of.follow(Snapshot(left, (), present.jobs.values(), plain=True), [used], (), Terms(), partly=True)
+    assert used in tree_of.tree.nodes.by_name
+    tree_of.follow(Snapshot(left, (), (), plain=True), (), list(present.jobs), Terms())
+    assert used not in tree_of.tree.nodes.by_name
 
 
 def launches(lab: Lab, instances: int, **fields: Any) -> list[tuple[str, str]]:
