@@ -98,7 +98,10 @@ class Hierarchical:
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
         self._followed_at = 0.0
-        """Unix seconds at which the trees have followed the state the last time."""
+        """Unix seconds at which the trees of all roles have followed the state at least; 0: all are to follow in this
+        turn."""
+        self._decided_at: dict[str, float] = {}
+        """Unix seconds at which the tree of a role has followed for its latest decision."""
         self._outdated = True
         """Records have changed since then."""
         self._following = False
@@ -151,6 +154,7 @@ class Hierarchical:
         if rest is None or portion.caps or not rest.holds(role, portion.demands, self._inputs.snapshots):
             inputs = self._inputs_of(role, portion.demands, portion.caps)
             tree_of = self._follow(role, inputs)
+            self._decided_at[role] = self._turn.now
             rest, terms = Continuation(inputs, (), ()), tree_of.tree.terms
         else:
             inputs, tree_of = rest.inputs, self.trees.roles[role]
@@ -594,12 +598,23 @@ class Hierarchical:
     def conclude(self, pace: TimeBudget) -> None:
         """See `Engine`; the figures follow the state from time to time."""
         self._following = False
-        if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
+        if self._is_behind():
             done = self._attempt(partial(self.catch_up, (), pace))
             if isinstance(done, Failure) or done:
                 self._attempt(self.follow)
             else:
                 self._following = True
+
+    def _is_behind(self) -> bool:
+        """True if the trees are to follow the state although nothing is decided. A decision brings the tree of its role
+        up to date; but demands with promised room are matched only after all trees have followed."""
+        turn = self._turn
+        if not self._outdated or turn.now < self._followed_at + FOLLOWED:
+            return False
+        if self._followed_at and not turn.engine.promised:
+            decided = min((self._decided_at.get(role, 0.0) for role in self._roles()), default=0.0)
+            self._followed_at = max(self._followed_at, decided)
+        return turn.now >= self._followed_at + FOLLOWED
 
     def _attempt(self, work: Callable[[], T]) -> T | Failure:
         """Like `TurnContext.attempt`."""
