@@ -837,6 +837,34 @@ def crowd(lab: Lab, *, cpus: int = 900, **fields: Any) -> None:
     assert not lab.core.state.taskgroups
 
 
+def test_figures_follow_when_nothing_has_been_decided_for_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab, looks = Lab(options()), list[float]()
+    honest = Hierarchical.follow
+
+    def spied(engine: Hierarchical) -> None:
+        looks.append(lab.now)
+        honest(engine)
+
+    monkeypatch.setattr(Hierarchical, "follow", spied)
+    arrive(lab, *agents(20))
+    create(lab, "batch", 1)
+    lab.wait(1.0)
+    looks.clear()
+    for number in range(12):
+        create(lab, "online", 1, f"app-{number}")
+        lab.wait(1.0)
+        run(lab)
+    assert not looks
+    decided = lab.now
+    for _ in range(8):
+        lab.wait(1.0)
+    (looked,) = looks
+    assert 3.0 < looked - decided < 6.0
+    engine = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(engine, Hierarchical)
+    assert engine.trees.roles["*"].tree.queues["root.work.online"].allocated["cpus"] == 12 * 100
+
+
 def test_portions_follow_the_records_once(monkeypatch: pytest.MonkeyPatch, follows: list[str]) -> None:
     monkeypatch.setattr(hierarchical, "PORTION", 3)
     lab = Lab(options())
