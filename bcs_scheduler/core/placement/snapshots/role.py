@@ -171,9 +171,10 @@ class RoleSnapshot:
         return not (self._changed or self._queues_changed or self._since)
 
     def catch_up(self, now: float, left: int | None = None) -> bool:
-        """Takes over a part of the changes, if there are many: taskgroups first, then agents, then applications. False:
-        the next input costs little beside the open demands. `now`: Unix seconds. `left`: the number of taskgroups and
-        of agents that may be left for it; None: `STEP`."""
+        """Takes over a part of the changes, if there are many: taskgroups first, then agents, then applications. Fewer
+        than `STEP` agents come in one part with applications: some agents change in every turn, and applications do not
+        wait for a turn without such changes. False: the next input costs little beside the open demands. `now`: Unix
+        seconds. `left`: the number of taskgroups and of agents that may be left for it; None: `STEP`."""
         left = STEP if left is None else left
         if self.held.behind > left:
             self._changed |= self.held.refresh(STEP)
@@ -186,13 +187,15 @@ class RoleSnapshot:
             used -= names
             self._pool.table.flush()
             self._read_agents(names, self._extra_before)
-            return True
+            if len(names) >= STEP or not jobs:
+                return True
         if self._read and (jobs or len(self._read) > left):
             moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in self._read.items())
             part = self._read if moved else dict(islice(self._read.items(), STEP))
             self._read = {name: agent for name, agent in self._read.items() if name not in part}
             self._advance(now, part, {})
-            return True
+            if len(part) >= STEP or not jobs:
+                return True
         if jobs:
             self._changed.difference_update(jobs)
             self._advance(now, {}, self._made(jobs, NOTHING))

@@ -837,6 +837,23 @@ def crowd(lab: Lab, *, cpus: int = 900, **fields: Any) -> None:
     assert not lab.core.state.taskgroups
 
 
+def test_applications_do_not_wait_for_a_turn_in_which_no_agent_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(options())
+    arrive(lab, *agents(8))
+    create(lab, "batch", 6)
+    lab.wait(2.0)
+    engine = lab.core._offer_manager.placing.loops[0].engine
+    assert isinstance(engine, Hierarchical)
+    engine.follow()
+    monkeypatch.setattr(role_snapshots, "STEP", 4)
+    snapshot = engine._inputs.snapshots._roles["*"]
+    snapshot.application_changed("batch/web")
+    snapshot.touch("agent-0")
+    assert snapshot.catch_up(lab.now)
+    snapshot.touch("agent-0")
+    assert not snapshot.catch_up(lab.now)
+
+
 def test_figures_follow_when_nothing_has_been_decided_for_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     lab, looks = Lab(options()), list[float]()
     honest = Hierarchical.follow
