@@ -1,7 +1,6 @@
 """Codes on records: closed sets that the program compares. Sentences for people are made from them, and never compared.
 
-Each set is additive: a new code is a new value. Records of earlier versions say the same in words, which
-store.encoding.upgrades turns into codes when a record is loaded.
+Each set is additive: a new code is a new value.
 """
 
 from __future__ import annotations

@@ -338,20 +338,6 @@ def _deployments() -> Iterator[tuple[EventReason, Meaning]]:
 
 REASONS: Mapping[EventReason, Meaning] = dict(_all())
 """Every reason with its meaning, by kind of object."""
-ANY = ""
-"""Stands for the kind of reasons that may be about any object."""
-_BY_FORMER: Mapping[tuple[str, str], EventReason] = {
-    (kind, former): reason
-    for reason, meaning in reversed(list(REASONS.items()))  # the first of several reasons with one former name counts
-    for kind in meaning.kinds or (ANY,)
-    for former in meaning.former
-}
-
-
-def present_name(kind: str, reason: str) -> str:
-    """Returns the present name of a reason of version 0.1, for an event about an object of this kind. Other names are
-    returned unchanged."""
-    return _BY_FORMER.get((kind, reason)) or _BY_FORMER.get((ANY, reason)) or reason
 
 
 def former_name(reason: EventReason) -> str:

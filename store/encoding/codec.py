@@ -15,10 +15,6 @@ Paths are JSON pointers (RFC 6901). An element of a list is named by its `id` or
 Fields of an element that no longer exists are dropped with it. Where a struct is stored as a list, the fields of a
 newer layout stand behind the known ones and are named by their position.
 
-After that, texts of earlier versions are turned into codes (store.encoding.upgrades).
-
-The payload of a transaction lies flat in its document (store.encoding.payloads).
-
 Around this, records that may be confidential are sealed (store.encoding.seal), if the store has keys.
 
 A record that cannot be decoded is quarantined: reported with the path of the fault, left in the store, never fatal.
@@ -32,10 +28,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from store.base import BatchTooLarge, Change, Followed, Loaded, Quarantined, RecordTooLarge, RecordUnencodable
-from store.encoding import payloads
 from store.encoding.seal import UNSEALED, Sealer, Unsealable
-from store.encoding.upgrades import upgraded
-from store.records import KINDS, SCHEMA, Record, Transaction
+from store.records import KINDS, SCHEMA, Record
 
 CHANGE_OVERHEAD = 200
 """Bytes added to the size of each change for the data that a store writes around it (path, key, operation header)."""
@@ -69,8 +63,6 @@ def encode(record: Record) -> bytes:
     if record.extra:
         return _encode_with_extra(record)
     body = _ENCODER.encode(record)
-    if type(record) is Transaction:
-        body = payloads.flat(record, body)
     if record.schema != SCHEMA:
         return body
     return _SCHEMA_FIELD + (b"," if len(body) > 2 else b"") + body[1:]
@@ -115,7 +107,6 @@ def room_of(key: str, length: int) -> int:
 
 def _encode_with_extra(record: Record) -> bytes:
     tree: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(record, extra={}))
-    payloads.flatten(record, tree)
     for path, value in record.extra.items():
         *parents, field = [_unescape(token) for token in path.split("/")[1:]]
         place = _descend(record, tree, parents)
@@ -133,8 +124,7 @@ def _descend(value: Any, tree: Any, tokens: list[str]) -> dict[str, Any] | list[
         if isinstance(value, msgspec.Struct) and isinstance(tree, list):
             value, tree = getattr(value, value.__struct_fields__[int(token)]), tree[int(token)]
         elif isinstance(value, msgspec.Struct):
-            place = payloads.stored_in(value, token)
-            value = getattr(*place) if place is not None else None
+            value = getattr(value, token, None)
             if isinstance(value, msgspec.Struct):
                 tree.setdefault(token, {})  # left out because all its known fields equal their defaults
             tree = tree.get(token)
@@ -166,15 +156,13 @@ def decode(stored: Stored, sealer: Sealer = UNSEALED) -> Record | Quarantined:
         return Quarantined(kind, key, f"unknown kind {kind!r}")
     try:
         record = decoder.decode(data)
-        if type(record) is Transaction:
-            payloads.fill(record, data)
         if record.schema != SCHEMA or record.extra or encode(record) != data:
             record = _decode_with_extra(kind, data)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return Quarantined(kind, key, str(error) or type(error).__name__)
     if record.key != key:
         return Quarantined(kind, key, f"the record says that its key is {record.key!r}")
-    return upgraded(record)
+    return record
 
 
 def decode_all(items: Iterable[Stored], sealer: Sealer = UNSEALED) -> Loaded:
@@ -206,7 +194,6 @@ def _decode_with_extra(kind: str, data: bytes) -> Record:
     tree: dict[str, Any] = msgspec.json.decode(data)
     # A stored field named `extra` is an unknown field like any other: `extra` itself is never stored.
     record = msgspec.convert({k: v for k, v in tree.items() if k != "extra"}, KINDS[kind])
-    payloads.fill_from_tree(record, tree)
     extra: dict[str, Any] = {}
     _collect_unknown(record, tree, "", extra)
     return msgspec.structs.replace(record, extra=extra, schema=max(record.schema, SCHEMA))
@@ -221,10 +208,9 @@ def _collect_unknown(value: Any, tree: Any, path: str, extra: dict[str, Any]) ->
                 extra[f"{path}/{index}"] = item
     elif isinstance(value, msgspec.Struct):
         for field, item in tree.items():
-            place = payloads.stored_in(value, field)
-            if place is not None and (path or field != "extra"):
-                _collect_unknown(getattr(*place), item, f"{path}/{_escape(field)}", extra)
-            else:
+            if field in value.__struct_fields__ and (path or field != "extra"):
+                _collect_unknown(getattr(value, field), item, f"{path}/{_escape(field)}", extra)
+            elif field != value.__struct_config__.tag_field:
                 extra[f"{path}/{_escape(field)}"] = item
     elif isinstance(value, dict):
         for name, item in tree.items():

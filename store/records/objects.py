@@ -291,13 +291,12 @@ class Event(Part, frozen=True, kw_only=True, array_like=True):
     cause: str = ""
     """Id of the request or report that led to it."""
     agent: str = ""
-    """Address of the agent of a taskgroup, which is also the key of the events of this agent; empty for other objects,
-    and in events of versions before 0.2."""
+    """Address of the agent of a taskgroup, which is also the key of the events of this agent; empty for other
+    objects."""
 
 
-class EventLog(Record, frozen=True, kw_only=True, rename={"events": "happenings"}):
-    """A run of consecutive events, written in the same unit as the changes that caused them. In stores the field
-    `events` has the name of version 0.1, ``happenings``."""
+class EventLog(Record, frozen=True, kw_only=True):
+    """A run of consecutive events, written in the same unit as the changes that caused them."""
 
     kind: ClassVar[str] = "journal"
 

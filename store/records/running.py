@@ -260,8 +260,7 @@ class TaskGroup(Record, frozen=True, kw_only=True):
     end_cause: EndCause = ""
     """Code of the reason for which the taskgroup is ended; the program compares only this code."""
     kill_reason: str = ""
-    """The same in words, with details. Schedulers of version 0.1 compare these words, so those of TaskEnded,
-    RollingUpdate and Misplaced must not change as long as such schedulers may share the store."""
+    """The same in words, with details."""
     held: bool = False
     """A user cancelled its restart: it is not restarted until it has run again."""
     restarts: int = 0
@@ -376,8 +375,6 @@ class Drain(Part, frozen=True, kw_only=True):
     """Unix seconds after which no taskgroup is moved and the drain counts as failed; 0.0 = no deadline."""
     done_at: float = 0.0
     phase: DrainPhase = "Moving"
-    failed: bool = False
-    """The phase is Failed. For schedulers of version 0.1."""
     message: str = ""
     blocked: bool = False
     """No taskgroup has been on its way for some time, and the message has the causes."""

@@ -1,8 +1,4 @@
-"""Transactions: the fields of all kinds, and the payload with the further fields of each kind.
-
-In a store the fields of the payload stand beside those of the record, as version 0.1 writes them, so that schedulers of
-both versions understand each other's records (store.encoding.payloads).
-"""
+"""Transactions: the fields of all kinds, and the payload with the further fields of each kind."""
 
 from __future__ import annotations
 
@@ -28,11 +24,8 @@ class Note(Part, frozen=True, kw_only=True):
     code: NoteCode = ""
 
 
-class Payload(Part, frozen=True, kw_only=True):
-    """The fields that only transactions of one kind have. This base class has none.
-
-    No field may have the name of a field of `Transaction`, because both are stored in the same document.
-    """
+class Payload(Part, frozen=True, kw_only=True, tag_field="of"):
+    """The fields that only transactions of one kind have. This base class has none, and is not stored."""
 
     @property
     def taskgroup(self) -> str:
@@ -48,7 +41,7 @@ class Payload(Part, frozen=True, kw_only=True):
         return payload
 
 
-class RollingPayload(Payload, frozen=True, kw_only=True):
+class RollingPayload(Payload, frozen=True, kw_only=True, tag="INNERSCALE"):
     """Payload of INNERSCALE, one half of a step of a rolling update."""
 
     victims: tuple[str, ...] = ()
@@ -56,14 +49,14 @@ class RollingPayload(Payload, frozen=True, kw_only=True):
     leader removes the same. Empty otherwise."""
 
 
-class UpdatePayload(Payload, frozen=True, kw_only=True):
+class UpdatePayload(Payload, frozen=True, kw_only=True, tag="UPDATE"):
     """Payload of UPDATE."""
 
     max_unavailable: int = 0
     """Taskgroups that may be not ready at once by the act of the update."""
 
 
-class ReschedulePayload(Payload, frozen=True, kw_only=True):
+class ReschedulePayload(Payload, frozen=True, kw_only=True, tag="RESCHEDULE"):
     """Payload of RESCHEDULE."""
 
     taskgroup: str = ""
@@ -82,7 +75,7 @@ class ReschedulePayload(Payload, frozen=True, kw_only=True):
     beneficiary: str = ""
     """Key of the application for which the policy evicts the taskgroup; empty: the policy does not evict it."""
     beneficiary_queue: str = ""
-    """Name of the queue that got the room at the time of the eviction; empty: a record of an earlier version."""
+    """Name of the queue that got the room at the time of the eviction; empty: it is not known."""
     rebalanced: str = ""
     """Goal (pack, spread) for which the taskgroup moves to another agent; empty: no rebalancing moves it."""
     left_agent: str = ""
@@ -93,7 +86,7 @@ class ReschedulePayload(Payload, frozen=True, kw_only=True):
     recorded."""
 
 
-class DeletePayload(Payload, frozen=True, kw_only=True):
+class DeletePayload(Payload, frozen=True, kw_only=True, tag="DELETE"):
     """Payload of DELETE."""
 
     enforce: bool = False
@@ -151,7 +144,7 @@ class Transaction(Record, frozen=True, kw_only=True):
     version: str = ""
     inner: bool = False
     """The scheduler itself began it."""
-    payload: Payload = NOTHING
+    payload: Payload | RollingPayload | UpdatePayload | ReschedulePayload | DeletePayload = NOTHING
     """Payload of the class that PAYLOADS names for `type`; by default, with the defaults of that class."""
     message: str = ""
     """The verdict for users, once the transaction has ended, with the missing taskgroups or configuration if there were
@@ -166,9 +159,9 @@ class Transaction(Record, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         given = type(self.payload)
-        if given is PAYLOADS[self.type]:
-            return
         if given is not Payload:
+            if given is PAYLOADS[self.type]:
+                return
             raise TypeError(f"{given.__name__} is not a payload of {self.type}")
         msgspec.structs.force_setattr(self, "payload", _DEFAULTS[self.type])
 

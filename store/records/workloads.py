@@ -53,11 +53,7 @@ class Strategy(Part, frozen=True, kw_only=True):
     canary: Canary | None = None
 
 
-_STORED = {"rolling_back": "back", "rollback_reason": "back_why", "phase": "half", "next_revision": "following"}
-"""Names of fields in the store, which remain those of earlier versions."""
-
-
-class Deployment(Record, frozen=True, kw_only=True, rename=_STORED):
+class Deployment(Record, frozen=True, kw_only=True):
     """Keeps `instances` taskgroups of its newest revision running, and moves from one revision to the next in steps."""
 
     kind: ClassVar[str] = "deployment"

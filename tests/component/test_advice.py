@@ -96,7 +96,7 @@ def situation(code: AdviceCode) -> Callable[[Situation], Situation]:
 
 
 def agent(world: World, *, phase: Any = None, cordoned: bool = True) -> None:
-    drain = Drain(since=1.0, at_once=1, done_at=2.0, phase=phase, failed=phase == "Failed") if phase else None
+    drain = Drain(since=1.0, at_once=1, done_at=2.0, phase=phase) if phase else None
     setting = AgentSetting(agent="10.0.0.1", disabled=True, drain=drain)
     world.gateway = CoreGateway([setting] if cordoned else [])
     world.show(world.gateway.core)

@@ -285,7 +285,7 @@ def test_a_rebalancing_with_senseless_bounds_is_refused(gateway: CoreGateway, ap
     ("drain", "message"),
     [
         (Drain(since=1.0, blocked=True, message="1 left; no room"), "1 left; no room"),
-        (Drain(since=1.0, phase="Failed", failed=True, done_at=2.0, message="its time is over"), "its time is over"),
+        (Drain(since=1.0, phase="Failed", done_at=2.0, message="its time is over"), "its time is over"),
         (Drain(since=1.0, message="2 left, 1 on the way"), ""),
         (Drain(since=1.0, phase="Done", done_at=2.0, message="no taskgroups are left"), ""),
     ],

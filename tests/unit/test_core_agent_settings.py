@@ -265,7 +265,7 @@ def test_a_drain_of_nobody_fails_once_the_agents_are_listed() -> None:
     lab.wait(2)
     drain = lab.core.state.agent_settings["nobody"].drain
     assert drain is not None
-    assert (drain.failed, drain.message) == (True, "no agent of this name is listed")
+    assert (drain.phase, drain.message) == ("Failed", "no agent of this name is listed")
 
 
 def test_a_setting_alone_is_no_agent_to_be_drained() -> None:

@@ -17,7 +17,6 @@ WORDS = re.compile(r"(?i:mesos|kubernetes|protobuf)|\bTASK_[A-Z]|\bREASON_[A-Z]|
 ALLOWED = {
     "store/records/version.py": {'"mesos"'},  # the value of `executor` in stored definitions and documents
     "store/records/running.py": {'"mesos"'},
-    "store/encoding/upgrades.py": {'"REASON_CONTAINER_LAUNCH_FAILED"'},  # as version 0.1 stored it
 }
 OWN = re.compile(r"bcs_scheduler\.mesos(?:\.[a-z_]+)?")
 """A module of our own, named where a reason lies with the cluster manager."""

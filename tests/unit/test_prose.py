@@ -14,12 +14,10 @@ ROOMS = (
     "bcs_scheduler/leadership/runtime.py", "bcs_scheduler/leadership/present_role.py",
     "bcs_scheduler/wire", "bcs_scheduler/cli", "tests/simulation",
 )  # fmt: skip
-PROSE = frozenset({"message", "words", "text", "why", "kill_reason", "back_why"})
+PROSE = frozenset({"message", "words", "text", "why", "kill_reason", "rollback_reason"})
 """Names of attributes, variables and keys that hold sentences."""
 TAKING_APART = frozenset({"startswith", "endswith", "replace", "partition", "rpartition", "split", "removeprefix"})
 OTHERWISE = {
-    # The words of version 0.1, turned into codes.
-    "store/encoding/upgrades.py",
     # A rule of the simulation: the message of a blocked drain has a cause.
     "tests/simulation/rest.py",
     # `why` is a code there.

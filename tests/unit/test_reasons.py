@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.core.interface.effects import ErrorReason, Reason
-from store.encoding.codec import Stored, decode
 from store.reasons import (
     APPLICATION_TURNED,
     DAEMONSET_TURNED,
@@ -19,15 +17,13 @@ from store.reasons import (
     TRANSACTION_ENDED,
     EventReason,
     former_name,
-    present_name,
     reasons_named,
 )
-from store.records import EventLog, TaskGroupStatus, TransactionStatus
+from store.records import TaskGroupStatus, TransactionStatus
 from transactions.base import Refusal
 from transactions.rules.deployment_status import AvailableReason, ProgressReason
 
 ROOT = Path(__file__).resolve().parents[2]
-OLD = ROOT / "tests" / "golden" / "old_texts" / "journal.txt"
 
 
 CHANGED = re.compile(r"The [\w ]+ was (created|changed|deleted)\.")
@@ -98,23 +94,6 @@ def test_every_reason_is_recorded_somewhere() -> None:
 def test_every_status_has_its_reason() -> None:
     assert set(TASKGROUP_TURNED) == set(get_args(TaskGroupStatus))
     assert set(TRANSACTION_ENDED) == set(get_args(TransactionStatus)) - {"INIT", "QUEUED"}
-
-
-def test_events_that_version_0_1_stored_have_the_present_names() -> None:
-    _, key, data = OLD.read_bytes().rstrip(b"\n").split(b" ", 2)
-    event_log = decode(Stored("journal", key.decode(), data))
-    assert isinstance(event_log, EventLog) and len(event_log.events) > 90
-    assert [h for h in event_log.events if h.reason not in REASONS] == []
-    told = {(h.object, h.reason) for h in event_log.events}
-    assert ("deployment", "UpdateWentBack") in told and ("agent", "DrainFailed") in told
-    assert ("service", "InternalError") in told and ("daemonset", "DaemonsetRunning") in told
-    assert all(h.object in (REASONS[h.reason].kinds or (h.object,)) for h in event_log.events)  # type: ignore[index]
-    assert [b.number - a.number for a, b in pairwise(event_log.events)] == [1] * (len(event_log.events) - 1)
-
-
-def test_names_that_nobody_knows_stay() -> None:
-    assert present_name("taskgroup", "Vanished") == "Vanished"
-    assert present_name("taskgroup", "TaskGroupLost") == "TaskGroupLost"
 
 
 def test_filters_understand_the_former_names() -> None:

@@ -154,11 +154,11 @@ def test_events_with_more_than_we_know_are_read_and_keep_it() -> None:
     """Events are stored as lists: a newer layout adds to their ends."""
     event = [7, 2.0, "application", "shop/web", "shop", "Created", "by ann", "info", "t1", "c1"]
     event += ["10.0.0.1", {"new": 1}, "newer"]
-    document = {"schema": 2, "number": 7, "happenings": [event, event[:11]], "also": True}
+    document = {"schema": 2, "number": 7, "events": [event, event[:11]], "also": True}
     record = decode(Stored("journal", f"{7:020d}", json.dumps(document).encode()))
     assert isinstance(record, EventLog) and record.events[0].cause == "c1"
     assert json.loads(encode(record)) == document
-    older = decode(Stored("journal", f"{7:020d}", json.dumps({**document, "happenings": [event[:10]]}).encode()))
+    older = decode(Stored("journal", f"{7:020d}", json.dumps({**document, "events": [event[:10]]}).encode()))
     assert isinstance(older, EventLog) and older.events[0].agent == ""
     longer = msgspec.structs.replace(record, events=(*record.events, record.events[1]))
-    assert json.loads(encode(longer)) == {**document, "happenings": [event, event[:11], event[:11]]}
+    assert json.loads(encode(longer)) == {**document, "events": [event, event[:11], event[:11]]}

@@ -55,9 +55,6 @@ MANY_WAIT = 5.0
 BLOCKED = 10.0
 """Seconds without a taskgroup on its way after which a drain counts as blocked."""
 REASONS_SHOWN = 3
-BEGINS = "begins"
-"""Message of a drain that has not been looked at. Schedulers of version 0.1 compare it, so it must not change as long
-as such schedulers may share the store."""
 
 
 class Drains:
@@ -404,9 +401,7 @@ class Drains:
 
     def _end(self, setting: AgentSetting, drain: Drain, words: str, *, failed: bool) -> None:
         phase: DrainPhase = "Failed" if failed else "Done"
-        ended = msgspec.structs.replace(
-            drain, phase=phase, done_at=self._turn.now, message=words, failed=failed, blocked=False
-        )
+        ended = msgspec.structs.replace(drain, phase=phase, done_at=self._turn.now, message=words, blocked=False)
         self._turn.uow.put(msgspec.structs.replace(setting, drain=ended))
         self._turn.record_event("agent", setting.agent, "DrainFailed" if failed else "DrainFinished", words)
 

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.controllers.cluster.drains import BEGINS
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
@@ -99,7 +98,7 @@ class AgentRequests:
             daemonsets=command.daemonsets,
             deadline=turn.now + command.timeout if command.timeout else 0.0,
             phase="Pending",
-            message=BEGINS,
+            message="begins",
         )
         turn.record_event("agent", agent, "DrainStarted", f"at most {counted(command.at_once, 'taskgroup')} at once")
         return self._put(msgspec.structs.replace(before, disabled=True, drain=drain), command)
