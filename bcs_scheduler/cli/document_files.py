@@ -12,10 +12,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bcs_scheduler.cli.client.kinds import DOCUMENT_KINDS
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.documents import KINDS, Document
+from bcs_scheduler.cli.documents import APPLY_ORDER, Document
 from bcs_scheduler.cli.errors import Problem, UsageError
-from bcs_scheduler.cli.output.documents import DOCUMENT_KINDS, OWNERS
+from bcs_scheduler.cli.output.documents import OWNERS
 from bcs_scheduler.wire import depth
 from bcs_scheduler.wire.normal import complete
 from bcs_scheduler.wire.yamltext import BadYaml, documents_of
@@ -107,7 +108,7 @@ def _appliable(
         for (file, kind, why), number in printed.items()
     ]
     problems += [
-        UsageError(f"{file}: kind: is missing in {number} objects; known: {', '.join(KINDS)}")
+        UsageError(f"{file}: kind: is missing in {number} objects; known: {', '.join(APPLY_ORDER)}")
         for file, number in without.items()
         if number > 1
     ]
@@ -266,10 +267,10 @@ def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Do
     kind = body.get("kind")
     if not isinstance(kind, str) or not kind:
         found = "is missing" if kind is None else f"{kind!r} is not known"
-        raise UsageError(f"{source}: kind: {found}; known: {', '.join(KINDS)}")
+        raise UsageError(f"{source}: kind: {found}; known: {', '.join(APPLY_ORDER)}")
     if kind == "Queue":  # the name of the kind in kube-batch and Volcano
         kind, body = "queue", {**body, "kind": "queue"}
-    if kind in KINDS:
+    if kind in APPLY_ORDER:
         body = {key: value for key, value in body.items() if key != "status"}
     if kind == "Command":
         return _checked_command(source, body, namespace, namespace_given)
@@ -277,8 +278,8 @@ def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Do
         body = _registration(source, body)
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        if kind not in KINDS:
-            raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
+        if kind not in APPLY_ORDER:
+            raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(APPLY_ORDER)}")
         meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
         hint = f"; did you mean metadata instead of {meant[0]}?" if meant and metadata is None else ""
         raise UsageError(f"{source}: metadata.name: is missing{hint}")

@@ -14,7 +14,7 @@ from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session
 from store.keys import taskgroup_name, transaction_name
 
-KINDS = (
+APPLY_ORDER = (
     "queue",
     "PriorityClass",
     "namespace",
@@ -31,7 +31,7 @@ KINDS = (
     "Command",
 )
 """Kinds in the order in which documents are applied: objects before the objects that refer to them, Commands last."""
-CUSTOM = KINDS.index("service")
+CUSTOM = APPLY_ORDER.index("service")
 """Position of documents of registered kinds in that order."""
 
 
@@ -67,8 +67,10 @@ def owner_of(document: Document) -> str:
 
 
 def in_order(documents: Iterable[Document]) -> list[Document]:
-    """Documents in the order of KINDS; documents of one kind keep their order."""
-    return sorted(documents, key=lambda document: KINDS.index(document.kind) if document.kind in KINDS else CUSTOM)
+    """Documents in the order of APPLY_ORDER; documents of one kind keep their order."""
+    return sorted(
+        documents, key=lambda document: APPLY_ORDER.index(document.kind) if document.kind in APPLY_ORDER else CUSTOM
+    )
 
 
 class UpdateOptions(NamedTuple):

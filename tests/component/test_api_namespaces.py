@@ -12,11 +12,10 @@ from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
 from bcs_scheduler.api.objects.webhooks import TARGETS as WEBHOOK_TARGETS
+from bcs_scheduler.cli.client.kinds import ALIASES, KINDS
 from bcs_scheduler.cli.client.lookup import OWNERS
 from bcs_scheduler.cli.commands.reading.top import KINDS as MEASURED
-from bcs_scheduler.cli.documents import KINDS as DOCUMENTS
-from bcs_scheduler.cli.kinds.base import ALIASES
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
+from bcs_scheduler.cli.documents import APPLY_ORDER
 from bcs_scheduler.core.interface.cluster_manager import Traits
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
@@ -278,7 +277,7 @@ def test_custom_resources_are_kept_as_they_are(api: Api) -> None:
     assert status(api.get(f"{DATABASES}/main")) == (404, "not_found")
 
 
-WORDS = {*ALIASES, *ALIASES.values(), *COLUMNS, *DELETABLE, *OWNERS, *DOCUMENTS, *MEASURED, *WEBHOOK_TARGETS}
+WORDS = {*ALIASES, *KINDS, *OWNERS, *APPLY_ORDER, *MEASURED, *WEBHOOK_TARGETS}
 """What `bcs` takes for a kind."""
 
 

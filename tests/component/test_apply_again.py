@@ -11,8 +11,8 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from bcs_scheduler.cli.documents import KINDS
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, OPERATIONS
+from bcs_scheduler.cli.client.kinds import BY_DOCUMENT, DOCUMENT_KINDS, KINDS
+from bcs_scheduler.cli.documents import APPLY_ORDER
 from bcs_scheduler.cli.main import run
 from bcs_scheduler.core.interface.managed import AddManagedApplication
 from bcs_scheduler.core.interface.requests import CreateCommand
@@ -174,9 +174,8 @@ def fields(value: Any) -> Iterator[str]:
 
 def test_every_kind_has_a_sample() -> None:
     assert {*DOCUMENT_KINDS} == {*SAMPLES} - {CUSTOM}
-    assert {*DOCUMENT_KINDS} <= {*COLUMNS}
     # A process is an application. A Command that has run is a record: applied again, its program would run again.
-    assert {*KINDS} == {*DOCUMENT_KINDS.values(), "process", "Command"} <= {*OPERATIONS}
+    assert {*APPLY_ORDER} == {*DOCUMENT_KINDS.values(), "process", "Command"} <= {*BY_DOCUMENT}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -304,7 +303,7 @@ def test_expressions_name_fields_of_documents_and_of_answers(bcs: Bcs, gateway: 
     assert json.loads(bcs("get", "applications", "-o", "json"))[0]["spec"]["instance"] == 2
 
 
-MADE_BY_OTHERS = sorted(COLUMNS.keys() - DOCUMENT_KINDS.keys() - {"cluster", "servers", "definition"})
+MADE_BY_OTHERS = sorted(KINDS.keys() - DOCUMENT_KINDS.keys() - {"cluster", "servers", "definition"})
 """A definition is a document; there is one cluster, and servers have no objects."""
 OF_ONE = ("versions", "commands", "messages")
 """Kinds that are printed for one application."""

@@ -1,4 +1,4 @@
-"""Writes what users of the HTTP API and of `bcs` can name, one line for each thing: the operations and schemas of the
+"""Writes lists of the things that users of the HTTP API and of `bcs` can name: the operations and schemas of the
 OpenAPI document, the commands with their options, and the words of the kinds.
 
     python -m tests.golden.interfaces
@@ -104,7 +104,7 @@ def _commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Comman
 
 
 def _output(*words: str) -> str:
-    """What the command prints, and its error."""
+    """The output of the command, or its error."""
     from bcs_scheduler.cli.errors import CliError
 
     with patch.dict("os.environ", ENVIRONMENT):

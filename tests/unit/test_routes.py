@@ -13,8 +13,7 @@ import pytest
 from bcs_scheduler.api.http.openapi import document
 from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.routes import operations
-from bcs_scheduler.cli.kinds.base import ALIASES
-from bcs_scheduler.cli.kinds.registry import COLUMNS
+from bcs_scheduler.cli.client.kinds import ALIASES, KINDS
 from bcs_scheduler.cli.main import bcs
 from tests import routetable
 
@@ -86,7 +85,7 @@ def test_every_command_exists(command: str) -> None:
         found = found.commands.get(words.pop(0))
         assert found is not None, command
     for word in words:
-        assert word in COLUMNS or word in ALIASES or word == "command", f"{command}: {word} is no kind"
+        assert word in KINDS or word in ALIASES or word == "command", f"{command}: {word} is no kind"
 
 
 def test_the_page_shows_the_table() -> None:

@@ -10,6 +10,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from bcs_scheduler.cli.client.kinds import BY_DOCUMENT, is_cluster_wide
 from bcs_scheduler.cli.client.sse import Frame, read_frames
 from bcs_scheduler.cli.client.transport import Transport, path_of
 from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
@@ -20,18 +21,6 @@ if TYPE_CHECKING:
 
 ACTIONS = {"pause": "pauseupdate", "resume": "resumeupdate", "cancel": "cancelupdate", "restart": "restart"}
 """The routes of the actions of `control_deployment`."""
-PLURALS = {
-    "configmap": "configmaps",
-    "secret": "secrets",
-    "service": "services",
-    "namespace": "namespaces",
-    "queue": "queues",
-    "PodGroup": "podgroups",
-    "PriorityClass": "priorityclasses",
-}
-"""Kinds of objects, each with the name of its lists in paths."""
-OF_CLUSTER = frozenset({"namespace", "queue", "PriorityClass"})
-"""Kinds without a namespace."""
 LENIENT = frozenset({"configmap", "secret", "service"})
 """Kinds whose deletion succeeds for other clients also if the object does not exist."""
 LONGEST_WATCH = 30.0
@@ -250,7 +239,7 @@ class Client(Transport):
     def cancel(self, namespace: str, transaction: str) -> Accepted:
         return self._delete(path_of("transactions", namespace, transaction))
 
-    # --- objects of the kinds in `PLURALS` --------------------------------------------------------------------
+    # --- objects of the kinds with common routes ---------------------------------------------------------------
 
     # `namespace` counts for the kinds that have one.
 
@@ -623,9 +612,8 @@ def _collection(document: Json, kind: str = "applications") -> str:
 
 
 def _objects(kind: str, namespace: str | None) -> str:
-    if namespace is None or kind in OF_CLUSTER:
-        return path_of(PLURALS[kind])
-    return path_of("namespaces", namespace, PLURALS[kind])
+    name = BY_DOCUMENT[kind]
+    return path_of(name) if namespace is None or is_cluster_wide(name) else path_of("namespaces", namespace, name)
 
 
 def _application(namespace: str, name: str) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from bcs_scheduler.cli.client.kinds import SINGULAR, words_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.habits import instead_of_kind
@@ -67,14 +68,9 @@ class Target(NamedTuple):
         return f"taskgroup/{self.taskgroups[0]['Name']}" if self.one else f"{self.kind}/{self.name}"
 
 
-TASKGROUP_WORDS = ("taskgroup", "tg", "pod", "po", "taskgroups", "pods")
+TASKGROUP_WORDS = words_of("taskgroups")
 """Words that are accepted before the name of a taskgroup (``taskgroup/web-0``)."""
-OWNERS = {
-    "application": "application", "app": "application", "process": "application", "deployment": "deployment",
-    "deploy": "deployment", "dep": "deployment", "daemonset": "daemonset", "ds": "daemonset",
-    "apps": "application", "applications": "application", "processes": "application", "deployments": "deployment",
-    "daemonsets": "daemonset",
-}  # fmt: skip
+OWNERS = {word: SINGULAR[kind] for kind in ("applications", "deployments", "daemonsets") for word in words_of(kind)}
 """Kinds that are accepted before a name (``deployment/web``), with aliases."""
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem
 
+from bcs_scheduler.cli.client.kinds import DELETABLE, KINDS
 from bcs_scheduler.cli.client.lookup import short_names, unique_names
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
 from bcs_scheduler.cli.kinds.selection import kind_of
 from bcs_scheduler.cli.options import COMPLETION_PATIENCE, session_of
 from bcs_scheduler.cli.output.text import operation, verdict
@@ -186,7 +186,7 @@ def places(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def kind_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Built-in and registered kinds."""
-    own = [CompletionItem(kind) for kind in COLUMNS if kind.startswith(incomplete)]
+    own = [CompletionItem(kind) for kind in KINDS if kind.startswith(incomplete)]
     return own + _suggest(incomplete, ctx, lambda client, s: (k["spec"]["names"]["kind"] for k in client.kinds()))
 
 

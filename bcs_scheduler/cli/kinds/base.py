@@ -1,68 +1,16 @@
-"""Names of kinds, and the types of the functions that every kind has."""
+"""The functions that every kind has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.output.tables import Column
 from bcs_scheduler.cli.session import Session
 
-ALIASES = {
-    "deployment": "deployments",
-    "dep": "deployments",
-    "deploy": "deployments",
-    "daemonset": "daemonsets",
-    "ds": "daemonsets",
-    "application": "applications",
-    "app": "applications",
-    "apps": "applications",
-    "process": "applications",
-    "processes": "applications",
-    "taskgroup": "taskgroups",
-    "tg": "taskgroups",
-    "pods": "taskgroups",
-    "pod": "taskgroups",
-    "po": "taskgroups",
-    "transaction": "transactions",
-    "tx": "transactions",
-    "agent": "agents",
-    "ag": "agents",
-    "nodes": "agents",
-    "node": "agents",
-    "no": "agents",
-    "offer": "offers",
-    "server": "servers",
-    "definitions": "definition",
-    "version": "versions",
-    "task": "tasks",
-    "configmap": "configmaps",
-    "cm": "configmaps",
-    "service": "services",
-    "svc": "services",
-    "endpoint": "endpoints",
-    "ep": "endpoints",
-    "namespace": "namespaces",
-    "ns": "namespaces",
-    "queue": "queues",
-    "podgroup": "podgroups",
-    "pg": "podgroups",
-    "managedapplication": "managed",
-    "managedapplications": "managed",
-    "priorityclass": "priorityclasses",
-    "pc": "priorityclasses",
-    "webhook": "webhooks",
-    "admissionwebhook": "webhooks",
-    "admissionwebhooks": "webhooks",
-    "kind": "kinds",
-    "crr": "kinds",
-    "secret": "secrets",
-    "command": "commands",
-    "cmd": "commands",
-    "event": "events",
-    "ev": "events",
-    "message": "messages",
-    "msg": "messages",
-}
+if TYPE_CHECKING:
+    from bcs_scheduler.cli.documents import Operations
 
 Found = list[Json] | Json
 """Objects of a list, or one object that was asked for by name."""
@@ -71,3 +19,19 @@ Read = Callable[[Session, str | None, str | None, str], Found]
 Describe = Callable[[Session, str, str, str], None]
 """Prints one object for `bcs describe`: name, key of the events in data (empty = without events), json or yaml (empty =
 text)."""
+
+
+class Functions(NamedTuple):
+    """The functions of `bcs` for objects of one kind. None: `bcs` has no such function."""
+
+    columns: Sequence[Column]
+    read: Read | None
+    describe: Describe | None = None
+    operations: Operations | None = None
+    """Also None if a module of its own has them (`client.kinds.Kind.operations`)."""
+    explain: Callable[[Session, str, str], Json] | None = None
+    """Session, namespace, name. `text` of the result has the lines to print."""
+    read_documents: Read | None = None
+    """As `read`, with the documents of the objects. None: the answers of `read` have all there is."""
+    name: Callable[[Json], str] | None = None
+    """The name by which other commands find an object. None: the name in its metadata, or a field of `NAME_KEYS`."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from bcs_scheduler.cli.client.kinds import ALIASES, KINDS
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.fields import conditions_of, matching
-from bcs_scheduler.cli.kinds.registry import COLUMNS, OF_APPLICATION, OF_OWNER, SELECTABLE, known_kind, reader_of
+from bcs_scheduler.cli.kinds.registry import known_kind, reader_of
 from bcs_scheduler.cli.session import Session
 
 ALL = ("deployments", "daemonsets", "applications", "taskgroups", "services")
@@ -17,7 +17,7 @@ ALL = ("deployments", "daemonsets", "applications", "taskgroups", "services")
 
 
 class Query(NamedTuple):
-    """`kind`: a key of registry.COLUMNS, or a registered kind. `names` empty = all objects of the kind."""
+    """`kind`: a key of KINDS, or a registered kind. `names` empty = all objects of the kind."""
 
     kind: str
     names: tuple[str, ...] = ()
@@ -46,8 +46,8 @@ def one_object(session: Session, words: Sequence[str]) -> tuple[str, str]:
 
 def check_labels(kind: str, selector: str) -> None:
     """Raises UsageError for a label selector if objects of the kind are not chosen by labels."""
-    if selector and kind in COLUMNS and kind not in SELECTABLE:
-        raise UsageError(f"-l is supported for {', '.join(SELECTABLE)}")
+    if selector and kind in KINDS and not KINDS[kind].labels:
+        raise UsageError(f"-l is supported for {', '.join(name for name, one in KINDS.items() if one.labels)}")
 
 
 def chosen(session: Session, words: Sequence[str], labels: str, fields: str) -> Iterator[tuple[str, Json]]:
@@ -56,7 +56,7 @@ def chosen(session: Session, words: Sequence[str], labels: str, fields: str) -> 
     queries = queries_of(session, words)
     conditions = conditions_of((query.kind for query in queries), fields)
     for query in queries:
-        if query.names or query.kind in (*OF_APPLICATION, *OF_OWNER, "events"):
+        if query.names or (query.kind in KINDS and KINDS[query.kind].scope in ("application", "alone")):
             raise UsageError("selectors choose objects of kinds: give kinds without names")
         check_labels(query.kind, labels)
     for kind, _ in queries:
@@ -84,4 +84,4 @@ def _kinds(session: Session, word: str) -> tuple[str, ...]:
 def kind_of(word: str) -> str:
     """A kind from its name or alias; another word stays unchanged."""
     kind = ALIASES.get(word.lower(), word.lower())
-    return kind if kind in COLUMNS else word
+    return kind if kind in KINDS else word

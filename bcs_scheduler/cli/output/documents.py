@@ -15,21 +15,6 @@ from bcs_scheduler.wire.redaction import HIDDEN
 
 Show = Callable[[Json], Json]
 VERSION = "v4"
-DOCUMENT_KINDS = {
-    "namespaces": "namespace",
-    "queues": "queue",
-    "priorityclasses": "PriorityClass",
-    "podgroups": "PodGroup",
-    "kinds": "crr",
-    "configmaps": "configmap",
-    "secrets": "secret",
-    "services": "service",
-    "applications": "application",
-    "deployments": "deployment",
-    "daemonsets": "daemonset",
-    "webhooks": "admissionwebhook",
-}
-"""Kinds of `bcs get` whose objects are stored as documents that can be read and applied, with the kind of document."""
 OWNERS = "ownerReferences"
 """Key of the metadata of an object that belongs to another one. Apply leaves such objects to their owners."""
 

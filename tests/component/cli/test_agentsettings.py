@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.client.kinds import ALIASES
 from bcs_scheduler.cli.client.lookup import AGENT_WORDS
-from bcs_scheduler.cli.kinds.base import ALIASES
 from tests.component.cli.standin import StandIn, ok
 
 AGENTS = [

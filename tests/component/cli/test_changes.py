@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bcs_scheduler.cli.documents import KINDS
+from bcs_scheduler.cli.documents import APPLY_ORDER
 from tests.component.cli.standin import (
     ACCEPTED,
     APPS,
@@ -149,9 +149,9 @@ def test_what_the_message_says_is_not_said_twice(
         (
             '{"kind": "deployments"}',
             "x.json",
-            f"kind: 'deployments' is not known; known: {', '.join(KINDS)}",
+            f"kind: 'deployments' is not known; known: {', '.join(APPLY_ORDER)}",
         ),
-        ('{"msgtype": "signal"}', "x.json", f"kind: is missing; known: {', '.join(KINDS)}"),
+        ('{"msgtype": "signal"}', "x.json", f"kind: is missing; known: {', '.join(APPLY_ORDER)}"),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
         ('{"kind": "application", "metdata": {}}', "x.json", "did you mean metadata instead of metdata?"),
         ("", "x.yaml", "no documents found"),

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from bcs_scheduler.cli.commands import agents as draining
 from bcs_scheduler.cli.errors import Conflict, TimedOut, UsageError
-from bcs_scheduler.cli.kinds.registry import COLUMNS
+from bcs_scheduler.cli.kinds.registry import columns_of
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from tests.component.apiserver import serving
 from tests.component.cli.standin import StandIn, failed, ok
@@ -219,6 +219,6 @@ def test_an_agent_nobody_knows_is_told(bcs: Any, server: StandIn) -> None:
 
 
 def test_the_list_of_agents_tells_a_failed_drain_from_a_failed_agent() -> None:
-    status = next(column.cell for column in COLUMNS["agents"] if column.title == "STATUS")
+    status = next(column.cell for column in columns_of("agents") if column.title == "STATUS")
     told = [str(status({"drain": drain, "disabled": True})) for drain in ("failed", "draining", "")]
     assert told == ["drain failed", "draining", "cordoned"]

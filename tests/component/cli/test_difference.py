@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.client.kinds import BY_DOCUMENT
 from bcs_scheduler.cli.commands.changing.diff import STORED, WORKLOADS
-from bcs_scheduler.cli.documents import KINDS
-from bcs_scheduler.cli.kinds.registry import OPERATIONS
+from bcs_scheduler.cli.documents import APPLY_ORDER
 from bcs_scheduler.wire.normal import SHAPES
 from tests.component.cli.standin import MISSING, StandIn, failed, ok, write
 from tests.unit.api_support import document
@@ -120,5 +120,5 @@ def test_several_documents_have_one_exit_code(server: StandIn, bcs: Any, tmp_pat
 
 
 def test_every_kind_that_is_applied_can_be_compared() -> None:
-    assert {*STORED, "Command"} == {*KINDS} == {*OPERATIONS} - {"agent"}, "agents have no document"
+    assert {*STORED, "Command"} == {*APPLY_ORDER} == {*BY_DOCUMENT} - {"agent"}, "agents have no document"
     assert {*WORKLOADS} <= {*SHAPES}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.kinds.registry import COLUMNS, SINGULAR
+from bcs_scheduler.cli.client.kinds import KINDS, SINGULAR
 from bcs_scheduler.cli.kinds.workloads import events
 from bcs_scheduler.cli.output.terminal import Terminal
 from bcs_scheduler.core.event_log import INTERNAL
@@ -118,7 +118,7 @@ def test_an_unknown_kind_is_an_error_and_a_registered_one_is_found(server: Stand
 
 def test_kinds_of_events_that_are_not_listed_are_known() -> None:
     kinds = {kind for meaning in REASONS.values() for kind in meaning.kinds}
-    assert sorted(kinds - INTERNAL - {SINGULAR[kind] for kind in COLUMNS}) == sorted(events.WITHOUT_LISTS)
+    assert sorted(kinds - INTERNAL - {SINGULAR[kind] for kind in KINDS}) == sorted(events.WITHOUT_LISTS)
 
 
 def test_what_makes_no_sense_is_refused(server: StandIn, bcs: Any) -> None:

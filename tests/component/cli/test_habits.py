@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.client.kinds import ALIASES
+from bcs_scheduler.cli.client.kinds import KINDS as OWN_KINDS
 from bcs_scheduler.cli.habits import INSTEAD, KINDS, RUN, rewritten
-from bcs_scheduler.cli.kinds.base import ALIASES
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE
 from bcs_scheduler.cli.main import COMMANDS
 from tests.component.cli.standin import ACCEPTED, APPS, Answer, StandIn, application, ok, taskgroup, write
 
@@ -93,7 +93,7 @@ def test_kinds_of_others_are_answered_in_one_sentence(server: StandIn, bcs: Any,
 
 
 def test_no_kind_is_known_and_answered() -> None:
-    assert not set(WORDS) & {*ALIASES, *COLUMNS, *DELETABLE}
+    assert not set(WORDS) & {*ALIASES, *OWN_KINDS}
     assert len(WORDS) == len(set(WORDS))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.cli.kinds.registry import COLUMNS
+from bcs_scheduler.cli.kinds.registry import columns_of
 from tests.component.cli.standin import APPS, StandIn, application, failed, ok, taskgroup, write
 
 ALL = "/namespaces/defaultGroup/deployments"
@@ -328,7 +328,7 @@ def test_exec_goes_to_the_deployment(server: StandIn, plain: Any) -> None:
 
 
 def test_the_list_says_why_a_deployment_is_not_available() -> None:
-    cells = {column.title: column.cell for column in COLUMNS["deployments"]}
+    cells = {column.title: column.cell for column in columns_of("deployments")}
     short = {"type": "Available", "status": "False", "message": "0 taskgroups are available, 3 are needed"}
     body = {"status": "RollingUpdate", "progress": {"done": 0, "total": 3}, "counts": {"ready": 0}, "instances": 3}
     assert cells["REASON"]({**body, "message": "", "conditions": [short]}) == short["message"]

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DESCRIPTIONS, EXPLANATIONS, OPERATIONS, READERS
+from bcs_scheduler.cli.client.kinds import BY_DOCUMENT
+from bcs_scheduler.cli.client.kinds import KINDS as ALL_KINDS
+from bcs_scheduler.cli.kinds.registry import functions_of, operations_of
 from tests.component.cli.standin import APPS, StandIn, application, ok
 
 ROOT = Path(__file__).parents[3]
@@ -108,9 +110,12 @@ def test_completion_of_names_loads_no_other_kind_and_no_library(server: StandIn)
     assert [request.path for request in server.seen] == [APPS]
 
 
-def test_every_value_of_the_tables_of_kinds_exists() -> None:
-    for table in (COLUMNS, OPERATIONS, READERS, DESCRIPTIONS, EXPLANATIONS):
-        assert all(value is not None for value in table.values())
+def test_every_kind_has_the_functions_that_its_properties_promise() -> None:
+    for name, kind in ALL_KINDS.items():
+        functions = functions_of(name)
+        assert functions.read is not None or kind.scope == "alone", name
+        assert bool(functions.columns) != kind.printed, name
+    assert all(operations_of(document).delete is not None for document in BY_DOCUMENT)
 
 
 def test_every_module_is_loaded_without_the_server() -> None:

@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator
 import click
 
 from bcs_scheduler.cli import habits
+from bcs_scheduler.cli.client.kinds import ALIASES, KINDS
 from bcs_scheduler.cli.client.lookup import OWNERS, TASKGROUP_WORDS, find_owner
 from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.arguments import deletable_names, owner_argument, owner_names, several
 from bcs_scheduler.cli.commands.changing.together import Planned, planned_together
 from bcs_scheduler.cli.document_files import load_documents, refuse
-from bcs_scheduler.cli.documents import CUSTOM, KINDS, Document, UpdateOptions, in_order
+from bcs_scheduler.cli.documents import APPLY_ORDER, CUSTOM, Document, UpdateOptions, in_order
 from bcs_scheduler.cli.errors import CliError, NotFound, Unreachable, UsageError
 from bcs_scheduler.cli.habits import instead_of_kind
-from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE, OPERATIONS, name_of, operations_of
+from bcs_scheduler.cli.kinds.registry import name_of, operations_of
 from bcs_scheduler.cli.kinds.selection import chosen, kind_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
@@ -193,7 +193,7 @@ def scale(session: Session, words: tuple[str, ...], replicas: int | None, dry_ru
     names, instances = _wanted(words, replicas)
     started, failures = [], []
     for kind, name in [find_owner(session.client, session.namespace, name) for name in names]:
-        how = OPERATIONS[kind]
+        how = operations_of(kind)
         try:
             if how.scale is None:
                 raise UsageError(f"a {kind} cannot be scaled: its number of taskgroups follows from the agents")
@@ -238,7 +238,7 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
     `bcs rollout history` lists the versions of deployments and daemonsets, `bcs get versions` those of applications.
     """
     kind, name = find_owner(session.client, session.namespace, name)
-    how = OPERATIONS[kind]
+    how = operations_of(kind)
     if how.rollback is None:
         raise UsageError(f"a {kind} has no versions to return to")
     accepted = how.rollback(session, session.namespace, name, version, dry_run)
@@ -302,7 +302,7 @@ def delete(
     try:
         _delete(session, found, force=force, ignore=ignore, dry_run=dry_run, wait=wait)
     except NotFound:
-        if len(names) == 1 and all(part.lower() in (*DELETABLE, *ALIASES) for part in names[0].split(",")):
+        if len(names) == 1 and all(part.lower() in ALIASES for part in names[0].split(",")):
             raise UsageError(f"{names[0]}: give names after the kind, -l SELECTOR or --all") from None
         raise
 
@@ -345,7 +345,7 @@ def _chosen(session: Session, words: tuple[str, ...], labels: str, fields: str) 
         kind = _kind_of(session, listed)
         assert kind is not None
         found.append((kind, session.namespace, name_of(listed, item)))
-    return sorted(found, key=lambda one: -KINDS.index(one[0]) if one[0] in KINDS else -CUSTOM)
+    return sorted(found, key=lambda one: -APPLY_ORDER.index(one[0]) if one[0] in APPLY_ORDER else -CUSTOM)
 
 
 def _named_objects(session: Session, names: tuple[str, ...], files: tuple[str, ...]) -> Iterator[Named]:
@@ -379,17 +379,14 @@ def _no_deletion_of_taskgroup(name: str) -> UsageError:
 def _kind_of(session: Session, word: str) -> str | None:
     """The kind of document that a word before names means; None if the word is a name itself. Raises UsageError for a
     kind whose objects are not deleted: the words must not be taken for names of applications."""
-    if word.lower() in DELETABLE:
-        return DELETABLE[word.lower()]
     listed = kind_of(word)
-    if listed not in COLUMNS:
+    if listed not in KINDS:
         kind = registered_kind(session, word)
         if kind is None and (instead := instead_of_kind(word)):
             raise UsageError(f"{instead}; {advise('delete_application', name=word)}")
         return kind
-    one = next((known for known, many in ALIASES.items() if many == listed and known in DELETABLE), None)
     if listed == "taskgroups":
         raise _no_deletion_of_taskgroup("NAME")
-    if one is None:
+    if not KINDS[listed].document:
         raise UsageError(f"{listed} are not deleted by this command; {advise('delete_application', name=word)}")
-    return DELETABLE[one]
+    return KINDS[listed].document

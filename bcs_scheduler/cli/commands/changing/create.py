@@ -13,13 +13,14 @@ from typing import Any
 import click
 
 from bcs_scheduler.cli import habits
+from bcs_scheduler.cli.client.kinds import SINGULAR
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.changing import generate
 from bcs_scheduler.cli.commands.changing.apply import carry_out, documents_of
 from bcs_scheduler.cli.commands.changing.generate import created, dry_run_option, named_port, pairs_of
 from bcs_scheduler.cli.commands.changing.namespaces import create_namespace
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.kinds.registry import SINGULAR, operations_of
+from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.kinds.selection import kind_of
 from bcs_scheduler.cli.options import (
     WholeHelp,

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from bcs_scheduler.cli.client.client import PLURALS, Client
+from bcs_scheduler.cli.client.client import Client
+from bcs_scheduler.cli.client.kinds import KINDS
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.commands.changing.apply import documents_of
-from bcs_scheduler.cli.documents import KINDS, Document, changed
+from bcs_scheduler.cli.documents import APPLY_ORDER, Document, changed
 from bcs_scheduler.cli.errors import CliError, NotFound, Problem, UsageError
 from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.options import connection_options, examples, file_option, pass_session, validate_option
@@ -117,7 +118,7 @@ def stored_document(client: Client, document: Document) -> Json:
     if isinstance(status, dict) and status.get("recorded") is False:
         raise NotFound(f"{document.kind} {document.name} has no settings")
     found = document_of(f"{document.kind}s", found)
-    kept = {key: value for key, value in found.items() if key != "status" or document.kind not in KINDS}
+    kept = {key: value for key, value in found.items() if key != "status" or document.kind not in APPLY_ORDER}
     kept["metadata"] = _described(found.get("metadata") or {})
     return {"kind": document.kind, **kept}
 
@@ -137,7 +138,7 @@ STORED: dict[str, Look] = {
     "process": lambda client, namespace, name: client.definition(namespace, name),
     "deployment": lambda client, namespace, name: client.deployment_definition(namespace, name),
     "daemonset": lambda client, namespace, name: client.daemonset_definition(namespace, name),
-    **{kind: _kept(kind) for kind in PLURALS},
+    **{kind.document: _kept(kind.document) for kind in KINDS.values() if kind.common_routes},
     "crr": lambda client, namespace, name: client.kind(name),
     "admissionwebhook": lambda client, namespace, name: client.webhook(namespace, name),
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from bcs_scheduler.cli.client.kinds import DOCUMENT_KINDS, KINDS
 from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.arguments import kinds_and_names, owner_names
@@ -18,7 +19,7 @@ from bcs_scheduler.cli.commands.changing.diff import stored_document
 from bcs_scheduler.cli.document_files import checked, parsed
 from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.errors import CliError, UsageError
-from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, operations_of
+from bcs_scheduler.cli.kinds.registry import operations_of
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of
 from bcs_scheduler.cli.options import (
     changing_command,
@@ -44,7 +45,7 @@ LABELLED_TWICE = ("application", "process")
 
 def _stored(session: Session, kind: str, name: str) -> Document:
     """The stored document of an object. Raises UsageError for a kind that has none."""
-    if kind in COLUMNS and kind not in DOCUMENT_KINDS:
+    if kind in KINDS and kind not in DOCUMENT_KINDS:
         known = ", ".join(DOCUMENT_KINDS)
         raise UsageError(f"{kind} have no document that can be changed here; kinds that have: {known}")
     document_kind = DOCUMENT_KINDS.get(kind, kind)

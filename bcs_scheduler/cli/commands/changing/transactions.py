@@ -20,7 +20,7 @@ from bcs_scheduler.cli.commands.arguments import conditions, owner_names, taskgr
 from bcs_scheduler.cli.crashes import shell_code
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.habits import instead_of_kind
-from bcs_scheduler.cli.kinds.registry import OPERATIONS, name_of
+from bcs_scheduler.cli.kinds.registry import name_of, operations_of
 from bcs_scheduler.cli.kinds.selection import chosen
 from bcs_scheduler.cli.options import (
     Duration,
@@ -187,13 +187,13 @@ def _wait_for_workload(session: Session, kind: str, name: str, condition: str) -
     """Returns how the taskgroups have ended, if that was waited for."""
     nothing = Accepted("", None)
     if condition == "running":
-        OPERATIONS[kind].wait_applied(session, session.namespace, name, nothing)
+        operations_of(kind).wait_applied(session, session.namespace, name, nothing)
     elif condition == "finished":
         if kind != "application":
             raise UsageError(f"--for finished: {name} is a {kind}, whose taskgroups are always started again")
         return wait_until_finished(session, session.namespace, name)
     elif condition == "deleted":
-        OPERATIONS[kind].wait_deleted(session, session.namespace, name, nothing)
+        operations_of(kind).wait_deleted(session, session.namespace, name, nothing)
     else:
         found = find_transaction(session.client, session.namespace, condition)
         wait_for_transaction(session, found["namespace"], found["transactionID"])

@@ -5,18 +5,12 @@ from __future__ import annotations
 
 import click
 
+from bcs_scheduler.cli.client.kinds import KINDS, is_cluster_wide
 from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.arguments import kinds_and_names, owner_argument
 from bcs_scheduler.cli.errors import CliError, UsageError
-from bcs_scheduler.cli.kinds.registry import (
-    CLUSTER_WIDE,
-    DESCRIPTIONS,
-    EXPLANATIONS,
-    OF_APPLICATION,
-    name_of,
-    reader_of,
-)
+from bcs_scheduler.cli.kinds.registry import functions_of, name_of, reader_of
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of
 from bcs_scheduler.cli.options import Duration, connection_options, examples, output_option, pass_session
 from bcs_scheduler.cli.output.data import print_data, print_form
@@ -49,8 +43,9 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
     """
     queries = queries_of(session, words)
     for kind, _ in queries:
-        if kind not in DESCRIPTIONS:
-            raise UsageError(f"describe does not support {kind}; supported kinds: {', '.join(DESCRIPTIONS)}")
+        if functions_of(kind).describe is None:
+            supported = ", ".join(name for name in KINDS if functions_of(name).describe)
+            raise UsageError(f"describe does not support {kind}; supported kinds: {supported}")
     # Scripts that use the old name of the option expect the old key in the data.
     key = "story" if story else "events" if events else ""
     session.wide = output == "wide"
@@ -61,14 +56,16 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
     for number, (kind, name) in enumerate(wanted):
         if number and form != "json":
             session.say("---" if form else "")
-        DESCRIPTIONS[kind](session, name, key, form)
+        print_description = functions_of(kind).describe
+        assert print_description is not None
+        print_description(session, name, key, form)
 
 
 def _all_names(session: Session, kind: str) -> list[str]:
     """The names of all objects of a kind, in natural order. Raises UsageError for a kind without such a list."""
-    if kind in OF_APPLICATION:
+    if KINDS[kind].scope == "application":
         raise UsageError(f"give the name of an object of the kind {kind}: KIND NAME or KIND/NAME")
-    found = reader_of(kind)(session, None if kind in CLUSTER_WIDE else session.namespace, None, "")
+    found = reader_of(kind)(session, None if is_cluster_wide(kind) else session.namespace, None, "")
     return in_order([name_of(kind, item) for item in found if isinstance(item, dict)], str)
 
 
@@ -85,7 +82,9 @@ def explain(session: Session, name: str, what_if: bool, output: Form | None) -> 
     kind, name = find_owner(session.client, session.namespace, name)
     if what_if and kind != "application":
         raise UsageError(f"--what-if supports applications; {name} is a {kind}")
-    found = EXPLANATIONS[kind](session, session.namespace, name)
+    explained = functions_of(f"{kind}s").explain
+    assert explained is not None
+    found = explained(session, session.namespace, name)
     if what_if:
         found = {**found, "whatIf": session.client.what_if(session.namespace, name)}
         when = found["whatIf"].get("when")
@@ -141,12 +140,12 @@ def story(session: Session, words: tuple[str, ...], since: float | None, limit: 
     transactions: [{id, operation, status}], events}; its type is request, report, health, policy, leader, connection
     or scheduler.
     """
-    from bcs_scheduler.cli.kinds.workloads.story import KINDS, lines_of, read_story
+    from bcs_scheduler.cli.kinds.workloads.story import STORY_KINDS, lines_of, read_story
 
     plural, name = one_object(session, words)
-    if plural not in KINDS:
-        raise UsageError(f"story does not support {plural}; supported kinds: {', '.join(KINDS.values())}")
-    found = read_story(session, KINDS[plural], name, since, limit)
+    if plural not in STORY_KINDS:
+        raise UsageError(f"story does not support {plural}; supported kinds: {', '.join(STORY_KINDS.values())}")
+    found = read_story(session, STORY_KINDS[plural], name, since, limit)
     if output in ("json", "yaml"):
         print_data(session.out, found, output)
         return

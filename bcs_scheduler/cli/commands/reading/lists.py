@@ -6,26 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from bcs_scheduler.cli.client.kinds import KINDS, SINGULAR, is_cluster_wide, words_of
 from bcs_scheduler.cli.commands.refreshing import INTERVAL, refresh
 from bcs_scheduler.cli.errors import NotFound, UsageError
-from bcs_scheduler.cli.kinds.base import ALIASES, Found
+from bcs_scheduler.cli.kinds.base import Found
 from bcs_scheduler.cli.kinds.fields import conditions_of, matching
 from bcs_scheduler.cli.kinds.metadata import found_with_metadata, labels_column, with_metadata
-from bcs_scheduler.cli.kinds.registry import (
-    CLUSTER_WIDE,
-    COLUMNS,
-    NAMED,
-    NAMESPACE,
-    NAMESPACED,
-    OF_APPLICATION,
-    OF_OWNER,
-    READERS_OF_DOCUMENTS,
-    SINGULAR,
-    columns_of,
-    first_column,
-    name_of,
-    reader_of,
-)
+from bcs_scheduler.cli.kinds.registry import NAMESPACE, columns_of, functions_of, name_of, reader_of
 from bcs_scheduler.cli.kinds.selection import Query, check_labels, queries_of
 from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 from bcs_scheduler.cli.output.data import print_data, print_form
@@ -38,9 +25,7 @@ if TYPE_CHECKING:
     from bcs_scheduler.cli.client.streamed import StreamedList
     from bcs_scheduler.cli.output.formats import Form
 
-STREAMED = ("applications", "taskgroups", "deployments", "transactions", "agents", "queues")
-"""Kinds whose lists are streams of the API; -w polls the others."""
-KINDS = (
+COLUMNS_OF_KINDS = (
     Column("NAME", lambda k: k["name"]),
     Column("ALIASES", lambda k: ",".join(k["aliases"])),
     Column("NAMESPACED", lambda k: "yes" if k["namespaced"] else "no"),
@@ -80,7 +65,7 @@ def show(
     shape = chosen_shape(output=output, sort_by=sort_by, no_headers=not headers)._replace(labels=labels)
     if not words:
         _reject(event_filters)
-        print_list(session, shape, _kinds(), KINDS, lambda kind: kind["name"])
+        print_list(session, shape, _kinds(), COLUMNS_OF_KINDS, lambda kind: kind["name"])
         return
     queries = queries_of(session, words)
     namespace = None if everywhere else session.namespace
@@ -128,7 +113,7 @@ def show(
 
 def _is_streamed(kind: str, documents: bool) -> bool:
     """Streams have no documents."""
-    return kind in STREAMED and not (documents and kind in READERS_OF_DOCUMENTS)
+    return kind in KINDS and KINDS[kind].streamed and not (documents and functions_of(kind).read_documents)
 
 
 def _taken(stream: StreamedList, query: Query) -> Part:
@@ -147,10 +132,9 @@ def _reject(event_filters: Mapping[str, Any]) -> None:
 
 def _kinds() -> list[Any]:
     """The kinds that are built in, with their aliases."""
-    short = {kind: [alias for alias, meant in ALIASES.items() if meant == kind] for kind in COLUMNS}
     return [
-        {"name": kind, "aliases": sorted(short[kind], key=len), "namespaced": kind not in CLUSTER_WIDE}
-        for kind in COLUMNS
+        {"name": kind, "aliases": sorted(words_of(kind)[1:], key=len), "namespaced": not is_cluster_wide(kind)}
+        for kind in KINDS
     ]
 
 
@@ -161,9 +145,11 @@ def _check(query: Query, selector: str, fields: str, watch: bool) -> None:
     check_labels(query.kind, selector)
     if (selector or fields) and query.names:
         raise UsageError(f"{'-l' if selector else '--field-selector'} cannot be combined with NAME")
-    if query.kind in (*OF_APPLICATION, *OF_OWNER) and not query.names:
+    if query.kind not in KINDS:
+        return
+    if KINDS[query.kind].scope == "application" and not query.names:
         raise UsageError(f"get {query.kind} needs the name of an application")
-    if watch and query.kind in OF_OWNER:
+    if watch and KINDS[query.kind].printed:
         raise UsageError(f"-w is not supported for {query.kind}")
 
 
@@ -174,9 +160,9 @@ def _sorted(part: Part, shape: Shape, query: Query) -> Part:
         return part
     if shape.sort_by:
         return Part(kind, sorted_by(shape, found, columns_of(kind), partial(with_metadata, kind)))
-    if len(query.names) > 1 or (kind in COLUMNS and kind not in NAMED):
+    if len(query.names) > 1 or (kind in KINDS and KINDS[kind].by_time):
         return part
-    return Part(kind, in_order(in_order(found, first_column(kind).cell), NAMESPACE.cell))
+    return Part(kind, in_order(in_order(found, columns_of(kind)[0].cell), NAMESPACE.cell))
 
 
 def _read(session: Session, query: Query, namespace: str | None, selector: str, documents: bool, ignore: bool) -> Part:
@@ -204,7 +190,7 @@ def _grids(parts: Sequence[Part], shape: Shape, everywhere: bool) -> list[Grid]:
         columns = columns_of(kind)
         items = found if isinstance(found, list) else [found]
         prefix = f"{SINGULAR.get(kind, kind)}/" if len(parts) > 1 else ""
-        if everywhere and (kind in NAMESPACED or kind not in COLUMNS):
+        if everywhere and (kind not in KINDS or KINDS[kind].scope == "namespace"):
             columns, prefix = (NAMESPACE, _prefixed(columns[0], prefix), *columns[1:]), ""
         if kind == "agents" and isinstance(found, list):
             from bcs_scheduler.cli.kinds.objects.agents import with_names
@@ -237,12 +223,12 @@ def _print(session: Session, parts: list[Part], shape: Shape, everywhere: bool) 
         parts = [_as_documents(part) for part in parts]
     if print_form(session.out, _data(parts), shape.form):
         return
-    if parts[0].kind in OF_OWNER:
+    if parts[0].kind in KINDS and KINDS[parts[0].kind].printed:
         print_data(session.out, _data(parts), "yaml")
         return
     shown = [part for part in parts if part.found]
     if not shown:
-        where = "" if everywhere or parts[0].kind in CLUSTER_WIDE else f" in namespace {session.namespace}"
+        where = "" if everywhere or is_cluster_wide(parts[0].kind) else f" in namespace {session.namespace}"
         kinds = " or ".join(part.kind for part in parts)
         session.err.print(f"no {kinds}{where}")
     for number, grid in enumerate(_grids(shown, shape, everywhere)):

@@ -9,7 +9,7 @@ from bcs_scheduler.cli.client.lookup import agent_keys, find_agent, unique_names
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents import Document, Operations, report
 from bcs_scheduler.cli.errors import Conflict, UsageError
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, field_list, reason_column
 from bcs_scheduler.cli.output.text import pairs, status_text, when
@@ -113,6 +113,10 @@ def _no_document(session: Session, document: Document, options: object) -> Accep
     raise UsageError(f"{document.source}: an agent has no document")
 
 
+def _host(item: Json) -> str:
+    return str(item.get("hostname") or item.get("ip"))
+
+
 AGENT_OPERATIONS = Operations(_no_document, _no_document, _no_document, _delete)
 AGENT_COLUMNS: Sequence[Column] = (
     Column("NAME", lambda a: a.get(NAME) or a.get("hostname")),
@@ -206,3 +210,11 @@ def warn_missing_agents(session: Session, results: Iterable[Json]) -> None:
     for result in results:
         if not result.get("listed", True):
             session.warn(f"agent {result['innerIP']}: {result['message']}")
+
+
+FUNCTIONS = {
+    "agents": Functions(AGENT_COLUMNS, read_agents, describe_agent, AGENT_OPERATIONS, name=_host),
+    "offers": Functions(OFFERS, read_offers, name=_host),
+    "cluster": Functions(CLUSTER, read_cluster),
+    "servers": Functions(SERVERS, read_servers),
+}

@@ -8,7 +8,7 @@ from bcs_scheduler.cli.client.lookup import find_command, find_owner, owner_targ
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, owner_of
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
 from bcs_scheduler.cli.kinds.objects.outcomes import outcomes, raise_failures, wait_for_outcome
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list
@@ -148,3 +148,9 @@ def _not_sent(command: Json) -> str:
         if missing > 0
         else ""
     )
+
+
+FUNCTIONS = {
+    "commands": Functions(COMMAND_COLUMNS, read_commands, describe_command, COMMAND_OPERATIONS),
+    "messages": Functions(MESSAGES, read_messages, name=lambda message: str(message["Id"])),
+}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.base import Describe
+from bcs_scheduler.cli.kinds.base import Describe, Functions
 from bcs_scheduler.cli.kinds.objects.extensions import operations_of, reading
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
@@ -67,6 +67,7 @@ def _item(item: Json) -> str:
     return f"{len(b64decode(item['content']))} bytes"
 
 
-READ_CONFIGMAPS, READ_SECRETS, READ_SERVICES = map(reading, ("configmap", "secret", "service"))
-DESCRIBE_CONFIGMAP, DESCRIBE_SECRET = map(describing_configuration, ("configmap", "secret"))
-CONFIGMAP_OPERATIONS, SECRET_OPERATIONS, SERVICE_OPERATIONS = map(operations_of, ("configmap", "secret", "service"))
+FUNCTIONS = {
+    f"{kind}s": Functions(columns, reading(kind), describing_configuration(kind), operations_of(kind))
+    for kind, columns in (("configmap", CONFIGMAPS), ("secret", SECRETS))
+}

@@ -7,10 +7,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
-from bcs_scheduler.cli.documents import KINDS, Document, Operations, UpdateOptions, reject_counts, verb
+from bcs_scheduler.cli.documents import APPLY_ORDER, Document, Operations, UpdateOptions, reject_counts, verb
 from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
 from bcs_scheduler.cli.habits import instead_of_document
-from bcs_scheduler.cli.kinds.base import Found, Read
+from bcs_scheduler.cli.kinds.base import Found, Functions, Read
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import counted, duration, pairs, when
@@ -140,7 +140,7 @@ def operations_for(
 
 
 def reading(kind: str) -> Read:
-    """The function that reads one object of a kind in `client.PLURALS`, or a list."""
+    """The function that reads one object of a kind with common routes, or a list."""
 
     def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
         if name:
@@ -151,7 +151,7 @@ def reading(kind: str) -> Read:
 
 
 def put_of(kind: str) -> Put:
-    """The function that creates or replaces an object of a kind in `client.PLURALS`."""
+    """The function that creates or replaces an object of a kind with common routes."""
     return putting(
         lambda client, document: client.object(kind, document.namespace, document.name),
         lambda client, body, create, dry: client.put_object(kind, body, create=create, dry_run=dry),
@@ -159,7 +159,7 @@ def put_of(kind: str) -> Put:
 
 
 def operations_of(kind: str, put: Put | None = None) -> Operations:
-    """Operations of a kind in `client.PLURALS`. `put` None: as `put_of` makes it."""
+    """Operations of a kind with common routes. `put` None: as `put_of` makes it."""
     return operations_for(
         kind,
         put or put_of(kind),
@@ -190,25 +190,6 @@ def _put_custom(session: Session, document: Document, create: bool | None, dry_r
     return accepted
 
 
-NAMESPACE_OPERATIONS = operations_of("namespace", put_namespace)
-WEBHOOK_OPERATIONS = operations_for(
-    "admissionwebhook",
-    put_webhook,
-    lambda client, namespace, name, dry: client.delete_webhook(namespace, name, dry_run=dry),
-)
-KIND_OPERATIONS = operations_for(
-    "kind", _register, lambda client, namespace, name, dry: client.delete_kind(name, dry_run=dry)
-)
-
-
-def custom_operations(kind: str) -> Operations:
-    return operations_for(
-        kind,
-        _put_custom,
-        lambda client, namespace, name, dry: client.delete_custom(kind, namespace, name, dry_run=dry),
-    )
-
-
 def _registered(session: Session) -> list[str]:
     try:
         return [str(found["spec"]["names"]["kind"]) for found in session.client.kinds()]
@@ -227,7 +208,7 @@ def unknown_kinds(session: Session, documents: Sequence[Document]) -> list[Usage
     """A problem for each document of a kind that is neither built in nor registered, nor registered by one of the
     documents. Asks the server only about kinds that are not built in."""
     coming = {document.name for document in documents if document.kind == "crr"}
-    unknown = {document.kind for document in documents} - {*KINDS, *coming}
+    unknown = {document.kind for document in documents} - {*APPLY_ORDER, *coming}
     if unknown:
         unknown -= set(_registered(session))
     return [
@@ -241,12 +222,9 @@ def _not_known(kind: str) -> str:
     """With a hint at the kind that differs in capitals only, as the kinds of Kubernetes do."""
     if instead := instead_of_document(kind):
         return instead
-    found = next((known for known in KINDS if known.lower() == kind.lower()), "")
+    found = next((known for known in APPLY_ORDER if known.lower() == kind.lower()), "")
     hint = f" (did you mean {found}?)" if found else ""
-    return f"{kind!r} is not known{hint}; known: {', '.join(KINDS)}, and registered kinds"
-
-
-read_namespaces = reading("namespace")
+    return f"{kind!r} is not known{hint}; known: {', '.join(APPLY_ORDER)}, and registered kinds"
 
 
 def read_webhooks(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
@@ -259,7 +237,7 @@ def read_kinds(session: Session, namespace: str | None, name: str | None, select
     return session.client.kind(name) if name else session.client.kinds()
 
 
-def read_custom(kind: str) -> Callable[[Session, str | None, str | None, str], Any]:
+def _reading_custom(kind: str) -> Read:
     def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
         if name:
             return session.client.custom(kind, namespace or session.namespace, name)
@@ -334,3 +312,38 @@ def _hook(hook: Json) -> str:
     return (
         f"{hook['clientConfig']['url']}, {duration(hook['timeoutSeconds'])}, on failure {hook['failurePolicy']}{where}"
     )
+
+
+def custom_functions(kind: str) -> Functions:
+    """The functions of a registered kind of custom resources."""
+    operations = operations_for(
+        kind,
+        _put_custom,
+        lambda client, namespace, name, dry: client.delete_custom(kind, namespace, name, dry_run=dry),
+    )
+    return Functions(CUSTOM_COLUMNS, _reading_custom(kind), operations=operations)
+
+
+FUNCTIONS = {
+    "namespaces": Functions(
+        NAMESPACE_COLUMNS, reading("namespace"), describe_namespace, operations_of("namespace", put_namespace)
+    ),
+    "webhooks": Functions(
+        WEBHOOK_COLUMNS,
+        read_webhooks,
+        describe_webhook,
+        operations_for(
+            "admissionwebhook",
+            put_webhook,
+            lambda client, namespace, name, dry: client.delete_webhook(namespace, name, dry_run=dry),
+        ),
+    ),
+    "kinds": Functions(
+        KIND_COLUMNS,
+        read_kinds,
+        operations=operations_for(
+            "kind", _register, lambda client, namespace, name, dry: client.delete_kind(name, dry_run=dry)
+        ),
+        name=lambda kind: str(kind["spec"]["names"]["kind"]),
+    ),
+}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.kinds.base import Functions
 from bcs_scheduler.cli.kinds.objects.extensions import operations_of, reading
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
@@ -45,10 +46,6 @@ POD_GROUP_COLUMNS = (
 )
 
 
-POD_GROUP_OPERATIONS = operations_of("PodGroup")
-read_pod_groups = reading("PodGroup")
-
-
 def describe_pod_group(session: Session, name: str, events: str, form: str) -> None:
     found = session.client.object("PodGroup", session.namespace, name)
     if form:
@@ -72,3 +69,8 @@ def describe_pod_group(session: Session, name: str, events: str, form: str) -> N
             ]
         )
     )
+
+
+FUNCTIONS = {
+    "podgroups": Functions(POD_GROUP_COLUMNS, reading("PodGroup"), describe_pod_group, operations_of("PodGroup"))
+}

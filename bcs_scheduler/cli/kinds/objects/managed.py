@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
 from bcs_scheduler.cli.kinds.workloads.history import section
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
@@ -137,3 +137,6 @@ def describe_managed(session: Session, name: str, events: str, form: str) -> Non
     section(session, "Changes of the state in the queue", HISTORY, found["queueHistory"])
     section(session, "Faults of sums", EVENTS, wrong)
     section(session, "Events", EVENTS, told)
+
+
+FUNCTIONS = {"managed": Functions(MANAGED_COLUMNS, read_managed, describe_managed)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.kinds.base import Functions
 from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_of, reading
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
@@ -25,10 +26,6 @@ PRIORITY_CLASS_COLUMNS = (
 )
 
 
-PRIORITY_CLASS_OPERATIONS = operations_of("PriorityClass")
-read_priority_classes = reading("PriorityClass")
-
-
 def describe_priority_class(session: Session, name: str, events: str, form: str) -> None:
     found = session.client.object("PriorityClass", "", name)
     describe_object(
@@ -42,3 +39,10 @@ def describe_priority_class(session: Session, name: str, events: str, form: str)
             ("Description", found["description"] or "none"),
         ],
     )
+
+
+FUNCTIONS = {
+    "priorityclasses": Functions(
+        PRIORITY_CLASS_COLUMNS, reading("PriorityClass"), describe_priority_class, operations_of("PriorityClass")
+    )
+}

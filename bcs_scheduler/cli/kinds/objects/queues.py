@@ -7,6 +7,7 @@ from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
+from bcs_scheduler.cli.kinds.base import Functions
 from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_of, put_of
 from bcs_scheduler.cli.kinds.objects.queuetrees import describe_tree_queue, parts_of
 from bcs_scheduler.cli.output.tables import Column, age_column, time_column
@@ -126,3 +127,6 @@ def describe_queue(session: Session, name: str, events: str, form: str) -> None:
         ],
         uncreated="not created explicitly",
     )
+
+
+FUNCTIONS = {"queues": Functions(QUEUE_COLUMNS, read_queues, describe_queue, QUEUE_OPERATIONS)}

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
+from bcs_scheduler.cli.kinds.objects.extensions import operations_of, reading
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, table, time_column
 from bcs_scheduler.cli.output.terminal import Styled
@@ -147,3 +148,9 @@ def endpoint_changes(session: Session, name: str) -> Callable[[], Found]:
         return found
 
     return look
+
+
+FUNCTIONS = {
+    "services": Functions(SERVICES, reading("service"), describe_service, operations_of("service")),
+    "endpoints": Functions(ENDPOINTS, read_endpoints, describe_endpoint),
+}

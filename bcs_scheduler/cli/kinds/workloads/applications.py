@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound
-from bcs_scheduler.cli.kinds.base import Found, Read
+from bcs_scheduler.cli.kinds.base import Found, Functions, Read
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import age, duration, flat, one_line, pairs, status_text, when
@@ -135,9 +135,6 @@ def _reading(*, documents: bool) -> Read:
     return read
 
 
-read_applications, read_applications_with_documents = _reading(documents=False), _reading(documents=True)
-
-
 def read_definition(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
     """The document of a deployment, daemonset or application, as the user wrote it."""
     from bcs_scheduler.cli.client.lookup import find_owner
@@ -204,3 +201,16 @@ def describe_application(session: Session, name: str, events: str, form: str) ->
 def _counts(application: Json) -> str:
     running, present, defined = (application[key] for key in ("RunningInstances", "Instances", "DefineInstances"))
     return f"{running} running, {present} present, {defined} defined"
+
+
+FUNCTIONS = {
+    "applications": Functions(
+        APPLICATIONS,
+        _reading(documents=False),
+        describe_application,
+        explain=explain_application,
+        read_documents=_reading(documents=True),
+    ),
+    "definition": Functions(DEFINITION, read_definition),
+    "versions": Functions(VERSIONS, read_versions),
+}

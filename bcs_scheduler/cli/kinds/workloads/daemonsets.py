@@ -8,7 +8,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.documents import Document, Operations, UpdateOptions, reject_counts, report, verb
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
-from bcs_scheduler.cli.kinds.base import Found, Read
+from bcs_scheduler.cli.kinds.base import Found, Functions, Read
 from bcs_scheduler.cli.kinds.workloads.applications import print_contents, read_version
 from bcs_scheduler.cli.kinds.workloads.history import events_of, print_events, section
 from bcs_scheduler.cli.kinds.workloads.transactions import TRANSACTIONS, with_names
@@ -237,4 +237,13 @@ def _reading(*, documents: bool) -> Read:
     return read
 
 
-read_daemonsets, read_daemonsets_with_documents = _reading(documents=False), _reading(documents=True)
+FUNCTIONS = {
+    "daemonsets": Functions(
+        DAEMONSETS,
+        _reading(documents=False),
+        describe_daemonset,
+        OPERATIONS,
+        explain_daemonset,
+        _reading(documents=True),
+    )
+}

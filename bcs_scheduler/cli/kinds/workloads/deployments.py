@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, table, time_column
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import duration, one_line, pairs, status_text, when
@@ -229,3 +229,6 @@ def read_deployments(session: Session, namespace: str | None, name: str | None, 
     if name:
         return session.client.deployment(namespace or session.namespace, name)
     return session.client.deployments(namespace, selector=selector)
+
+
+FUNCTIONS = {"deployments": Functions(DEPLOYMENTS, read_deployments, describe_deployment, explain=explain_deployment)}

@@ -8,11 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from bcs_scheduler.cli.client.kinds import KINDS, SINGULAR, is_cluster_wide
 from bcs_scheduler.cli.client.lookup import find_taskgroup, find_transaction, name_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound, TimedOut, Unreachable, UsageError
+from bcs_scheduler.cli.kinds.base import Functions
 from bcs_scheduler.cli.kinds.fields import Condition, conditions_of, matching
-from bcs_scheduler.cli.kinds.registry import CLUSTER_WIDE, COLUMNS, SINGULAR, known_kind, reader_of
+from bcs_scheduler.cli.kinds.registry import known_kind, reader_of
 from bcs_scheduler.cli.kinds.selection import kind_of
 from bcs_scheduler.cli.listing import Shape, print_list
 from bcs_scheduler.cli.output.data import print_form
@@ -114,7 +116,7 @@ def _must_be_known(session: Session, namespace: str, filters: Mapping[str, Any],
         with suppress(NotFound):
             _read(session, kind, namespace, name if slash else text)
             return
-    where = "" if kinds[0] in CLUSTER_WIDE else f" in namespace {namespace}"
+    where = "" if is_cluster_wide(kinds[0]) else f" in namespace {namespace}"
     raise NotFound(
         f"{SINGULAR[kinds[0]] if slash else 'workload'} {name or text} does not exist{where}, and has no events"
     )
@@ -135,7 +137,7 @@ def _object(session: Session, text: str) -> dict[str, str]:
     if not name or not word:
         raise UsageError(f"--for takes KIND/NAME, such as application/web, not {text!r}")
     plural = kind_of(word)
-    if plural not in COLUMNS and word not in WITHOUT_LISTS:
+    if plural not in KINDS and word not in WITHOUT_LISTS:
         return {"kind": "customobject", "name": custom_key(known_kind(session, word), session.namespace, name)}
     kind = SINGULAR.get(plural, plural)
     if kind in OWNERS:
@@ -221,3 +223,6 @@ def _print_one(session: Session, event: Json, form: Form, *, everywhere: bool) -
         cells = [column.cell(event) for column in shown]
         session.out.print_lines([joined(cells)])
     session.out.file.flush()
+
+
+FUNCTIONS = {"events": Functions(EVENTS, None)}

@@ -129,7 +129,7 @@ def _heading(group: Json) -> str:
     return TITLES[group["type"]] + cause + (f": {done}" if done else "")
 
 
-KINDS = {
+STORY_KINDS = {
     "deployments": "deployment",
     "daemonsets": "daemonset",
     "applications": "application",
@@ -149,8 +149,8 @@ AGENT_NAMES = ("id", "key", "hostname", "ip")
 
 
 def read_story(session: Session, kind: str, name: str, since: float | None, limit: int) -> Json:
-    """The story in the form of `-o json` (`bcs story --help`). `kind`: a value of KINDS. `since`: seconds until now,
-    None = all events. Raises NotFound if no event of the object is kept."""
+    """The story in the form of `-o json` (`bcs story --help`). `kind`: a value of STORY_KINDS. `since`: seconds until
+    now, None = all events. Raises NotFound if no event of the object is kept."""
     namespace: str | None = None if kind in WITHOUT_NAMESPACE else session.namespace
     if kind == "taskgroup":
         name = name if "." in name else find_taskgroup(session.client, session.namespace, name)["ID"]

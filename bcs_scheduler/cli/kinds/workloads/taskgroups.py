@@ -8,7 +8,7 @@ from typing import Any
 
 from bcs_scheduler.cli.client.lookup import application_of, find_target, find_taskgroup
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import duration, one_line, status_text, when
@@ -218,3 +218,11 @@ def _task_fields(task: Json) -> list[tuple[str, Any]]:
         ("  Image", task.get("Image")),
         ("  Command", one_line(command, 100)),
     ]
+
+
+FUNCTIONS = {
+    "taskgroups": Functions(
+        TASKGROUPS, read_taskgroups, describe_taskgroup, name=lambda taskgroup: str(taskgroup["Name"])
+    ),
+    "tasks": Functions(TASKS, read_tasks),
+}

@@ -9,7 +9,7 @@ from typing import Any
 from bcs_scheduler.cli.client.lookup import find_owner, find_transaction, running_kind, short_names
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound
-from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.kinds.base import Found, Functions
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import duration, local_time, moment, operation, status_text, verdict, when
@@ -93,3 +93,6 @@ def describe_transaction(session: Session, name: str, events: str, form: str) ->
 
 def _note(note: Any) -> str:
     return f"{local_time(note.get('at'))}  {note.get('text')}" if isinstance(note, dict) else str(note)
+
+
+FUNCTIONS = {"transactions": Functions(TRANSACTIONS, read_transactions, describe_transaction)}
