@@ -23,12 +23,11 @@ COMPLETION = "_BCS_COMPLETE"
 
 
 class Entry(NamedTuple):
-    """One command: the module and the attribute that hold it, and its short help. `hidden`: an old name."""
+    """One command: the module and the attribute that hold it, and its short help."""
 
     module: str
     attribute: str
     help: str
-    hidden: bool = False
 
     def load(self) -> click.Command:
         return cast(click.Command, getattr(import_module(self.module), self.attribute))
@@ -39,7 +38,7 @@ Sections = Mapping[str, Mapping[str, Entry]]
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
-    """Commands by name; reading an item loads its module. Iteration yields the names that are not hidden."""
+    """Commands by name; reading an item loads its module."""
 
     def __init__(self, sections: Sections) -> None:
         self.entries = {name: entry for section in sections.values() for name, entry in section.items()}
@@ -55,7 +54,7 @@ class LazyCommands(MutableMapping[str, click.Command]):
         del self._added[name]
 
     def __iter__(self) -> Iterator[str]:
-        yield from (name for name, entry in self.entries.items() if not entry.hidden)
+        yield from self.entries
         yield from self._added
 
     def __len__(self) -> int:
@@ -98,16 +97,12 @@ class LazyGroup(click.Group):
         width = max(len(name) for name in self.commands)
         for title, section in self.sections.items():
             with formatter.section(title):
-                rows = [(f"{name:{width}}", entry.help) for name, entry in section.items() if not entry.hidden]
+                rows = [(f"{name:{width}}", entry.help) for name, entry in section.items()]
                 formatter.write_dl(rows)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
 
         entries = cast(LazyCommands, self.commands).entries.items()
-        names = [
-            CompletionItem(name, help=entry.help)
-            for name, entry in entries
-            if not entry.hidden and name.startswith(incomplete)
-        ]
+        names = [CompletionItem(name, help=entry.help) for name, entry in entries if name.startswith(incomplete)]
         return names + click.Command.shell_complete(self, ctx, incomplete)

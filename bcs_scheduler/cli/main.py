@@ -82,8 +82,6 @@ COMMANDS: Sections = {
             "settings",
             "Set images of workloads, and settings of agents and namespaces.",
         ),
-        "enable": Entry(AGENTS, "enable", "Old name of uncordon.", hidden=True),
-        "disable": Entry(AGENTS, "disable", "Old name of cordon.", hidden=True),
     },
     "Other": {
         "dump": Entry("bcs_scheduler.cli.commands.dump", "dump", "Write the state of the cluster to a file."),

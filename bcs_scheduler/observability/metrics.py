@@ -28,7 +28,6 @@ from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.security.caller import PROGRAM_RIGHTS
 from bcs_scheduler.settings.sections import MetricsSettings
 from store.base import Change
-from store.reasons import former_name
 
 COMMIT_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000)
 LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -74,9 +73,6 @@ class Metrics:
             "policy_session_duration_seconds", "Duration of a session of the policy", (), TURN_SECONDS
         )
         self._events = self._counter("events", "Events that the core has processed")
-        self._former_events = self._counter(
-            "story", "As recorded_events, with the reasons of version 0.1; will be removed", "kind", "reason"
-        )
         self._recorded = self._counter(
             "recorded_events", "Events of applications, transactions and the framework; warnings", "kind", "reason"
         )
@@ -270,7 +266,6 @@ class Metrics:
 
     def logged(self, line: LogLine) -> None:
         """An event, or a line of the log, that concerns more than one taskgroup or is a warning."""
-        self._former_events.labels(line.kind, former_name(line.reason)).inc()
         self._recorded.labels(line.kind, line.reason).inc()
 
     def committed(self, changes: Sequence[Change], seconds: float) -> None:

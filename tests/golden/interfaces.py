@@ -47,7 +47,7 @@ def listed_operations() -> Iterator[str]:
 
 
 def listed_commands() -> Iterator[str]:
-    """All commands of `bcs`, hidden ones too, with the names of their options and arguments."""
+    """The commands of `bcs` that its help lists, with the names of their options and arguments."""
     with patch.dict("os.environ", ENVIRONMENT):
         for path, command in sorted(_commands(bcs, "bcs")):
             words = [" ".join([*one.opts, *one.secondary_opts]) for one in command.params]

@@ -289,7 +289,7 @@ def test_an_event_the_core_cannot_handle_is_told_and_counted(start: Start, backe
 
     process = start(MemoryStore(backend)).leads()
     process.driver.deliver(Unknown())
-    counted = b'bkbcs_scheduler_story_total{kind="event",reason="error"} 1.0'
+    counted = b'bkbcs_scheduler_recorded_events_total{kind="event",reason="InternalError"} 1.0'
     wait_for(lambda: counted in process.runtime.metrics(), what="the error to be counted")
     assert process.disable("agent-1").result(30.0).error == ""
     assert process.epoch == 1
@@ -556,7 +556,7 @@ def test_the_metrics_follow_the_role(start: Start, backend: MemoryBackend) -> No
     assert "bkbcs_scheduler_epoch 1.0" in text
     assert 'bkbcs_scheduler_committed_records_total{kind="agentsetting"} 1.0' in text
     assert 'bkbcs_scheduler_storage_operator_latency_ms_count{operator="fetch"} 1.0' in text
-    assert 'bkbcs_scheduler_story_total{kind="framework",reason="subscribed"} 1.0' in text
+    assert 'bkbcs_scheduler_recorded_events_total{kind="framework",reason="FrameworkSubscribed"} 1.0' in text
     process.runtime.stop()
     text = process.runtime.metrics().decode()
     assert 'bkbcs_scheduler_role{role="unknown"} 1.0' in text

@@ -310,7 +310,6 @@ def test_turns_commits_loads_and_stories_are_measured() -> None:
     assert value(metrics, "storage_operator_latency_ms_sum", operator="delete") == 4.0
     assert value(metrics, "storage_operator_latency_ms_sum", operator="fetch") == 500.0
     assert value(metrics, "recorded_events_total", kind="transaction", reason="TransactionTimedOut") == 1
-    assert value(metrics, "story_total", kind="transaction", reason="timeout") == 1, "for rules of earlier versions"
 
 
 def test_process_metrics_are_there_and_no_created_series() -> None:

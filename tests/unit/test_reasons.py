@@ -1,4 +1,4 @@
-"""The reasons of events: one closed set in one style, listed in docs/api.md. Names of version 0.1 are aliases."""
+"""The reasons of events: one closed set in one style, listed in docs/api.md."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from store.reasons import (
     TASKGROUP_TURNED,
     TRANSACTION_ENDED,
     EventReason,
-    former_name,
-    reasons_named,
 )
 from store.records import TaskGroupStatus, TransactionStatus
 from transactions.base import Refusal
@@ -94,13 +92,6 @@ def test_every_reason_is_recorded_somewhere() -> None:
 def test_every_status_has_its_reason() -> None:
     assert set(TASKGROUP_TURNED) == set(get_args(TaskGroupStatus))
     assert set(TRANSACTION_ENDED) == set(get_args(TransactionStatus)) - {"INIT", "QUEUED"}
-
-
-def test_filters_understand_the_former_names() -> None:
-    assert reasons_named(["Running"]) == {"Running", "TaskGroupRunning", "ApplicationRunning", "DaemonsetRunning"}
-    assert reasons_named(["drain failed", "TaskGroupLost"]) == {"drain failed", "DrainFailed", "TaskGroupLost"}
-    assert reasons_named([]) == frozenset()
-    assert all(reason in reasons_named([former_name(reason)]) for reason in REASONS)
 
 
 def members(literal: object) -> set[str]:

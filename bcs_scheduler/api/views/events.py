@@ -12,7 +12,6 @@ from bcs_scheduler.api.streams.sse import frame
 from bcs_scheduler.leadership.items import Item
 from bcs_scheduler.wire.times import rfc3339
 from store.ids import TaskGroupId, TaskId, object_key, without_namespace
-from store.reasons import reasons_named
 from store.records import Event
 from store.state.reader import StateReader
 
@@ -151,7 +150,7 @@ def _checks(
         checks.append(lambda h: name in (name_of(h), h.key))
     if prefix := asked.get("prefix"):
         checks.append(lambda h: name_of(h).startswith(prefix) or h.key.startswith(prefix))
-    if reasons := reasons_named(filter(None, asked.get("reason", "").split(","))):
+    if reasons := frozenset(filter(None, asked.get("reason", "").split(","))):
         checks.append(lambda h: h.reason in reasons)
     if (level := asked.get("level", LEVELS[0])) != LEVELS[0]:
         loud = frozenset(LEVELS[LEVELS.index(level) :])

@@ -14,7 +14,6 @@ from bcs_scheduler.cli.commands.arguments import agent_names
 from bcs_scheduler.cli.errors import Conflict, NotFound, TimedOut, UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
 from bcs_scheduler.cli.options import (
-    RenamedOption,
     connection_options,
     dry_run_option,
     examples,
@@ -28,8 +27,8 @@ from bcs_scheduler.cli.waiting import Look, wait_until
 from store.keys import taskgroup_name
 
 
-def _cordoning(name: str, words: str, *, cordoned: bool, done: str, hidden: bool = False) -> click.Command:
-    """A command that cordons or uncordons agents. `done`: the word of its report. `hidden`: `name` is an old name."""
+def _cordoning(name: str, words: str, *, cordoned: bool, done: str) -> click.Command:
+    """A command that cordons or uncordons agents. `done`: the word of its report."""
 
     @dry_run_option
     @connection_options
@@ -47,7 +46,7 @@ def _cordoning(name: str, words: str, *, cordoned: bool, done: str, hidden: bool
 
     command = future_agents_option(command) if cordoned else command
     command = click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)(command)
-    return click.command(name, help=words, hidden=hidden, epilog=examples(f"bcs {name} 10.0.0.7 10.0.0.8"))(command)
+    return click.command(name, help=words, epilog=examples(f"bcs {name} 10.0.0.7 10.0.0.8"))(command)
 
 
 EFFECT = "NoSchedule"
@@ -59,8 +58,6 @@ CORDON = "Place no new taskgroups on agents. Running taskgroups are not affected
 UNCORDON = "Place taskgroups on agents again, and end a drain."
 cordon = _cordoning("cordon", CORDON, cordoned=True, done="cordoned")
 uncordon = _cordoning("uncordon", UNCORDON, cordoned=False, done="uncordoned")
-disable = _cordoning("disable", "Old name of `bcs cordon`.", cordoned=True, done="disabled", hidden=True)
-enable = _cordoning("enable", "Old name of `bcs uncordon`.", cordoned=False, done="enabled", hidden=True)
 
 
 @click.command(epilog=examples("bcs taint 10.0.0.7 dedicated=db", "bcs taint 10.0.0.7 10.0.0.8 dedicated-"))
@@ -160,8 +157,6 @@ LATE = 15.0
 @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
 @click.option(
     "--parallel",
-    cls=RenamedOption,
-    former=("--at-once",),
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,

@@ -148,7 +148,7 @@ def describe_queues(session: Session, names: tuple[str, ...], output: str | None
         if parts.has(name, partition):
             describe_tree_queue(session, name, form, partition, several=len(parts.trees) > 1)
         else:
-            describe_queue(session, name, "", form)
+            describe_queue(session, name, False, form)
 
 
 @queue.command("top", epilog=examples("bcs queue top", "bcs queue top batch online -w", "bcs queue top -o json"))

@@ -16,9 +16,8 @@ Found = list[Json] | Json
 """Objects of a list, or one object that was asked for by name."""
 Read = Callable[[Session, str | None, str | None, str], Found]
 """Reads objects for `bcs get`: namespace (None = all), name (None = a list), label selector (empty = none)."""
-Describe = Callable[[Session, str, str, str], None]
-"""Prints one object for `bcs describe`: name, key of the events in data (empty = without events), json or yaml (empty =
-text)."""
+Describe = Callable[[Session, str, bool, str], None]
+"""Prints one object for `bcs describe`: name, with events or without, json or yaml (empty = text)."""
 
 
 class Functions(NamedTuple):

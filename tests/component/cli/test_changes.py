@@ -214,7 +214,7 @@ def test_delete_by_name_and_by_document(server: StandIn, bcs: Any, tmp_path: Pat
     server.on("DELETE", f"{APPS}/web", ok(ACCEPTED, 202))
     server.on("GET", "/transactions/defaultGroup/application-1", ok(transaction("FINISH")))
     server.on("GET", f"{APPS}/web", ok(application()), MISSING)
-    result = bcs("delete", "web", "--enforce", "--wait")
+    result = bcs("delete", "web", "--force", "--wait")
     assert result.out.splitlines()[-1] == "application/web deleted"
     assert server.requests("DELETE")[0].query == {"enforce": "true"}
     assert bcs("delete", "-f", write(tmp_path, DOCUMENT)).code == 0
@@ -277,8 +277,8 @@ def test_cancel_finds_the_transaction_in_any_namespace(server: StandIn, bcs: Any
 
 def test_agents_are_switched_together(server: StandIn, bcs: Any) -> None:
     server.on("POST", "/agentsettings/disable", ok(None))
-    result = bcs("disable", "10.0.0.1", "10.0.0.2")
-    assert result.out == "agent/10.0.0.1 disabled\nagent/10.0.0.2 disabled\n"
+    result = bcs("cordon", "10.0.0.1", "10.0.0.2")
+    assert result.out == "agent/10.0.0.1 cordoned\nagent/10.0.0.2 cordoned\n"
     assert server.requests("POST")[0].query == {"ips": "10.0.0.1,10.0.0.2"}
 
 

@@ -143,8 +143,6 @@ def test_files_are_completed_by_the_shell(server: StandIn, bcs: Any, words: tupl
     [
         ("cordon", "127.0.0.1"),
         ("uncordon", "127.0.0.1"),
-        ("enable", "127.0.0.1"),
-        ("disable", "127.0.0.1"),
         ("drain", "127.0.0.1"),
         ("taint", "127.0.0.1", "a=b"),
         ("set", "agent", "127.0.0.1", "--attribute", "a=b"),

@@ -118,7 +118,7 @@ def test_a_deletion_that_waits_says_for_which_agents(bcs: Any, running: CoreGate
     waited = bcs("delete", "ds", "probe", "--wait", "--timeout", "3")
     assert waited.code == TimedOut.exit_code
     assert "waits for 2 unreachable agents (host-1, host-2); deleting it with --force" in waited.err
-    assert bcs("delete", "ds", "probe", "--enforce", "--wait", "--timeout", "60").code == 0
+    assert bcs("delete", "ds", "probe", "--force", "--wait", "--timeout", "60").code == 0
 
 
 def fail_one(gateway: CoreGateway) -> None:
@@ -163,7 +163,7 @@ def drained(server: StandIn, *states: str) -> None:
 
 def test_a_drain_is_followed_to_its_end(bcs: Any, server: StandIn) -> None:
     drained(server, "draining", "draining", "drained")
-    result = bcs("drain", "10.0.0.1", "--at-once", "3", "--daemonsets", "-o", "json")
+    result = bcs("drain", "10.0.0.1", "--parallel", "3", "--daemonsets", "-o", "json")
     assert result.code == 0
     assert [change["done"] for change in json.loads(result.out)] == ["draining", "drained"]
     asked = server.requests("POST")[0].query

@@ -170,7 +170,7 @@ def test_the_story_is_made_of_events(server: StandIn, bcs: Any) -> None:
     server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
     begin = event(1, "begin", kind="transaction", name="application-1", message="LAUNCH of x: launching 2")
     server.on("GET", PATH, ok([begin, event(2, "placed", name=group["ID"], message="on agent0")]))
-    story = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)["story"]
+    story = json.loads(bcs("describe", "app", "web", "--events", "-o", "json").out)["events"]
     assert [line["text"] for line in story] == ["begin: LAUNCH of x: launching 2", "placed: on agent0"]
     assert [request.query["owner"] for request in server.seen if request.path == PATH] == ["web"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 
 from bcs_scheduler.cli.errors import EXIT_CODES
 from bcs_scheduler.cli.main import COMMANDS, bcs
-from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok, taskgroup, transaction
+from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok
 
 OLD_WORDS = (
     "desk", "story", "at once", "at-once", "enforce", "master", "slave", "keeper", "happening", "scribe", "pot",
@@ -49,7 +48,6 @@ def test_every_command_of_the_table_is_loaded() -> None:
         for name, entry in section.items():
             command = entry.load()
             assert command.name == name
-            assert command.hidden == entry.hidden, name
             assert sentence(entry.help), name
 
 
@@ -105,22 +103,17 @@ def test_the_overview_has_sections_and_exit_codes() -> None:
     assert [title for title in COMMANDS if f"\n{title}:\n" in text] == list(COMMANDS)
     codes = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items())
     assert f"Exit codes: {codes}." in " ".join(text.split())
-    assert not re.search(r"^  (enable|disable) ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (("drain", "a", "--at-once", "3"), ("drain", "a", "--parallel", "3")),
-        (("delete", "web", "--enforce"), ("delete", "web", "--force")),
         (("rollback", "web", "--to-revision", "3"), ("rollback", "web", "--to", "3")),
         (("rollout", "restart", "web"), ("rollout", "replace", "web")),
-        (("disable", "a", "b"), ("cordon", "a", "b")),
-        (("enable", "a", "b"), ("uncordon", "a", "b")),
     ],
     ids=lambda words: " ".join(words[:3]),
 )
-def test_old_names_are_accepted_and_hidden(old: tuple[str, ...], new: tuple[str, ...]) -> None:
+def test_names_of_kubectl_are_accepted_and_hidden(old: tuple[str, ...], new: tuple[str, ...]) -> None:
     parsed = []
     for words in (old, new):
         command: click.Command = bcs
@@ -132,17 +125,6 @@ def test_old_names_are_accepted_and_hidden(old: tuple[str, ...], new: tuple[str,
     name = next(word for word in old if word not in new)
     assert f"bcs {' '.join(old[: old.index(name) + 1])}" not in ALL
     assert name not in {flag for command in ALL.values() for parameter in command.params for flag in parameter.opts}
-
-
-def test_the_old_name_of_events_gives_the_old_key(server: StandIn, bcs: Any) -> None:
-    server.on("GET", f"{APPS}/web", ok(application()))
-    server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup()]))
-    server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
-    keys = {
-        flag: set(json.loads(bcs("describe", "app", "web", flag, "-o", "json").out)) for flag in ("--events", "--story")
-    }
-    assert keys["--events"] - keys["--story"] == {"events"}
-    assert keys["--story"] - keys["--events"] == {"story"}
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_the_story_tells_of_health(server: StandIn, bcs: Any) -> None:
     server.on("GET", f"{APPS}/web", ok(application()))
     server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup(UpdateTime=1700000500, Taskgroup=[task])]))
     server.on("GET", "/transactions/defaultGroup", ok([]))
-    story = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)["story"]
+    story = json.loads(bcs("describe", "app", "web", "--events", "-o", "json").out)["events"]
     assert [(line["at"] - 1700000000, line["text"]) for line in story] == [
         (0, "taskgroup created for agent0"),
         (2, "taskgroup Starting -> Running"),
@@ -116,12 +116,12 @@ def test_describe_shows_taskgroups_transactions_and_the_story(server: StandIn, b
     server.on("GET", f"{APPS}/web", ok(application(Message="all good [really]")))
     server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup()]))
     server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
-    result = bcs("describe", "app", "web", "--story")
+    result = bcs("describe", "app", "web", "--events")
     assert result.code == 0
     for expected in ("all good [really]", "taskgroup/web-0", "2 running, 2 present, 2 defined", "launch: launching 2"):
         assert expected in result.out
-    data = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)
-    assert sorted(line["text"] for line in data["story"]) == [
+    data = json.loads(bcs("describe", "app", "web", "--events", "-o", "json").out)
+    assert sorted(line["text"] for line in data["events"]) == [
         "launch: launching 2",
         "taskgroup Starting -> Running",
         "taskgroup created for agent0",

@@ -137,7 +137,7 @@ def test_delete_waits_until_it_is_gone(server: StandIn, words: Any) -> None:
     server.on("GET", FRONT, SETTLED, ok(deployment("Deleting")), MISSING)
     server.on("DELETE", FRONT, ok(STARTED, 202))
     assert words("delete", "front", "--wait").out.splitlines()[-1] == "deployment/front deleted"
-    assert words("delete", "deployment", "front", "--enforce").code == 0
+    assert words("delete", "deployment", "front", "--force").code == 0
     assert server.requests("DELETE")[-1].query == {"enforce": "true"}
 
 

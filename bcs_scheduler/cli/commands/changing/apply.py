@@ -260,7 +260,7 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
 @click.option("-l", "--selector", "labels", default="", metavar="SELECTOR", help="Delete objects with these labels.")
 @field_selector_option
 @click.option("--all", "every", is_flag=True, help="Delete all objects of the kinds in the namespace.")
-@click.option("--force", cls=RenamedOption, former=("--enforce",), is_flag=True, help="Do not wait for lost agents.")
+@click.option("--force", is_flag=True, help="Do not wait for lost agents.")
 @click.option("--ignore-not-found", "ignore", is_flag=True, help="Objects that do not exist are no failure.")
 @click.option("--cascade", expose_value=False, hidden=True, callback=habits.cascade, help="As kubectl.")
 @habits.answered(habits.DELETE)

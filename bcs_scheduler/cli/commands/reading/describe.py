@@ -26,7 +26,6 @@ from bcs_scheduler.cli.session import Session
     "words", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...", shell_complete=kinds_and_names
 )
 @click.option("--events", is_flag=True, help="Show also the events of the object, oldest first.")
-@click.option("--story", is_flag=True, hidden=True, help="Old name of --events.")
 @click.option(
     "-o",
     "--output",
@@ -35,7 +34,7 @@ from bcs_scheduler.cli.session import Session
 )
 @connection_options
 @pass_session
-def describe(session: Session, words: tuple[str, ...], events: bool, story: bool, output: str | None) -> None:
+def describe(session: Session, words: tuple[str, ...], events: bool, output: str | None) -> None:
     """Show objects of KIND in detail. Without a name: all objects of KIND in the namespace.
 
     KIND is deployment, daemonset, application, taskgroup, transaction, agent, service, endpoint, configmap, secret,
@@ -46,8 +45,6 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
         if functions_of(kind).describe is None:
             supported = ", ".join(name for name in KINDS if functions_of(name).describe)
             raise UsageError(f"describe does not support {kind}; supported kinds: {supported}")
-    # Scripts that use the old name of the option expect the old key in the data.
-    key = "story" if story else "events" if events else ""
     session.wide = output == "wide"
     form = output if output in ("json", "yaml") else ""
     wanted = [(kind, name) for kind, names in queries for name in names or _all_names(session, kind)]
@@ -58,7 +55,7 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
             session.say("---" if form else "")
         print_description = functions_of(kind).describe
         assert print_description is not None
-        print_description(session, name, key, form)
+        print_description(session, name, events, form)
 
 
 def _all_names(session: Session, kind: str) -> list[str]:

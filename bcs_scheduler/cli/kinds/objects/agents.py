@@ -175,7 +175,7 @@ def read_offers(session: Session, namespace: str | None, name: str | None, selec
     return [offer for offer in offers if offer.get("hostname") == host]
 
 
-def describe_agent(session: Session, name: str, events: str, form: str) -> None:
+def describe_agent(session: Session, name: str, events: bool, form: str) -> None:
     agent = find_agent(session.client, name)
     if form:
         print_data(session.out, agent, form)

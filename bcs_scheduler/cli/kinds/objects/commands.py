@@ -105,7 +105,7 @@ def read_messages(session: Session, namespace: str | None, name: str | None, sel
     return session.client.messages(session.namespace, name)
 
 
-def describe_command(session: Session, name: str, events: str, form: str) -> None:
+def describe_command(session: Session, name: str, events: bool, form: str) -> None:
     found = find_command(session.client, session.namespace, name)
     if form:
         print_data(session.out, found, form)

@@ -36,7 +36,7 @@ SECRETS: Sequence[Column] = (
 
 
 def describing_configuration(kind: str) -> Describe:
-    def show(session: Session, name: str, events: str, form: str) -> None:
+    def show(session: Session, name: str, events: bool, form: str) -> None:
         found = session.client.object(kind, session.namespace, name)
         if form:
             print_data(session.out, found, form)

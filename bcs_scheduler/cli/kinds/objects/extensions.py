@@ -261,7 +261,7 @@ def describe_object(
     session.show(field_list([*own, *fields()]))
 
 
-def describe_namespace(session: Session, name: str, events: str, form: str) -> None:
+def describe_namespace(session: Session, name: str, events: bool, form: str) -> None:
     found = session.client.object("namespace", "", name)
     describe_object(
         session,
@@ -286,7 +286,7 @@ def _excess(one: Json) -> str:
 TITLES = ("CPU cores", "Memory MB", "Disk MB", "Taskgroups", "Objects", "Object storage MB")
 
 
-def describe_webhook(session: Session, name: str, events: str, form: str) -> None:
+def describe_webhook(session: Session, name: str, events: bool, form: str) -> None:
     found = session.client.webhook(session.namespace, name)
     if form:
         print_data(session.out, found, form)

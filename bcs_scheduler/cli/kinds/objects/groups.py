@@ -46,7 +46,7 @@ POD_GROUP_COLUMNS = (
 )
 
 
-def describe_pod_group(session: Session, name: str, events: str, form: str) -> None:
+def describe_pod_group(session: Session, name: str, events: bool, form: str) -> None:
     found = session.client.object("PodGroup", session.namespace, name)
     if form:
         print_data(session.out, found, form)

@@ -97,14 +97,14 @@ def read_managed(session: Session, namespace: str | None, name: str | None, sele
     return client.managed_applications(namespace)
 
 
-def describe_managed(session: Session, name: str, events: str, form: str) -> None:
+def describe_managed(session: Session, name: str, events: bool, form: str) -> None:
     client, namespace = session.client, session.namespace
     found = client.managed_application(namespace, name)
     wrong = client.events(namespace, {"kind": "application", "name": name, "reason": SUMS, "last": SHOWN})
     told = client.events(namespace, {"owner": name}) if events else []
     if form:
         data = {"managed": found, "sums": wrong}
-        print_data(session.out, {**data, events: told} if events else data, form)
+        print_data(session.out, {**data, "events": told} if events else data, form)
         return
     head, spec, status = found["metadata"], found["spec"], found["status"]
     session.show(

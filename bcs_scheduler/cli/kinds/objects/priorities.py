@@ -26,7 +26,7 @@ PRIORITY_CLASS_COLUMNS = (
 )
 
 
-def describe_priority_class(session: Session, name: str, events: str, form: str) -> None:
+def describe_priority_class(session: Session, name: str, events: bool, form: str) -> None:
     found = session.client.object("PriorityClass", "", name)
     describe_object(
         session,

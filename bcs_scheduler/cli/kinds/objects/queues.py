@@ -100,7 +100,7 @@ def _shares(session: Session, name: str) -> list[tuple[str, str]]:
     return [("Deserved", deserved), ("Waiting", _waiting(found))]
 
 
-def describe_queue(session: Session, name: str, events: str, form: str) -> None:
+def describe_queue(session: Session, name: str, events: bool, form: str) -> None:
     try:
         found = session.client.object("queue", "", name)
     except NotFound:

@@ -80,7 +80,7 @@ MEMBERS: Sequence[Column] = (
 )
 
 
-def describe_service(session: Session, name: str, events: str, form: str) -> None:
+def describe_service(session: Session, name: str, events: bool, form: str) -> None:
     service = session.client.object("service", session.namespace, name)
     endpoint = session.client.endpoint(session.namespace, name)
     if form:
@@ -101,7 +101,7 @@ def describe_service(session: Session, name: str, events: str, form: str) -> Non
     _show_members(session, endpoint)
 
 
-def describe_endpoint(session: Session, name: str, events: str, form: str) -> None:
+def describe_endpoint(session: Session, name: str, events: bool, form: str) -> None:
     endpoint = session.client.endpoint(session.namespace, name)
     if form:
         print_data(session.out, endpoint, form)

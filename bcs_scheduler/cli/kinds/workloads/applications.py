@@ -157,7 +157,7 @@ def explain_application(session: Session, namespace: str, name: str) -> Json:
     return session.client.explain(namespace, name)
 
 
-def describe_application(session: Session, name: str, events: str, form: str) -> None:
+def describe_application(session: Session, name: str, events: bool, form: str) -> None:
     from bcs_scheduler.cli.kinds.workloads.history import events_of, print_events, section
     from bcs_scheduler.cli.kinds.workloads.taskgroups import TASKGROUPS
     from bcs_scheduler.cli.kinds.workloads.transactions import TRANSACTIONS, with_names
@@ -170,7 +170,7 @@ def describe_application(session: Session, name: str, events: str, form: str) ->
     version = read_version(session, name, found["Version"]) if found.get("Version") else None
     if form:
         data = {"application": found, "taskgroups": groups, "transactions": operations, "version": version}
-        print_data(session.out, {**data, events: events_of(client, namespace, name)} if events else data, form)
+        print_data(session.out, {**data, "events": events_of(client, namespace, name)} if events else data, form)
         return
     session.show(
         field_list(

@@ -180,14 +180,14 @@ AGENTS_OF_DAEMONSET = (
 )
 
 
-def describe_daemonset(session: Session, name: str, events: str, form: str) -> None:
+def describe_daemonset(session: Session, name: str, events: bool, form: str) -> None:
     client, namespace = session.client, session.namespace
     found = client.daemonset(namespace, name)
     agents = client.agents_of_daemonset(namespace, name)
     operations = client.transactions(namespace, name)
     if form:
         data = {"daemonset": found, "agents": agents, "transactions": operations}
-        print_data(session.out, {**data, events: events_of(client, namespace, name)} if events else data, form)
+        print_data(session.out, {**data, "events": events_of(client, namespace, name)} if events else data, form)
         return
     counts, meta = found["counts"], found["metadata"]
     session.show(

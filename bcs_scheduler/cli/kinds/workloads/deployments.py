@@ -81,7 +81,7 @@ REVISIONS = (
 )
 
 
-def describe_deployment(session: Session, name: str, events: str, form: str) -> None:
+def describe_deployment(session: Session, name: str, events: bool, form: str) -> None:
     from bcs_scheduler.cli.kinds.workloads.applications import print_contents, read_version
     from bcs_scheduler.cli.kinds.workloads.history import events_of, print_events, section
     from bcs_scheduler.cli.kinds.workloads.taskgroups import TASKGROUPS
@@ -96,7 +96,7 @@ def describe_deployment(session: Session, name: str, events: str, form: str) -> 
     if form:
         data = {"deployment": found, "taskgroups": groups, "transactions": operations, "revisions": revisions}
         if events:
-            data[events] = [event for side in sides(found) for event in events_of(client, namespace, side["name"])]
+            data["events"] = [event for side in sides(found) for event in events_of(client, namespace, side["name"])]
         print_data(session.out, data, form)
         return
     session.show(field_list(deployment_fields(found)))

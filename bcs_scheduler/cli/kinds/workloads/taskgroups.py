@@ -148,7 +148,7 @@ def read_tasks(session: Session, namespace: str | None, name: str | None, select
     return tasks_of(session.client.taskgroups(namespace, selector=selector) if groups is None else groups)
 
 
-def describe_taskgroup(session: Session, name: str, events: str, form: str) -> None:
+def describe_taskgroup(session: Session, name: str, events: bool, form: str) -> None:
     from bcs_scheduler.cli.kinds.workloads.history import print_events
     from bcs_scheduler.cli.output.data import print_data
 

@@ -64,7 +64,7 @@ def read_transactions(session: Session, namespace: str | None, name: str | None,
         return found
 
 
-def describe_transaction(session: Session, name: str, events: str, form: str) -> None:
+def describe_transaction(session: Session, name: str, events: bool, form: str) -> None:
     found = find_transaction(session.client, session.namespace, name)
     if form:
         print_data(session.out, found, form)
