@@ -51,10 +51,10 @@ def listed_commands() -> Iterator[str]:
     with patch.dict("os.environ", ENVIRONMENT):
         for path, command in sorted(_commands(bcs, "bcs")):
             words = [" ".join([*one.opts, *one.secondary_opts]) for one in command.params]
-            settings = {**bcs.context_settings, "max_content_width": 100, "terminal_width": 100}
-            lines = command.get_help(click.Context(command, info_name=path, **settings)).splitlines()
-            # click keeps the option of the first context in a process, which other tests make, with or without -h.
-            text = [line for line in lines if not line.endswith("Show this message and exit.")]
+            # click keeps the option --help of the first context in a process: other tests make it with or without -h.
+            with patch.object(command, "add_help_option", False):
+                context = click.Context(command, info_name=path, max_content_width=100, terminal_width=100)
+                text = command.get_help(context)
             yield f"{path} {_digest(text)} {'hidden ' if command.hidden else ''}[{'] ['.join(sorted(words))}]"
 
 
