@@ -76,6 +76,20 @@ _QUIET: frozenset[EventReason] = frozenset(
 act."""
 
 
+KEPT: Mapping[str, tuple[EventReason, EventReason, EventReason]] = {
+    "service": ("ServiceCreated", "ServiceUpdated", "ServiceDeleted"),
+    "namespace": ("NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted"),
+    "queue": ("QueueCreated", "QueueUpdated", "QueueDeleted"),
+    "priorityclass": ("PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted"),
+    "podgroup": ("PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted"),
+    "configmap": ("ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted"),
+    "secret": ("SecretCreated", "SecretUpdated", "SecretDeleted"),
+    "webhook": ("WebhookCreated", "WebhookUpdated", "WebhookDeleted"),
+    "customobject": ("CustomObjectCreated", "CustomObjectUpdated", "CustomObjectDeleted"),
+}
+"""Reasons of objects that are only stored, by kind: created, updated, deleted."""
+
+
 def _of(
     kind: str, *rows: tuple[EventReason, str] | tuple[EventReason, str, Level]
 ) -> Iterator[tuple[EventReason, Meaning]]:
@@ -89,10 +103,8 @@ def _logged(kind: str, *rows: tuple[EventReason, str]) -> Iterator[tuple[EventRe
         yield reason, Meaning((kind,), text, event=False)
 
 
-def _kept(
-    kind: str, created: EventReason, updated: EventReason, deleted: EventReason, name: str
-) -> Iterator[tuple[EventReason, Meaning]]:
-    """Reasons of objects that are only stored."""
+def _kept(kind: str, name: str) -> Iterator[tuple[EventReason, Meaning]]:
+    created, updated, deleted = KEPT[kind]
     return _of(
         kind,
         (created, f"{name} was created."),
@@ -206,15 +218,15 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("DaemonsetStuck", "The update makes no progress and needs an operator.", "warning"),
         ("DaemonsetDeleted", "All taskgroups have ended, and the daemonset is deleted."),
     )
-    yield from _kept("service", "ServiceCreated", "ServiceUpdated", "ServiceDeleted", "The service")
+    yield from _kept("service", "The service")
     yield from _of(
         "service",
         ("ServiceAvailable", "The service has ready members again."),
         ("ServiceUnavailable", "No member of the service is ready.", "warning"),
         ("ServiceTruncated", "The service has more members than its endpoint can hold.", "warning"),
     )
-    yield from _kept("namespace", "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "The namespace document")
-    yield from _kept("queue", "QueueCreated", "QueueUpdated", "QueueDeleted", "The queue")
+    yield from _kept("namespace", "The namespace document")
+    yield from _kept("queue", "The queue")
     yield from _of(
         "queuetree",
         ("QueueTreeUpdated", "The tree of queues has another revision, which counts from now on."),
@@ -223,27 +235,23 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("QueueTreeFileIgnored", "The stored tree counts; the file of the settings differs from it.", "warning"),
         ("QueueTreeUnreadable", "A stored revision of the tree cannot be read by this version.", "error"),
     )
-    yield from _kept(
-        "priorityclass", "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted", "The priority class"
-    )
-    yield from _kept("podgroup", "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted", "The pod group")
+    yield from _kept("priorityclass", "The priority class")
+    yield from _kept("podgroup", "The pod group")
     yield from _of(
         "podgroup",
         ("GroupReservationStarted", "Placeholders are launched, which hold room for the members of the group."),
         ("GroupReservationComplete", "All placeholders of the group hold room, and its members start."),
         ("GroupReservationEnded", "The reservation has ended without all its room, or begins anew.", "warning"),
     )
-    yield from _kept("configmap", "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "The configmap")
-    yield from _kept("secret", "SecretCreated", "SecretUpdated", "SecretDeleted", "The secret")
-    yield from _kept("webhook", "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "The admission webhook")
+    yield from _kept("configmap", "The configmap")
+    yield from _kept("secret", "The secret")
+    yield from _kept("webhook", "The admission webhook")
     yield from _of(
         "customkind",
         ("CustomKindRegistered", "A kind of custom resources was registered."),
         ("CustomKindDeleted", "The kind is not registered any more."),
     )
-    yield from _kept(
-        "customobject", "CustomObjectCreated", "CustomObjectUpdated", "CustomObjectDeleted", "The custom resource"
-    )
+    yield from _kept("customobject", "The custom resource")
     yield from _of("command", ("CommandAccepted", "A command was accepted for taskgroups."))
     yield from _of(
         "agent",
@@ -369,10 +377,3 @@ TRANSACTION_ENDED: Mapping[str, EventReason] = {
     "SUPERSEDED": "TransactionSuperseded",
 }
 """Reasons by the verdict of a transaction."""
-KEPT: Mapping[str, tuple[EventReason, EventReason, EventReason]] = {
-    "configmap": ("ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted"),
-    "secret": ("SecretCreated", "SecretUpdated", "SecretDeleted"),
-    "webhook": ("WebhookCreated", "WebhookUpdated", "WebhookDeleted"),
-    "customobject": ("CustomObjectCreated", "CustomObjectUpdated", "CustomObjectDeleted"),
-}
-"""Created, updated, deleted: by kind, where one function stores objects of several kinds."""

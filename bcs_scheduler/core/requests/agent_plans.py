@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import stand_ins
 from bcs_scheduler.core.interface.requests import PlanAgents
 from bcs_scheduler.core.placement.placer import Foreseen, Mode, avoiding
 from bcs_scheduler.core.placement.rebalancing import demands_of, take_out
+from bcs_scheduler.core.requests.answers import Data
 from offers.matching.explain import TAKEN
 from offers.model import Demand, Diagnosis, MatchResult, Occupant
 from store.records import TaskGroup
@@ -25,8 +26,6 @@ from transactions.base import Slot
 from transactions.rules import disruptions
 from transactions.rules.draining import remaining_work
 from transactions.rules.lifecycle import is_ready_or_finished
-
-Data = dict[str, Any]
 
 AT_ONCE = 16
 """Number of demands that are matched in one turn; about a millisecond for each at 5,000 agents."""

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface.requests import Request
 from store.advice import advise
 from store.records import Application, Transaction, Version
 from transactions.base import Refused
 
+Data = dict[str, Any]
+"""The data of an answer."""
+Handlers = Mapping[type[Request], Callable[[TurnContext, Any], Data]]
+"""The functions that carry out requests, by type of request."""
 DEFINITION_BYTES = 300_000
 """Longest document an application may have: a version holds it beside its resolved form, and both must fit the smallest
 record limit of the stores (just under 1 MB in ZooKeeper) with room for other records of the same commit."""

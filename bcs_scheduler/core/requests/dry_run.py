@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
@@ -19,10 +18,10 @@ from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.requests import agent_plans, planned_documents
+from bcs_scheduler.core.requests.answers import Data
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 
-Data = dict[str, Any]
 PLAN_PATIENCE = 3.0
 """Seconds for which a plan waits for offers if none are held."""
 

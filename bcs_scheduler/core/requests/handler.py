@@ -5,7 +5,7 @@ A refused request raises transactions.base.Refused; the core undoes its changes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.interface import requests, unknown
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.requests import queue, what_if
-from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
+from bcs_scheduler.core.requests.answers import Data, Handlers, accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
     commands,
     configuration,
@@ -41,13 +41,11 @@ from transactions.base import Refused
 from transactions.kinds import delete, launch, reschedule, scale, update
 from transactions.rules.quota_usage import STORED
 
-Data = dict[str, Any]
-
 
 class Module(Protocol):
     """A module that handles requests: its handlers by type of request."""
 
-    HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]]
+    HANDLERS: Handlers
 
 
 MODULES: tuple[Module, ...] = (

@@ -10,18 +10,18 @@ the offers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bcs_scheduler.core.context import UNFIT, TurnContext
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import PlanRequests, Request
 from bcs_scheduler.core.placement.placer import SLICE, in_slices
+from bcs_scheduler.core.requests.answers import Data
 from bcs_scheduler.core.requests.planned_effect import PlannedAnswer, begun, conclude, look, resized, shown_partition
 from offers.model import Demand, MatchResult
 from store.base import RecordUnreadable
 from transactions.base import Refused, Slot
 
-Data = dict[str, Any]
 Run = Callable[[Request], Data]
 
 MOST = 500

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.placer import Foreseen
+from bcs_scheduler.core.requests.answers import Data
 from offers.model import DecidedBy, Demand, MatchResult, Placement
 from store.ids import part_key
 from store.records import Application, Deployment, Transaction
@@ -18,7 +19,6 @@ from transactions.base import Slot
 from transactions.kinds.registry import kind_of
 from transactions.rules import gangs, rolling
 
-Data = dict[str, Any]
 Names = Collection[tuple[str, str]]
 """Kind and key of records."""
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias, get_args
+from typing import NamedTuple, TypeAlias, get_args
 
 import msgspec
 
 from bcs_scheduler.core.context import RETRY, UNFIT, TurnContext
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.requests.answers import accepted
+from bcs_scheduler.core.requests.answers import Data, accepted
 from bcs_scheduler.core.work_queue import WorkQueue
 from store.advice import advise
 from store.ids import object_key, transaction_id, transaction_name
@@ -27,7 +27,6 @@ from transactions import base
 from transactions.base import Refused
 from transactions.text import counted, duration
 
-Data = dict[str, Any]
 Run = Callable[[requests.Request], Data]
 Queueable: TypeAlias = (
     requests.UpdateApplication

@@ -12,16 +12,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bcs_scheduler.core.context import UNFIT, TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Problem, Reason, Reply
+from bcs_scheduler.core.requests.answers import Data
 from bcs_scheduler.core.time_budget import COMMANDS, TimeBudget
 from store.base import RecordUnreadable
 from transactions.base import Failure, Refused
-
-Data = dict[str, Any]
 
 
 def failed(command: requests.Request, failure: Failure) -> Reply:

@@ -9,10 +9,9 @@ taskgroups, too. If agents have room and a queue, a gang or the policy holds the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
@@ -31,13 +30,12 @@ from bcs_scheduler.core.placement.whatif.levers import (
 )
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Places, Solution, Strengths, Try, search, try_on
 from bcs_scheduler.core.requests import agent_plans
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from offers.dimensions import THOUSANDTHS, recorded
 from offers.ledger.offered import OfferPool
 from offers.model import Demand, Placement
 from store.ids import object_key
 from transactions.base import Refused, Slot
-
-Data = dict[str, Any]
 
 SECONDS = 1.0
 """Seconds that a search lasts at most, by the times of the turns."""
@@ -281,4 +279,4 @@ def _requested(turn: TurnContext, demand: Demand[Slot], name: str) -> int:
     return sum(int(getattr(container.requests, name)) for container in version.containers)
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]] = {requests.AskWhatIf: what_if}
+HANDLERS: Handlers = {requests.AskWhatIf: what_if}

@@ -14,14 +14,13 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
+from bcs_scheduler.core.requests.answers import Data
 from offers.agents import ListedAgent, Names
 from offers.dimensions import recorded
 from store.reasons import EventReason
 from store.records import AgentSetting, Drain
 from transactions.base import Refused
 from transactions.text import counted
-
-Data = dict[str, Any]
 
 SETTING_BYTES = 100_000
 """Most that may be set about one agent: many small additions must not grow a record that no store takes."""

@@ -8,7 +8,7 @@ answer, and the command has fewer messages than `targets`, which shows that it w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.ended_commands import remove
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from store.ids import command_id, object_key
 from store.records import Application, Command, CommandType, Message, TaskGroup, Version
 from store.records.definition import Amounts
@@ -23,7 +24,6 @@ from transactions import base
 from transactions.base import Refusal, Refused
 from transactions.text import counted
 
-Data = dict[str, Any]
 Owner = tuple[Literal["application", "deployment"], str, str]
 """Kind, namespace, name."""
 
@@ -371,7 +371,7 @@ def _image(version: Version | None, index: int) -> str:
     return version.containers[index].image if version is not None and index < len(version.containers) else ""
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+HANDLERS: Handlers = {
     requests.CreateCommand: create,
     requests.DeleteCommand: delete,
 }

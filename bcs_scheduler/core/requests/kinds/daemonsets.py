@@ -3,9 +3,6 @@ and ends taskgroups."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 import msgspec
 
 from bcs_scheduler.core import new_versions
@@ -13,7 +10,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.daemonsets import Admitted
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Changed
-from bcs_scheduler.core.requests.answers import accepted, refuse_oversized
+from bcs_scheduler.core.requests.answers import Data, Handlers, accepted, refuse_oversized
 from store.ids import object_key
 from store.reasons import EventReason
 from store.records import Application, Daemonset, Version
@@ -22,8 +19,6 @@ from transactions.base import Refused
 from transactions.kinds import daemonset as daemons
 from transactions.kinds import delete
 from transactions.kinds.update import same_definition
-
-Data = dict[str, Any]
 
 
 def create(turn: TurnContext, command: requests.CreateDaemonset) -> Data:
@@ -184,7 +179,7 @@ def _answer(daemonset: Daemonset) -> Data:
     return {"namespace": daemonset.namespace, "name": daemonset.name}
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]] = {
+HANDLERS: Handlers = {
     requests.CreateDaemonset: create,
     requests.UpdateDaemonset: update,
     requests.RollbackDaemonset: rollback,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.requests.answers import Data
 from store.advice import AdviceCode, advise
 from store.ids import object_key
 from store.records import Application, Deployment
 from transactions.base import Refused
-
-Data = dict[str, Any]
 
 DOCUMENT_BYTES = 120_000
 """Longest document a deployment may have. An update stores most of it up to eight times in one unit (document of

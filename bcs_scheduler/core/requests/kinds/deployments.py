@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +9,7 @@ import msgspec
 from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from bcs_scheduler.core.requests.kinds import commands, deployment_checks
 from bcs_scheduler.core.rollout import amendments, revisions, steps, update_records
 from store.ids import part_key
@@ -22,8 +22,6 @@ from transactions.kinds.registry import kind_of
 from transactions.rules import rolling
 from transactions.rules.draining import stand_ins_of
 from transactions.text import counted
-
-Data = deployment_checks.Data
 
 # --- create -------------------------------------------------------------------------------------------------------
 
@@ -401,7 +399,7 @@ def delete(turn: TurnContext, asked: requests.DeleteDeployment) -> Data:
     return {**answer, "transactionID": transactions[0].id} if transactions else answer
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]] = {
+HANDLERS: Handlers = {
     requests.CreateDeployment: create,
     requests.UpdateDeployment: change,
     requests.ControlDeployment: control,

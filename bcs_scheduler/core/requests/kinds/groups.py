@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.requests.concurrency import revised
+from bcs_scheduler.core.requests import stored_objects
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from store.ids import object_key
-from store.reasons import EventReason
 from store.records import DEFAULT_QUEUE, PodGroup
 from transactions.base import Refused
 from transactions.text import counted
@@ -18,16 +15,14 @@ NAMED = 3
 """Number of applications that a message names, the first ones."""
 
 
-def put_pod_group(turn: TurnContext, command: requests.PutPodGroup) -> dict[str, Any]:
+def put_pod_group(turn: TurnContext, command: requests.PutPodGroup) -> Data:
     """Stores a group. Work that waits is judged by the new minimum at once, running work stays. Raises Refused (exists,
     not_found, conflict; invalid for a priority class that does not exist, and for another queue than that of the
     namespace)."""
     wanted, state = command.pod_group, turn.state
     before = state.pod_groups.get(wanted.key)
-    if command.create is True and before is not None:
-        raise Refused("exists", f"pod group {wanted.key} exists already", "$.metadata.name")
-    if command.create is False and before is None:
-        raise Refused("not_found", f"pod group {wanted.key} does not exist", "$.metadata.name")
+    shown = f"pod group {wanted.key}"
+    stored_objects.check_existence(shown, before is not None, command.create)
     if wanted.priority_class and wanted.priority_class not in state.priority_classes:
         words = f"priority class {wanted.priority_class} does not exist"
         raise Refused("invalid", words, "$.spec.priorityClassName")
@@ -36,17 +31,12 @@ def put_pod_group(turn: TurnContext, command: requests.PutPodGroup) -> dict[str,
     if wanted.queue not in ("", queue):
         words = f"is {wanted.queue}, but namespace {wanted.namespace} belongs to queue {queue}"
         raise Refused("invalid", f"pod group {wanted.key}: the queue {words}", "$.spec.queue")
-    record = revised(wanted, before, command.expected, f"pod group {wanted.key}", turn.now)
+    record = stored_objects.put(turn, wanted, before, command.expected, shown, _settings(wanted))
     answer = {"namespace": wanted.namespace, "name": wanted.name}
-    if record is None:
-        return answer | {"unchanged": True}
-    turn.uow.put(record)
-    reason: EventReason = "PodGroupCreated" if before is None else "PodGroupUpdated"
-    turn.record_event(record.kind, record.key, reason, _settings(record))
-    return answer
+    return answer if record is not None else answer | {"unchanged": True}
 
 
-def delete_pod_group(turn: TurnContext, command: requests.DeletePodGroup) -> dict[str, Any]:
+def delete_pod_group(turn: TurnContext, command: requests.DeletePodGroup) -> Data:
     """Removes a group. Raises Refused (not_found; conflict while applications name the group)."""
     key = object_key(command.namespace, command.name)
     record = turn.state.pod_groups.get(key)
@@ -57,8 +47,7 @@ def delete_pod_group(turn: TurnContext, command: requests.DeletePodGroup) -> dic
         more = f" and {len(members) - NAMED} more" if len(members) > NAMED else ""
         listed = f"{', '.join(members[:NAMED])}{more}"
         raise Refused("conflict", f"pod group {key} has {counted(len(members), 'application')}: {listed}")
-    turn.uow.delete(record)
-    turn.record_event(record.kind, record.key, "PodGroupDeleted", "")
+    stored_objects.delete(turn, record)
     return {"namespace": command.namespace, "name": command.name}
 
 
@@ -67,7 +56,7 @@ def _settings(record: PodGroup) -> str:
     return f"minimum {record.min_member}" + (f"; by member: {members}" if members else "")
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+HANDLERS: Handlers = {
     requests.PutPodGroup: put_pod_group,
     requests.DeletePodGroup: delete_pod_group,
 }

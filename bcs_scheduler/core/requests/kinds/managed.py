@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ import msgspec
 from bcs_scheduler.core import new_versions
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import managed, requests
-from bcs_scheduler.core.requests.answers import refuse_oversized
+from bcs_scheduler.core.requests.answers import Handlers, refuse_oversized
 from offers.policy.applications.tables import TERMINATED
 from store.ids import object_key, part_key
 from store.records import GROUP_ANNOTATION, ManagedApplication
@@ -118,7 +117,7 @@ def _unended(state: State, record: ManagedApplication) -> list[str]:
     return [*left, *sorted(holder.name for holder in holders)]
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+HANDLERS: Handlers = {
     managed.AddManagedApplication: add_application,
     managed.AddManagedTask: add_task,
     managed.EndManagedApplication: end_application,

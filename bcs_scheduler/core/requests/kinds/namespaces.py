@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.requests import stored_objects
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from bcs_scheduler.core.requests.concurrency import revised
 from bcs_scheduler.core.requests.kinds import trees
 from offers.dimensions import recorded
@@ -31,7 +32,7 @@ NAMED = 3
 """Number of namespaces that a message names, the first ones."""
 
 
-def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> dict[str, Any]:
+def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> Data:
     """Stores the settings of a namespace. A quota below the present usage is accepted: it only stops growth. Raises
     Refused (exists, not_found, conflict; invalid for a queue that does not exist)."""
     wanted = command.namespace
@@ -42,18 +43,14 @@ def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> dict[str
         raise Refused("not_found", f"namespace {wanted.name} has no settings", "$.metadata.name")
     if wanted.queue and wanted.queue not in turn.state.queues and not trees.has_queue(turn, wanted.queue):
         raise Refused("invalid", f"queue {wanted.queue} does not exist", "$.spec.queue")
-    record = revised(wanted, before, command.expected, f"namespace {wanted.name}", turn.now)
-    if record is None:
+    shown = f"namespace {wanted.name}"
+    if stored_objects.put(turn, wanted, before, command.expected, shown, _words(wanted)) is None:
         return {"name": wanted.name, "unchanged": True}
-    turn.uow.put(record)
-    turn.record_event(
-        "namespace", record.key, "NamespaceCreated" if before is None else "NamespaceUpdated", _words(record)
-    )
     kept = _kept(turn, wanted.name)
     return {"name": wanted.name, **({"warnings": kept} if kept else {})}
 
 
-def delete_namespace(turn: TurnContext, command: requests.DeleteNamespace) -> dict[str, Any]:
+def delete_namespace(turn: TurnContext, command: requests.DeleteNamespace) -> Data:
     """Removes the settings of a namespace. Raises Refused (not_found; conflict while objects are in the namespace)."""
     record = turn.state.namespaces.get(command.name)
     if record is None:
@@ -62,21 +59,17 @@ def delete_namespace(turn: TurnContext, command: requests.DeleteNamespace) -> di
     if held:
         listed = ", ".join(f"{count} {kind}" for kind, count in held.items())
         raise Refused("conflict", f"namespace {command.name} is not empty: {listed}")
-    turn.uow.delete(record)
-    turn.record_event("namespace", record.key, "NamespaceDeleted", "")
+    stored_objects.delete(turn, record)
     return {"name": command.name}
 
 
-def put_queue(turn: TurnContext, command: requests.PutQueue) -> dict[str, Any]:
+def put_queue(turn: TurnContext, command: requests.PutQueue) -> Data:
     """Stores the settings of a queue; the next session decides by them. The default queue exists without a record.
     Raises Refused (exists, not_found, conflict)."""
     wanted = command.queue
     before = turn.state.queues.get(wanted.key)
     exists = before is not None or wanted.name == DEFAULT_QUEUE
-    if command.create is True and exists:
-        raise Refused("exists", f"queue {wanted.name} exists already", "$.metadata.name")
-    if command.create is False and not exists:
-        raise Refused("not_found", f"queue {wanted.name} does not exist", "$.metadata.name")
+    stored_objects.check_existence(f"queue {wanted.name}", exists, command.create)
     record = revised(wanted, before, command.expected, f"queue {wanted.name}", turn.now)
     if record is None:
         return {"name": wanted.name, "unchanged": True}
@@ -85,7 +78,7 @@ def put_queue(turn: TurnContext, command: requests.PutQueue) -> dict[str, Any]:
     return {"name": wanted.name}
 
 
-def delete_queue(turn: TurnContext, command: requests.DeleteQueue) -> dict[str, Any]:
+def delete_queue(turn: TurnContext, command: requests.DeleteQueue) -> Data:
     """Removes a queue. Raises Refused (not_found; conflict for the default queue and while namespaces belong to the
     queue)."""
     if command.name == DEFAULT_QUEUE:
@@ -98,8 +91,7 @@ def delete_queue(turn: TurnContext, command: requests.DeleteQueue) -> dict[str, 
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         listed = f"{', '.join(names[:NAMED])}{more}"
         raise Refused("conflict", f"queue {command.name} has {counted(len(names), 'namespace')}: {listed}")
-    turn.uow.delete(record)
-    turn.record_event("queue", record.key, "QueueDeleted", "")
+    stored_objects.delete(turn, record)
     return {"name": command.name}
 
 
@@ -159,7 +151,7 @@ def _settings(record: Queue) -> str:
     return "; ".join(parts)
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+HANDLERS: Handlers = {
     requests.PutNamespace: put_namespace,
     requests.DeleteNamespace: delete_namespace,
     requests.PutQueue: put_queue,

@@ -3,39 +3,29 @@ deletion of the class leaves versions as they are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.requests.concurrency import revised
+from bcs_scheduler.core.requests import stored_objects
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from store.advice import advise
-from store.reasons import EventReason
 from store.records import PriorityClass
 from transactions.base import Refused
 
 
-def put_priority_class(turn: TurnContext, command: requests.PutPriorityClass) -> dict[str, Any]:
+def put_priority_class(turn: TurnContext, command: requests.PutPriorityClass) -> Data:
     """Stores a priority class. Raises Refused (exists, not_found, conflict; invalid for a changed value or preemption
     policy, and for a second default class)."""
     wanted = command.priority_class
     before = turn.state.priority_classes.get(wanted.key)
-    if command.create is True and before is not None:
-        raise Refused("exists", f"priority class {wanted.name} exists already", "$.metadata.name")
-    if command.create is False and before is None:
-        raise Refused("not_found", f"priority class {wanted.name} does not exist", "$.metadata.name")
+    shown = f"priority class {wanted.name}"
+    stored_objects.check_existence(shown, before is not None, command.create)
     if before is not None:
         _refuse_changes(before, wanted)
     others = [name for name in turn.state.indexes.default_priority_classes() if name != wanted.name]
     if wanted.global_default and others:
         raise Refused("invalid", f"priority class {others[0]} is the default already", "$.globalDefault")
-    record = revised(wanted, before, command.expected, f"priority class {wanted.name}", turn.now)
-    if record is None:
-        return {"name": wanted.name, "unchanged": True}
-    turn.uow.put(record)
-    reason: EventReason = "PriorityClassCreated" if before is None else "PriorityClassUpdated"
-    turn.record_event(record.kind, record.key, reason, _settings(record))
-    return {"name": wanted.name}
+    record = stored_objects.put(turn, wanted, before, command.expected, shown, _settings(wanted))
+    return {"name": wanted.name} if record is not None else {"name": wanted.name, "unchanged": True}
 
 
 def _refuse_changes(before: PriorityClass, wanted: PriorityClass) -> None:
@@ -51,13 +41,12 @@ def _refuse_changes(before: PriorityClass, wanted: PriorityClass) -> None:
         raise Refused("invalid", words, problems=tuple(problems))
 
 
-def delete_priority_class(turn: TurnContext, command: requests.DeletePriorityClass) -> dict[str, Any]:
+def delete_priority_class(turn: TurnContext, command: requests.DeletePriorityClass) -> Data:
     """Removes a priority class. Work that uses the class keeps its priority. Raises Refused (not_found)."""
     record = turn.state.priority_classes.get(command.name)
     if record is None:
         raise Refused("not_found", f"priority class {command.name} does not exist")
-    turn.uow.delete(record)
-    turn.record_event(record.kind, record.key, "PriorityClassDeleted", "")
+    stored_objects.delete(turn, record)
     return {"name": command.name}
 
 
@@ -66,7 +55,7 @@ def _settings(record: PriorityClass) -> str:
     return "; ".join([*parts, "default for new work"] if record.global_default else parts)
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+HANDLERS: Handlers = {
     requests.PutPriorityClass: put_priority_class,
     requests.DeletePriorityClass: delete_priority_class,
 }

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import msgspec
-
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Changed
+from bcs_scheduler.core.requests import stored_objects
+from bcs_scheduler.core.requests.answers import Data, Handlers
 from bcs_scheduler.core.requests.concurrency import revised
 from store.ids import object_key
 from transactions.base import Refused
@@ -18,18 +15,14 @@ SERVICE_BYTES = 100_000
 """Largest service: it travels with every list of them, and its ports with every change of its endpoint."""
 
 
-def put(turn: TurnContext, command: requests.PutService) -> dict[str, Any]:
+def put(turn: TurnContext, command: requests.PutService) -> Data:
     """Creates or replaces a service. Raises Refused (exists, not_found, conflict, invalid)."""
     record = command.service
     before = turn.state.services.get(record.key)
-    if command.create is True and before is not None:
-        raise Refused("exists", f"service {record.key} exists already", "$.metadata.name")
-    if command.create is False and before is None:
-        raise Refused("not_found", f"service {record.key} does not exist", "$.metadata.name")
-    size = len(msgspec.json.encode(record))
-    if size > SERVICE_BYTES:
-        raise Refused("invalid", f"service {record.key} has {size} bytes, of {SERVICE_BYTES} allowed", "$")
-    after = revised(record, before, command.expected, f"service {record.key}", turn.now)
+    shown = f"service {record.key}"
+    stored_objects.check_existence(shown, before is not None, command.create)
+    stored_objects.check_size(shown, record, SERVICE_BYTES)
+    after = revised(record, before, command.expected, shown, turn.now)
     if after is not None:
         record = turn.uow.put(after)
         turn.emit(Changed(kind=record.kind, key=record.key, record=record, cause=turn.cause))
@@ -41,7 +34,7 @@ def put(turn: TurnContext, command: requests.PutService) -> dict[str, Any]:
     return {"namespace": record.namespace, "name": record.name, "unchanged": True}
 
 
-def delete(turn: TurnContext, command: requests.DeleteService) -> dict[str, Any]:
+def delete(turn: TurnContext, command: requests.DeleteService) -> Data:
     """Removes a service; its endpoint goes with it. Raises Refused (not_found)."""
     record = turn.state.services.get(object_key(command.namespace, command.name))
     if record is None:
@@ -54,7 +47,7 @@ def delete(turn: TurnContext, command: requests.DeleteService) -> dict[str, Any]
     return {"namespace": record.namespace, "name": record.name}
 
 
-HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+HANDLERS: Handlers = {
     requests.PutService: put,
     requests.DeleteService: delete,
 }

@@ -17,6 +17,7 @@ from bcs_scheduler.core.placement.engines.hierarchical import Hierarchical
 from bcs_scheduler.core.placement.hierarchy.asks import QUEUE_HOLDS, held_back
 from bcs_scheduler.core.placement.partitions import Placing
 from bcs_scheduler.core.placement.revisions import KEPT, Revisions, read_tree
+from bcs_scheduler.core.requests.answers import Data
 from bcs_scheduler.core.requests.planned_effect import shown_partition
 from offers.errors import Problem
 from offers.model import DecidedBy
@@ -30,7 +31,6 @@ from transactions.base import Refused
 from transactions.rules.queues import chosen_tree, present_tree, revisions_of
 from transactions.text import counted
 
-Data = dict[str, Any]
 LISTED = 1000
 """Applications and taskgroups that a trial lists at most; the numbers count all."""
 
