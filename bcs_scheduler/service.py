@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import structlog
+from starlette.types import ASGIApp
 
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.http.app import create_app
@@ -24,7 +24,6 @@ from bcs_scheduler.console.site import Site
 from bcs_scheduler.core.interface.cluster_manager import ClusterManager, Deliver
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.log import DecisionLog
-from bcs_scheduler.leadership.gateway import Check, Gateway
 from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.leadership.term import ManagersFactory, ProberFactory, PublisherFactory
 from bcs_scheduler.loop.plugin_watch import PluginWatch
@@ -71,23 +70,7 @@ class Service:
             application_histograms=settings.metrics.application_histograms,
         )
         self._authentication = Authentication(settings, self.metrics)
-        self._gateway = _LateGateway(self._authentication)
-        self._figures = Figures(cast(Gateway, self._gateway))
-        gateway, api = cast(Gateway, self._gateway), api_options(settings)
         self._server = ApiServer(
-            create_app(
-                gateway,
-                api,
-                self._authentication.gate,
-                Admission(
-                    local=settings.webhooks.local,
-                    total=settings.webhooks.total_timeout,
-                    limit=settings.api.max_body_bytes,
-                    asked=self.metrics.webhook_asked,
-                ),
-                self.metrics,
-                Site(gateway, api, self._authentication.gate, self._figures),
-            ),
             address.host,
             address.port,
             self._authentication.tls.context if self._authentication.tls else None,
@@ -96,6 +79,7 @@ class Service:
             read_networks(settings.api.trusted_proxies),
         )
         self.runtime: Runtime | None = None
+        self._figures: Figures | None = None
         self._alarms: Alarms | None = None
         self._decisions: DecisionLog | None = None
 
@@ -131,15 +115,26 @@ class Service:
             patience=self._settings.mesos.patience,
             make_managers=managers_factory(self._settings, self.metrics),
             decisions=self._decisions,
+            further_checks=self._authentication.checks,
         )
         if self._decisions is not None and self._settings.decisions.term_seconds:
             self._decisions.renewing(self.runtime.renew, self._settings.decisions.term_seconds)
-        self._gateway.runtime = self.runtime
-        self._server.start()
+        self._figures = Figures(self.runtime)
+        self._server.start(self._api(self.runtime, self._figures))
         self.runtime.start()
         self._figures.start()
         mesos = without_account(self._settings.mesos.url)
         log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=mesos)
+
+    def _api(self, runtime: Runtime, figures: Figures) -> ASGIApp:
+        options, gate, webhooks = api_options(self._settings), self._authentication.gate, self._settings.webhooks
+        admission = Admission(
+            local=webhooks.local,
+            total=webhooks.total_timeout,
+            limit=self._settings.api.max_body_bytes,
+            asked=self.metrics.webhook_asked,
+        )
+        return create_app(runtime, options, gate, admission, self.metrics, Site(runtime, options, gate, figures))
 
     def reload(self) -> None:
         """Reads certificates and tokens again, and opens the audit log again. Settings are not read again."""
@@ -148,7 +143,8 @@ class Service:
 
     def stop(self) -> None:
         """Steps down first, so that another scheduler takes over while the last answers are still sent."""
-        self._figures.stop()
+        if self._figures is not None:
+            self._figures.stop()
         if self.runtime is not None:
             self.runtime.stop()
         if self._decisions is not None:
@@ -157,22 +153,6 @@ class Service:
             self._alarms.stop()
         self._server.stop()
         self._authentication.close()
-
-
-class _LateGateway:
-    """Stands for the runtime, which is built after the API because it must know the API's address; it is set before the
-    API serves."""
-
-    runtime: Runtime
-
-    def __init__(self, authentication: Authentication) -> None:
-        self._authentication = authentication
-
-    def checks(self) -> list[Check]:
-        return [*self.runtime.checks(), *self._authentication.checks()]
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self.runtime, name)
 
 
 def descriptors_for(connections: int) -> int:

@@ -120,8 +120,8 @@ def main(readers: int = READERS, rate: int = RATE) -> None:
     for size in (1_000, 50_000):
         print(f"one change of a taskgroup beside {size} taskgroups: {examined(size):.1f} us", flush=True)
     cluster = Cluster(1_000)
-    server = ApiServer(create_app(cluster))  # type: ignore[arg-type]
-    server.start()
+    server = ApiServer()
+    server.start(create_app(cluster))  # type: ignore[arg-type]
     alone = spent(cluster, rate, SECONDS)
     command = [sys.executable, "-m", "benchmarks.watchers", f"{server.url}{BASE}/watch?kinds={KINDS}", str(readers)]
     command.append("application")

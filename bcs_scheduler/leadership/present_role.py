@@ -32,8 +32,16 @@ than it takes to read the records."""
 class PresentRole:
     """Implements bcs_scheduler.leadership.gateway.Gateway. A subclass changes the role; any thread may ask."""
 
-    def __init__(self, store: Store, metrics: RoleObserver, url: str, wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        metrics: RoleObserver,
+        url: str,
+        wall: Callable[[], float],
+        further_checks: Callable[[], list[Check]],
+    ) -> None:
         self._store, self._metrics, self._url, self._wall = store, metrics, url, wall
+        self._further_checks = further_checks
         self._term: Term | None = None
         self._standby: Standby | None = None
         """Follows the store while this process does not lead."""
@@ -139,6 +147,7 @@ class PresentRole:
             *readiness.cluster_manager(term),
             *readiness.unknown_tasks(term),
             *readiness.publishing(term),
+            *self._further_checks(),
         ]
 
     def _store_check(self) -> Check:

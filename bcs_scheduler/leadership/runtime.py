@@ -21,6 +21,7 @@ from bcs_scheduler.core.interface import inputs
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.recorded import Sink
 from bcs_scheduler.leadership.eligibility import obstacle, protected
+from bcs_scheduler.leadership.gateway import Check
 from bcs_scheduler.leadership.handover import Handover, Standing
 from bcs_scheduler.leadership.hub import WATCHERS
 from bcs_scheduler.leadership.listeners import AlarmListener, Leading, RoleObserver
@@ -79,13 +80,15 @@ class Runtime(PresentRole):
         patience: float = PATIENCE,
         make_managers: ManagersFactory | None = None,
         decisions: Sink | None = None,
+        further_checks: Callable[[], list[Check]] = list,
     ) -> None:
         """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
         `make_publisher`: None = services are not published elsewhere. `watchers`: of the hub at a time. `alarms` hear
         of every durable event; they outlive the terms. `wall`: the host's clock, Unix seconds. `reaches`: tries to
         reach the leading Mesos master; with it, a leader that has not been subscribed for `patience` seconds leaves the
-        lead to a candidate that reaches the master. `make_managers`: None = no application managers."""
-        super().__init__(store, metrics, url, wall)
+        lead to a candidate that reaches the master. `make_managers`: None = no application managers.
+        `further_checks`: for `checks`, from other parts of the process."""
+        super().__init__(store, metrics, url, wall, further_checks)
         self._options, self._make_driver = options, make_driver
         self._make_prober, self._make_publisher, self._make_managers = make_prober, make_publisher, make_managers
         self._watchers, self._alarms = watchers, alarms

@@ -66,8 +66,8 @@ def serving(
     sessions: SessionMetrics | None = None,
     pages: Pages | None = None,
 ) -> Iterator[Api]:
-    server = ApiServer(create_app(gateway, settings, gate, admission, sessions, pages))
-    server.start()
+    server = ApiServer()
+    server.start(create_app(gateway, settings, gate, admission, sessions, pages))
     api = Api(server.url)
     try:
         yield api

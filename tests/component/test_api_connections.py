@@ -52,8 +52,8 @@ class Server:
             refused=metrics.refused,
         )
         app = create_app(self.gateway, ApiSettings(**settings), gate)
-        self._server = ApiServer(app, "127.0.0.1", 0, connections=connections, proxies=proxies)
-        self._server.start()
+        self._server = ApiServer(connections=connections, proxies=proxies)
+        self._server.start(app)
         self.port = int(self._server.url.rpartition(":")[2])
         self._open = ExitStack()
         self.lines: list[http.client.HTTPConnection] = []
@@ -215,8 +215,8 @@ def test_handshakes_that_do_not_end_close_the_api_for_nobody(tmp_path: Path) -> 
     pair = authority.give("server")
     connections = Connections(20, 0.5, 4)
     app = create_app(CoreGateway())
-    server = ApiServer(app, tls=ServerTls(pair.cert, pair.key).context, connections=connections)
-    server.start()
+    server = ApiServer(tls=ServerTls(pair.cert, pair.key).context, connections=connections)
+    server.start(app)
     address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
     try:
         with ExitStack() as opened:

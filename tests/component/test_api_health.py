@@ -42,8 +42,8 @@ def gateway() -> Iterator[Stuck]:
 
 @pytest.fixture
 def url(gateway: Stuck) -> Iterator[str]:
-    server = ApiServer(create_app(gateway))
-    server.start()
+    server = ApiServer()
+    server.start(create_app(gateway))
     yield server.url
     gateway.free.set()
     server.stop()

@@ -818,13 +818,13 @@ def test_health_readiness_version_and_metrics(gateway: CoreGateway, api: Api) ->
 def test_a_taken_port_is_a_clear_error(api: Api) -> None:
     port = int(api.url.rpartition(":")[2])
     with pytest.raises(CannotListen, match=f"127.0.0.1:{port}"):
-        ApiServer(create_app(CoreGateway()), "127.0.0.1", port).start()
+        ApiServer("127.0.0.1", port).bind()
 
 
 def test_stopping_frees_the_port_and_lets_requests_end(gateway: CoreGateway) -> None:
     gateway.silent = True
-    server = ApiServer(create_app(gateway, ApiSettings(command_timeout=1.0)))
-    server.start()
+    server = ApiServer()
+    server.start(create_app(gateway, ApiSettings(command_timeout=1.0)))
     api = Api(server.url)
     answers: list[int] = []
     request = threading.Thread(target=lambda: answers.append(api.call("PUT", f"{WEB}/scale/3").status_code))
@@ -833,8 +833,8 @@ def test_stopping_frees_the_port_and_lets_requests_end(gateway: CoreGateway) -> 
     server.stop()
     request.join(30)
     assert answers == [503]
-    again = ApiServer(create_app(gateway), "127.0.0.1", server_port(server))
-    again.start()
+    again = ApiServer("127.0.0.1", server_port(server))
+    again.start(create_app(gateway))
     again.stop()
 
 

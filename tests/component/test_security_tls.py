@@ -29,8 +29,8 @@ def test_a_handshake_has_as_much_time_as_a_head(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(server_module, "HEAD_SECONDS", 0.5)
     authority = Authority(tmp_path)
     pair = authority.give("server")
-    server = ApiServer(create_app(CoreGateway()), tls=ServerTls(pair.cert, pair.key).context)
-    server.start()
+    server = ApiServer(tls=ServerTls(pair.cert, pair.key).context)
+    server.start(create_app(CoreGateway()))
     try:
         address = ("127.0.0.1", int(server.url.rpartition(":")[2]))
         for said in (b"", b"\x16\x03\x01\x02\x00\x01"):

@@ -413,8 +413,8 @@ def test_the_process_ends_with_its_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
     end = Signals()
     failing = Once(times=9)
-    server = ApiServer(lambda *_: None, failed=end.fail)  # type: ignore[arg-type]
-    server.start()
+    server = ApiServer(failed=end.fail)
+    server.start(lambda *_: None)  # type: ignore[arg-type]
     assert server._server is not None
     monkeypatch.setattr(server._server, "on_tick", failing)
     wait_for(lambda: end.failure, what="the end of the API")

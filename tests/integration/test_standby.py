@@ -41,8 +41,8 @@ def pair(server: ZooKeeperServer) -> Iterator[tuple[Process, Process, str]]:
     """A leader, a standby, and the URL of the API of the standby."""
     first = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=SESSION), A).leads()
     second = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=SESSION), B).stands_by()
-    api = ApiServer(create_app(second.runtime))
-    api.start()
+    api = ApiServer()
+    api.start(create_app(second.runtime))
     yield first, second, api.url
     server.resume()
     api.stop()

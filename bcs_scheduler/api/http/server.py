@@ -46,7 +46,6 @@ class ApiServer:
 
     def __init__(
         self,
-        app: ASGIApp,
         host: str = "127.0.0.1",
         port: int = 0,
         tls: ssl.SSLContext | None = None,
@@ -60,7 +59,7 @@ class ApiServer:
         self._connections = Connections() if connections is None else connections
         self._proxies = proxies
         self._failed = failed
-        self._app, self._host, self._port, self._tls = app, host, port, tls
+        self._host, self._port, self._tls = host, port, tls
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
@@ -89,12 +88,12 @@ class ApiServer:
         self._socket = listener
         self._port = int(listener.getsockname()[1])
 
-    def start(self) -> None:
-        """Serves from now on; returns when requests are answered. Raises CannotListen."""
+    def start(self, app: ASGIApp) -> None:
+        """Serves the application from now on; returns when requests are answered. Raises CannotListen."""
         self.bind()
         assert self._socket is not None
         config = uvicorn.Config(
-            self._app,
+            app,
             http=cast(Any, partial(BoundedProtocol, connections=self._connections, proxies=self._proxies)),
             ws=cast(Any, _session_protocol),
             ws_max_size=LARGEST,
