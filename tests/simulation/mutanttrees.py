@@ -23,6 +23,7 @@ from offers.policy.hierarchy.state.model import Allocation
 from offers.policy.hierarchy.state.queue import Queue
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.session.decisions import Eviction
+from offers.policy.session.model import Job
 from store.records import QueueHalt
 from tests.simulation import mutantsessions
 from transactions.rules.queues import revisions_of
@@ -39,7 +40,8 @@ def forget_limits(patch: pytest.MonkeyPatch) -> None:
 
 
 def lose_applications(patch: pytest.MonkeyPatch) -> None:
-    """A changed configuration makes the tree anew, without its applications."""
+    """A changed configuration makes the tree anew, without its applications, which stay lost."""
+    honest = role_tree.RoleTree._set_job
 
     def hasty(self: role_tree.RoleTree, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
         self._halts, self._partition = halts, partition
@@ -48,7 +50,12 @@ def lose_applications(patch: pytest.MonkeyPatch) -> None:
         set_nodes(self.tree, nodes)
         self._is_new, self._agents, self._given = False, agents, given
 
+    def set_job(self: role_tree.RoleTree, name: str, job: Job | None) -> None:
+        if name not in self._given or name in self.tree.applications:
+            honest(self, name, job)
+
     patch.setattr(role_tree.RoleTree, "change", hasty)
+    patch.setattr(role_tree.RoleTree, "_set_job", set_job)
 
 
 def ignore_halts(patch: pytest.MonkeyPatch) -> None:
