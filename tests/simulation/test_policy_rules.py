@@ -217,6 +217,19 @@ def test_room_on_another_agent_uses_the_limit_beside_the_room_of_a_victim() -> N
     assert judged(world, world.ended_for("red/high", victims)) == ""
 
 
+@pytest.mark.parametrize(("queue", "number"), [("blue", "I82"), ("green", "")])
+def test_two_queues_end_work_of_each_other_again_and_again(queue: str, number: str) -> None:
+    """No application is ended twice. `queue`: of the last one."""
+    world = PlainWorld(9000)
+    Rules(world, PlainQueues(world))
+    broken = ""
+    for count, (loser, winner) in enumerate([("blue", "red"), ("red", "blue"), ("blue", "red"), ("red", queue)]):
+        victims = world.work(f"{loser}/low-{count}", 0)
+        broken = judged(world, world.ended_for(f"{winner}/high-{count}", victims))
+        world.pass_time(10.0)
+    assert broken == number
+
+
 @pytest.mark.parametrize("starts", [True, False])
 @pytest.mark.parametrize(("seconds", "index", "number"), [(10.0, 0, "I88"), (NOMINATED + 10.0, 1, "I86")])
 def test_work_that_starts_in_the_turn_of_a_decision_has_used_the_room_that_was_made_for_it(
@@ -285,6 +298,16 @@ def test_work_has_its_time_when_an_operation_ends_and_leaves_its_share(ends: flo
     world.work("blue/low", 0)
     world.work("red/high", waits=1)
     assert at_rest(rules) == number
+
+
+def test_a_cluster_that_always_moves_does_not_come_to_rest() -> None:
+    class World(PlainWorld):
+        def pass_time(self, seconds: float) -> None:
+            super().pass_time(seconds)
+            self.turn([group("blue/low", 0, 0, 1000, int(self.now))])
+
+    world = World(1000)
+    assert at_rest(Rules(world, PlainQueues(world))) == "I82"
 
 
 # --- drains -----------------------------------------------------------------------------------------------------------
