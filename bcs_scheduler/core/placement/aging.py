@@ -94,6 +94,10 @@ Awaiting = Mapping[str, Mapping[int, str]]
 """The slots for which room is made, by id of the demand and index of the slot: the agent of each."""
 
 
+class NotKnown(Exception):
+    """The policy cannot answer now: a plug-in has failed."""
+
+
 class Opening(NamedTuple):
     """A demand as it was opened. `since`: Unix seconds. `number`: that of the opening, by which a demand differs from
     an earlier one of the same operation."""
@@ -186,6 +190,10 @@ class _Place:
         self.gained_at = now
         self.lack = 2.0
         """The least that was missing so far, as a part of the request."""
+        self.is_covered = False
+        """The room was there at the latest look."""
+        self.has_some = False
+        """Some room was there when the agent offered some the last time, and nothing has used it."""
         self.away_since = 0.0
         """The moment from which free room of the agent is not offered, Unix seconds; 0: it is."""
 
@@ -217,7 +225,9 @@ class _Kept:
         """The moment of the latest such end, or of the beginning, Unix seconds."""
 
     def until(self, place: _Place) -> float:
-        """Unix seconds at which a place is given up if nothing more becomes free."""
+        """Unix seconds at which a place is given up if nothing more becomes free, or nothing more ends."""
+        if self.ended or self.left:
+            return self.moved_at + GATHERED
         if len(self.places) == 1:
             return place.gained_at + GAIN
         last = max(other.gained_at for other in self.places) if place.lack <= 0 else place.gained_at
@@ -427,15 +437,17 @@ class Aging:
                 self._gangs[demand.group or demand.id] = self._turn.now
                 wants = self._groups.wants(demand)
                 with self._promises_kept(demand.role, wants):
-                    placed = self._give(demand, wants, kept.places, ANYWHERE, again=True) or placed
+                    has_places = self._give(demand, wants, kept.places, ANYWHERE, again=True)
+                _used(kept.places if has_places else ())
+                placed = placed or has_places
                 continue
             promised = {} if agent else self._engine.promised_amounts(demand.role, NOBODY)
             if (place := self._fitting(kept, demand, promised, agent)) is not None:
                 assert slot is not None
                 places, agents = self._from(kept, place), frozenset({place.site[0]})
-                placed = (
-                    self._give(_first(demand, slot), self._groups.wants(demand), places, agents, again=True) or placed
-                )
+                if self._give(_first(demand, slot), self._groups.wants(demand), places, agents, again=True):
+                    placed = True
+                    _used(other for other in kept.places if other.site == place.site)
         return placed
 
     @contextmanager
@@ -474,11 +486,15 @@ class Aging:
         wants = self._groups.wants(demand)
         if len(wants) > 1 and now >= kept.moved_at + GATHERED:
             self._end_in_vain(role, now + GATHERED)
+        elif (kept.ended or kept.left) and now >= kept.moved_at + GATHERED:
+            self._give_up(role, kept)
         else:
             self._gather(role, kept, demand, wants)
 
     def _serves(self, role: str, kept: _Kept) -> bool:
         """False if a reservation has no purpose any more; then it ends."""
+        if not self._is_open(kept.opening) and kept.ended:
+            self._hand_over(role, kept)
         demand = self._turn.engine.demands.get(kept.opening.demand)
         if demand is None or not self._is_open(kept.opening):
             self._end(role)
@@ -493,7 +509,20 @@ class Aging:
             self._end(role)  # the gang has changed
             self._looked_at = 0.0
             return False
+        kept.applications = frozenset(want.application for want in wants)
         return True
+
+    def _hand_over(self, role: str, kept: _Kept) -> None:
+        """Others were ended for the applications of a reservation, and not for one demand: an operation may be replaced
+        by another one, and a member of a group may go. The reservation passes to a demand with the same places."""
+        requests = [place.request for place in kept.places]
+        for identity, demand in self._turn.engine.demands.items():
+            opening = self._openings.get(identity)
+            if demand.application not in kept.applications or demand.role != role or opening is None:
+                continue
+            if self._is_open(opening) and [want.request for want in self._groups.wants(demand)] == requests:
+                kept.opening, kept.application, kept.slots = opening, demand.application, len(demand.slots)
+                return
 
     def review(self, role: str) -> bool:
         """Ends the reservation of a role if it has no purpose any more: the demand has found all its places, or others
@@ -512,8 +541,10 @@ class Aging:
         for number, place in enumerate(kept.places):
             if away:
                 place.gained_at += now - kept.followed_at  # the time of the places does not pass
-            if number not in missing and place.lack > 0:
-                place.lack, place.gained_at = 0.0, now
+            if number not in missing:
+                place.lack = 0.0
+            if (number in missing) is place.is_covered and place not in away:
+                place.is_covered, place.gained_at = not place.is_covered, now
         kept.followed_at = now
         if (not missing or len(wants) > 1) and now >= kept.given_at + AGAIN:
             kept.given_at = now
@@ -534,8 +565,10 @@ class Aging:
             if place in away:
                 continue
             lack = self._lack(place)
-            if lack < place.lack or place.lack <= 0:
+            if lack < place.lack:
                 place.lack, place.gained_at = lack, now
+            elif kept.ended or kept.left:
+                continue  # the policy is asked whether its room comes
             elif now >= place.gained_at + GAIN and not self._move(role, kept, number, wants):
                 break
 
@@ -575,23 +608,30 @@ class Aging:
     def _make_room(self, role: str, kept: _Kept, wants: Sequence[Demand[Slot]]) -> None:
         """Ends other work on the agents, as the disruption budgets admit. The reservation ends if the rest of them may
         not be ended, or is not enough."""
-        now = self._turn.now
-        if self._away(kept):
-            return
+        now, is_several = self._turn.now, len(wants) > 1
         if not {want.id for want in wants} <= {demand.id for demand in self._deciding(role)}:
             return  # it waits to be spread
-        is_gone = any(place.away_since for place in kept.places)
-        anywhere, kept.is_vain = kept.is_vain or is_gone, False
-        plan = self._engine.evictions_for(wants, self.held(role), self._deciding, anywhere=anywhere)
+        numbers, awaiting = Counter(want.id for want in wants), self._engine.awaiting()
+        if any(numbers[want.id] > len(want.slots) - len(awaiting.get(want.id, ())) for want in wants):
+            return  # room comes elsewhere
+        away, anywhere, kept.is_vain = self._away(kept), kept.is_vain, False
+        try:
+            plan = self._engine.evictions_for(wants, self.held(role), self._deciding, anywhere=anywhere)
+            if plan is None and kept.ended and not (anywhere or away) and (is_several or kept.places[0].away_since):
+                anywhere = True
+                plan = self._engine.evictions_for(wants, self.held(role), self._deciding, anywhere=True)
+        except NotKnown:
+            return
         if plan is None and kept.ended:
-            self._end_in_vain(role, now + GATHERED)
+            if not away:
+                self._end_in_vain(role, now + GATHERED)
             return
         evictions = plan.evictions if plan is not None else ()
         ended = self._evictor.end_some(evictions)
         if not anywhere:
             kept.left = evictions
             kept.is_vain = not (ended or kept.ended) and (plan is None or bool(evictions))
-        elif plan is not None and (ended or is_gone):
+        elif plan is not None and (ended or kept.ended):
             for number, agent in enumerate(plan.agents):
                 self._reserve_on(role, kept, number, agent)
             kept.left = evictions
@@ -600,13 +640,6 @@ class Aging:
             kept.left = tuple(eviction for eviction in kept.left if eviction.task not in names)
             kept.ended += ended
             kept.moved_at = now
-            if not kept.left:
-                self._pauses.evicted(kept.application, kept.ended)
-        if now >= kept.moved_at + GATHERED and (kept.ended or kept.left):
-            self._give_up(role, kept)
-        elif kept.ended or kept.left:
-            for place in kept.places:
-                place.gained_at = now
 
     def _away(self, kept: _Kept) -> list[_Place]:
         """The places on agents of which all or some room is free, which offer none now, and have not for long: offers
@@ -616,7 +649,9 @@ class Aging:
         for place in kept.places:
             row = self._turn.pool.row(*place.site)
             is_shown = row is not None and bool(row.offers)
-            is_away = not is_shown and (place.lack < 1.0 or not any(self._turn.source.used_on(place.site[0])[0]))
+            if is_shown:
+                place.has_some = self._lack(place) < 1.0
+            is_away = not is_shown and (place.has_some or not any(self._turn.source.used_on(place.site[0])[0]))
             place.away_since = place.away_since or now if is_away else 0.0
         return [place for place in kept.places if now < place.away_since + UNOFFERED_SECONDS]
 
@@ -715,6 +750,8 @@ class Aging:
     def _end(self, role: str, again: float = 0.0) -> None:
         """Ends a reservation. `again`: Unix seconds from which the demand is looked at, if it is still open."""
         kept = self._kept.pop(role)
+        if kept.ended and not kept.left:
+            self._pauses.evicted(kept.application, kept.ended, kept.moved_at)
         for place in kept.places:
             self._turn.pool.holds.drop(place.unit)
         self._wait(role, kept.opening, again)
@@ -779,7 +816,11 @@ class Aging:
 
     def _made(self, role: str, wants: Sequence[Demand[Slot]]) -> EvictionPlan | None:
         """The agents on which the policy would make room; None if there are none, or if they were tried in vain."""
-        plan, tried = self._engine.evictions_for(wants, None, self._deciding, anywhere=True), self._tried.get(role, {})
+        tried = self._tried.get(role, {})
+        try:
+            plan = self._engine.evictions_for(wants, None, self._deciding, anywhere=True)
+        except NotKnown:
+            return None
         if plan is None or any(self._turn.now < tried.get(agent, -inf) + REST for agent in plan.agents):
             return None
         return plan
@@ -918,6 +959,12 @@ class Aging:
             for line, amount in zip(SCALARS, amounts_of(request), strict=True):
                 whole[line] -= amount
         return whole.values()
+
+
+def _used(places: Iterable[_Place]) -> None:
+    """Others have used room of these places."""
+    for place in places:
+        place.has_some = False
 
 
 def _asks_at(kept: _Kept) -> float:

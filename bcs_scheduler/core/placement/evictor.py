@@ -27,7 +27,7 @@ class Evictor:
         """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""
         for beneficiary, ended in self._end(decided).items():
             if beneficiary:
-                self._pauses.evicted(beneficiary, ended)
+                self._pauses.evicted(beneficiary, ended, self._turn.now)
 
     def end_some(self, evictions: Sequence[Eviction]) -> list[Tenant]:
         """Ends as many of these as the disruption budgets admit now. Returns them."""

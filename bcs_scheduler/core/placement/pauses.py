@@ -61,9 +61,9 @@ class Pauses:
         self._pairs: dict[Pair, _Pause] = {}
         self._looked_at = 0.0
 
-    def evicted(self, beneficiary: str, victims: Iterable[Tenant]) -> None:
-        """Units are being ended for an application, given by its key."""
-        awaited = _Awaited(beneficiary, self._turn.now)
+    def evicted(self, beneficiary: str, victims: Iterable[Tenant], at: float) -> None:
+        """Units are being ended for an application, given by its key, since a moment (Unix seconds)."""
+        awaited = _Awaited(beneficiary, at)
         awaited.victims.update((victim.unit, victim) for victim in victims)
         if awaited.victims:
             self._awaited.append(awaited)

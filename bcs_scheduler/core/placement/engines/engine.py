@@ -229,7 +229,7 @@ class Engine(Protocol):
     ) -> EvictionPlan | None:
         """The room of places, as if disruption budgets admitted one end after the other; None if the policy ends
         nothing for them, or not enough. `held`: the reservation of these places, of which they may use the held room;
-        None: there is none. `anywhere`: on any agents; else each on its agent of the reservation."""
+        None: there is none. `anywhere`: on any agents; else each on its agent of the reservation. Raises NotKnown."""
 
     # --- following
 

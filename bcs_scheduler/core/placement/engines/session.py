@@ -16,6 +16,7 @@ from bcs_scheduler.core.placement.aging import (
     Awaiting,
     EvictionPlan,
     Holder,
+    NotKnown,
     OldHold,
     as_plan,
     is_gang,
@@ -343,15 +344,15 @@ class Session:
         def work(policy: Policy, calls: Calls) -> Places | None:
             try:
                 return places(Opened(inputs.snapshot, policy, clock, calls=calls, paused=paused, kept=kept), needed)
-            except PluginFailed:
-                return None  # the next session reports it
+            except PluginFailed as failure:  # the next session reports it
+                raise NotKnown from failure
 
         try:
             made = self._watched(inputs, work, source.allowance)
             made = made or self._watched(inputs, work, partial(may_ever_end, source))
         except NeverReturned as hangs:
             self._put_aside(hangs)
-            return None
+            raise NotKnown from hangs
         return as_plan(source, made.agents, made.evictions) if made is not None else None
 
     # --- following --------------------------------------------------------------------------------------------

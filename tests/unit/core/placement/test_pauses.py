@@ -47,7 +47,7 @@ class World:
     def evict(self, *victims: str, beneficiary: str = "shop/web") -> None:
         batch = [(name, f"batch/{name.rstrip('0123456789')}") for name in victims]
         ended = [Tenant(name, application, "a1", name, True, 0.0) for name, application in batch]
-        self.pauses.evicted(beneficiary, ended)
+        self.pauses.evicted(beneficiary, ended, self.now)
 
     def after(self, seconds: float) -> dict[str, float]:
         """The pauses of the beneficiary after some seconds, as seconds from now on by application."""
