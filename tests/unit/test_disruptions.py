@@ -204,7 +204,9 @@ def test_an_update_whose_new_taskgroups_find_no_room_protects_the_old_ones_for_a
     lab.update(4, labels={"revision": "2"}, containers=(LARGE,))
     lab.report(lab.group(0), "KILLED")
     assert budget(lab).left == 0, "one that has just ended may be replaced soon"
-    lab.wait(WAITED + 1)
+    lab.wait(59.0)
+    assert budget(lab).left == 0
+    lab.wait(2.0)
     assert lab.transaction("UPDATE").active
     assert budget(lab) == Budget(bound=1, places=3, ready=3)
 

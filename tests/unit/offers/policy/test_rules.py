@@ -106,7 +106,7 @@ SESSIONS: Mapping[str, str] = {
     "preempt: where only a limit is in the way, victims run on any agent": "E32 E33",
     "victims that are not needed are given back, the most important first": (
         "E36 E78 I81 session/test_victims::test_every_victim_is_needed "
-        "session/test_victims::test_a_victim_is_given_back_that_a_later_task_of_the_gang_makes_needless"
+        f"session/test_victims::test_a_victim_is_given_back_that_a_later_task_of_the_gang_makes_needless {EVICTS}"
     ),
     "reclaim: victims are tasks of other queues that are reclaimable": (
         "E68 E79 placement/test_queues::test_a_queue_that_is_not_reclaimable_keeps_what_it_has"
@@ -165,7 +165,7 @@ TREE: Mapping[str, str] = {
     "the ask may preempt, needs no particular node, and is as old as the delay of its leaf": (
         "hierarchy/test_preemption::test_pre_conditions_of_an_ask"
     ),
-    "15 seconds between two tries": "hierarchy/test_preemption::test_an_ask_whose_victim_was_not_ended_preempts_again",
+    "15 seconds between two tries": "hierarchy/test_preemption::test_an_ask_whose_promise_is_lost_preempts_again",
     "a try in vain that depends on the tree alone is repeated when something has changed": (
         "hierarchy/test_preemption"
         "::test_a_try_in_vain_that_depends_on_the_tree_alone_is_repeated_when_something_has_changed"
@@ -209,7 +209,7 @@ TREE: Mapping[str, str] = {
         "test_a_large_victim_is_found_behind_a_small_one_that_uses_up_what_its_queue_can_lose"
     ),
     "victims that are not needed are given back": (
-        "I81 hierarchy/test_preemption::test_victims_that_are_not_needed_run_on"
+        f"I81 hierarchy/test_preemption::test_victims_that_are_not_needed_run_on {TREES}"
     ),
     "no victim takes a gang below its minimum": "E42 E46 engines/test_hierarchical::test_a_gang_keeps_its_minimum",
     "a whole gang leaves in one step, if its queue says so, and starts again together": (

@@ -16,7 +16,7 @@ from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.partition import Fencing, PreemptionPolicy
 from offers.policy.hierarchy.maintenance import keep, maintain, spare
 from offers.policy.hierarchy.preemption import preemption
-from offers.policy.hierarchy.preemption.preemption import TRIES, attempt, preempt
+from offers.policy.hierarchy.preemption.preemption import attempt, preempt
 from offers.policy.hierarchy.preemption.promises import hand_over, promises_to
 from offers.policy.hierarchy.preemption.quota import give_back, spread
 from offers.policy.hierarchy.preemption.reservation import expire, reserve
@@ -237,8 +237,8 @@ def test_an_ask_whose_promise_is_lost_preempts_again() -> None:
     for victim in found.victims:
         state.release(victim.ask.application, victim.ask.name)
         state.recover(victim)
-    assert attempt(state, ask, LATE + RETRY / 2) is None
-    again = attempt(state, ask, LATE + RETRY)
+    assert attempt(state, ask, LATE + 14.9) is None
+    again = attempt(state, ask, LATE + 15.0)
     assert again is not None and again.ask == ask
 
 
@@ -342,8 +342,8 @@ def test_the_asks_of_a_leaf_have_a_bounded_number_of_tries() -> None:
     state = tree([queue("q1", 0), queue("q2", 40)], {"n1": 40})
     running(state, "root.q1", "n1", *[1] * 40)
     pending(state, "root.q2", *[1] * 30)
-    assert len(preempt(state, LATE)) == TRIES
-    assert len(preempt(state, LATE)) == TRIES
+    assert len(preempt(state, LATE)) == 10
+    assert len(preempt(state, LATE)) == 10
 
 
 def test_asks_that_fail_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -514,8 +514,15 @@ def test_a_further_condition_excludes_nodes() -> None:
     running(state, "root.q1", "n1", 1)
     running(state, "root.q1", "n2", 1)
     pending(state, "root.q2", 1)
-    (found,) = preempt(state, LATE, lambda _ask, node, _gone: node != "n1")
+    judged: list[tuple[str, list[str]]] = []
+
+    def check(_ask: Ask, node: str, gone: tuple[Allocation, ...]) -> bool:
+        judged.append((node, [victim.ask.name for victim in gone]))
+        return node != "n1"
+
+    (found,) = preempt(state, LATE, check)
     assert found.node == "n2"
+    assert judged == [("n1", ["t0"]), ("n2", ["t1"])]
 
 
 # --- laws -----------------------------------------------------------------------------------------------------
