@@ -575,6 +575,8 @@ class Aging:
     def _give_all(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> bool:
         """Places a demand with its held room; a gang with all other free room as well, since its holds keep that apart
         for which it would have places elsewhere. True if it has places."""
+        if len(wants) > 1 and not self._may_fit(kept):
+            return False
         if not self._engine.fits_queues(wants):  # promises are known as of now
             return False
         if not is_gang(demand):
@@ -591,6 +593,20 @@ class Aging:
             return False
         with self._promises_kept(role, wants):
             return self._give(demand, wants, kept.places, ANYWHERE)
+
+    def _may_fit(self, kept: _Kept) -> bool:
+        """False if the held room and all free room together do not suffice for as many places of the least amounts. It
+        costs little: a gang asks each second, and the queues that are asked then follow all that waits."""
+        table = self._turn.pool.table
+        free = table.free[[table.line_of[name] for name in SCALARS]] * table.active
+        for place in kept.places:
+            row = self._turn.pool.row(*place.site)
+            if row is not None:
+                there = zip(amounts_of(place.request), self._there(place), strict=True)
+                free[:, row.number] += [min(needed, max(amount, 0)) for needed, amount in there]
+        least = np.min([amounts_of(place.request) for place in kept.places], axis=0)
+        fitting = [amounts // need for amounts, need in zip(free, least.tolist(), strict=True) if need]
+        return not fitting or int(np.minimum.reduce(fitting).clip(0).sum()) >= len(kept.places)
 
     def make_room(self) -> None:
         """Ends other work for old demands that lack room. Nothing else is to be decided now: the limits that admit an

@@ -347,3 +347,26 @@ def test_a_gang_is_asked_for_although_one_of_its_agents_is_away_at_each_moment(
     assert not cluster.evicted
     admitted.append("has/low")
     assert len(evictions(cluster, 2 * MINUTE)) == len(names)
+
+
+def test_a_tree_does_not_follow_each_second_for_a_gang_that_gathers_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each time costs with all demands that wait: 16 ms with 1,600 of them."""
+    cluster = world("hierarchical", {"a": 3000, "b": 3000}, owed=0)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=1)
+    cluster.seconds(3)
+    cluster.create("gang", 2000, instances=2, min_available=2, namespace="has", preemption_policy="Never")
+    until(cluster, lambda: bool(holders(cluster)))
+    cluster.seconds(3)
+    engine, followed = placing(cluster).engine, list[float]()
+    honest = engine.follow
+
+    def follow() -> None:
+        followed.append(cluster.lab.now)
+        honest()
+
+    monkeypatch.setattr(engine, "follow", follow)
+    cluster.seconds(20)
+    assert holders(cluster) == {"has/gang"} and len(followed) <= 8
+    cluster.lab.ask(DeleteApplication(namespace="has", name="low"))
+    cluster.seconds(5)
+    assert len(cluster.groups("gang", "has")) == 2
