@@ -194,14 +194,21 @@ def test_a_victim_is_not_needed_beside_room_that_is_held_for_the_work_itself(end
     assert judged(world, world.ended_for("red/high", victims[:ended])) == number
 
 
-@pytest.mark.parametrize(("free", "number"), [(1000, "I81"), (0, "")])
-def test_nothing_ends_elsewhere_while_room_that_is_held_for_the_work_itself_suffices(free: int, number: str) -> None:
+@pytest.mark.parametrize(("free", "further", "number"), [(1000, 0, "I81"), (0, 0, ""), (1000, 2000, "")])
+def test_nothing_ends_elsewhere_while_room_that_is_held_for_the_work_itself_suffices(
+    free: int, further: int, number: str
+) -> None:
+    """`further`: cores of another demand of the application; the room may be held for that one (seed 24795)."""
     world = PlainWorld(1000 + free, 1000)
     world.core._offer_manager.placing.agent_holds = lambda: [SimpleNamespace(agent="agent-0", application="red/high")]
     Rules(world, PlainQueues(world))
     world.work("blue/stays", 0)
     victims = world.work("blue/low", 1)
     world.work("red/high", waits=1)
+    if further:
+        waits = world.demands["red/high"]
+        request = waits.request._replace(cpus=further)
+        world.demands["further"] = waits._replace(id="further", request=request)
     world.pass_time(10.0)
     assert judged(world, world.ended_for("red/high", victims)) == number
 

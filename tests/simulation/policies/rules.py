@@ -166,7 +166,7 @@ class Rules:
         if not self.queues.admits(beneficiary, smallest.amount, gone=gone):
             words = f"{_names(victims)} are ended for {beneficiary}, whose queue has no limit left for it"
             raise Violation("I80", words, beneficiary, *ids)
-        self._no_room_is_idle(beneficiary, smallest, victims)
+        self._no_room_is_idle(beneficiary, waiting, victims)
         agents = sorted({group.agent_id for group in victims})
         rooms, amount = self._rooms(leaving=True), waiting[0].amount
         for group in map(self.world.groups.__getitem__, gone):
@@ -192,14 +192,18 @@ class Rules:
         ended = {group.id for group in victims}
         return {group.id for group in others if self.may_end(group, budgets=False)} - ended
 
-    def _no_room_is_idle(self, beneficiary: str, ask: Ask, victims: list[TaskGroup]) -> None:
-        """Of a gang all members have to find room, which is not judged here; nor is room that may be kept."""
-        ids = {group.id for group in victims}
+    def _no_room_is_idle(self, beneficiary: str, waiting: list[Ask], victims: list[TaskGroup]) -> None:
+        """Of a gang all members have to find room, which is not judged here; nor is room that may be kept, as for
+        another ask of the beneficiary."""
+        ids, ask = {group.id for group in victims}, min(waiting, key=lambda one: (one.cpus, one.mem))
+        alike = len({(one.cpus, one.mem) for one in waiting}) == 1
         if self._lacking(beneficiary) > 1 or not self.queues.admits(beneficiary, ask.amount, ids):
             return
         closed = self._kept_from(beneficiary, ids)
         for agent, free in self._rooms().items():
             if self._owners(agent) or self._has_changed(agent) or agent in closed:
+                continue
+            if not alike and beneficiary in self._keepers(agent):
                 continue
             if _fits(ask.amount, free):
                 words = f"{_names(victims)} are ended for {beneficiary}, which fits the idle room of {agent}"
