@@ -202,13 +202,16 @@ class _Kept:
     """The reservation of a role."""
 
     def __init__(
-        self, opening: Opening, demand: Demand[Slot], applications: frozenset[str], places: list[_Place], now: float
+        self, opening: Opening, demand: Demand[Slot], wants: Sequence[Demand[Slot]], places: list[_Place], now: float
     ) -> None:
-        """`applications`: those of the places, by key."""
+        """`wants`: the demand of each place."""
         self.opening, self.application, self.places = opening, demand.application, places
         self.slots = len(demand.slots)
         """Number of places that the demand wanted at the latest review."""
-        self.applications = applications
+        self.applications = frozenset(want.application for want in wants)
+        """Those of the places, by key."""
+        self.kinds = [_kind(want) for want in wants]
+        """That of each place."""
         self.followed_at = now
         """The moment of the latest look at the places, Unix seconds."""
         self.given_at = 0.0
@@ -510,17 +513,17 @@ class Aging:
             self._looked_at = 0.0
             return False
         kept.applications = frozenset(want.application for want in wants)
+        kept.kinds = [_kind(want) for want in wants]
         return True
 
     def _hand_over(self, role: str, kept: _Kept) -> None:
         """Others were ended for the applications of a reservation, and not for one demand: an operation may be replaced
         by another one, and a member of a group may go. The reservation passes to a demand with the same places."""
-        requests = [place.request for place in kept.places]
         for identity, demand in self._turn.engine.demands.items():
             opening = self._openings.get(identity)
             if demand.application not in kept.applications or demand.role != role or opening is None:
                 continue
-            if self._is_open(opening) and [want.request for want in self._groups.wants(demand)] == requests:
+            if self._is_open(opening) and [_kind(want) for want in self._groups.wants(demand)] == kept.kinds:
                 kept.opening, kept.application, kept.slots = opening, demand.application, len(demand.slots)
                 return
 
@@ -575,7 +578,7 @@ class Aging:
     def _give_all(self, role: str, kept: _Kept, demand: Demand[Slot], wants: Sequence[Demand[Slot]]) -> bool:
         """Places a demand with its held room; a gang with all other free room as well, since its holds keep that apart
         for which it would have places elsewhere. True if it has places."""
-        if len(wants) > 1 and not self._may_fit(kept):
+        if len(wants) > 1 and not self._may_fit(kept, demand):
             return False
         if not self._engine.fits_queues(wants):  # promises are known as of now
             return False
@@ -594,9 +597,9 @@ class Aging:
         with self._promises_kept(role, wants):
             return self._give(demand, wants, kept.places, ANYWHERE)
 
-    def _may_fit(self, kept: _Kept) -> bool:
-        """False if the held room and all free room together do not suffice for as many places of the least amounts. It
-        costs little: a gang asks each second, and the queues that are asked then follow all that waits."""
+    def _may_fit(self, kept: _Kept, demand: Demand[Slot]) -> bool:
+        """False if the held room and all free room together do not suffice for as many places of the least amounts of a
+        member. It costs little: a gang asks each second, and the queues that are asked then follow all that waits."""
         table = self._turn.pool.table
         free = table.free[[table.line_of[name] for name in SCALARS]] * table.active
         for place in kept.places:
@@ -604,7 +607,8 @@ class Aging:
             if row is not None:
                 there = zip(amounts_of(place.request), self._there(place), strict=True)
                 free[:, row.number] += [min(needed, max(amount, 0)) for needed, amount in there]
-        least = np.min([amounts_of(place.request) for place in kept.places], axis=0)
+        members = self._groups.demands(demand.group) if demand.group else (demand,)
+        least = np.min([amounts_of(member.request) for member in members], axis=0)
         fitting = [amounts // need for amounts, need in zip(free, least.tolist(), strict=True) if need]
         return not fitting or int(np.minimum.reduce(fitting).clip(0).sum()) >= len(kept.places)
 
@@ -630,7 +634,10 @@ class Aging:
         numbers, awaiting = Counter(want.id for want in wants), self._engine.awaiting()
         if any(numbers[want.id] > len(want.slots) - len(awaiting.get(want.id, ())) for want in wants):
             return  # room comes elsewhere
-        away, anywhere, kept.is_vain = self._away(kept), kept.is_vain, False
+        away = self._away(kept)
+        if any(not self._turn.pool.hand.coming.is_expected(place.site) for place in away):
+            return  # the policy does not see its room
+        anywhere, kept.is_vain = kept.is_vain, False
         try:
             plan = self._engine.evictions_for(wants, self.held(role), self._deciding, anywhere=anywhere)
             if plan is None and kept.ended and not (anywhere or away) and (is_several or kept.places[0].away_since):
@@ -825,8 +832,7 @@ class Aging:
             _Place(Provisional(opening.demand, number), (agent, role), want.request, now)
             for number, (want, agent) in enumerate(chosen)
         ]
-        applications = frozenset(want.application for want, _ in chosen)
-        self._kept[role] = _Kept(opening, demand, applications, places, now)
+        self._kept[role] = _Kept(opening, demand, [want for want, _ in chosen], places, now)
         for place in places:
             holds.add(place.unit, Cause.OLD, place.site, place.request)
 
@@ -986,6 +992,11 @@ def _used(places: Iterable[_Place]) -> None:
 def _asks_at(kept: _Kept) -> float:
     """Unix seconds at which the policy is asked for evictions the next time."""
     return kept.asked_at + (SEARCH_SECONDS if kept.ended or kept.left else IN_VAIN)
+
+
+def _kind(want: Demand[Slot]) -> object:
+    """Places of equal kinds suit the same agents."""
+    return want.request, want.rules, want.only_host, want.only_agents, want.except_agents
 
 
 def is_gang(demand: Demand[Slot]) -> bool:

@@ -19,7 +19,7 @@ from offers.policy.session.decisions import PluginFault
 from offers.policy.session.guard import PluginFailed
 from offers.policy.session.model import Nomination
 from store.records import GROUP_ANNOTATION, PodGroup, Queue, Record, Version
-from store.records.definition import Amounts, Container, Port
+from store.records.definition import Amounts, Constraint, Container, Port
 from tests.unit.busycluster import BusyCluster
 from tests.unit.core.placement.test_old_work import (
     AGING,
@@ -370,3 +370,73 @@ def test_a_tree_does_not_follow_each_second_for_a_gang_that_gathers_room(monkeyp
     cluster.lab.ask(DeleteApplication(namespace="has", name="low"))
     cluster.seconds(5)
     assert len(cluster.groups("gang", "has")) == 2
+
+
+# --- offers that are void, small members, and other agents -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nothing_more_ends_while_the_offer_of_the_held_room_is_void(
+    engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget admits two now, and one suffices."""
+    admitted = [1]
+    monkeypatch.setattr(disruptions, "allowance", lambda context, key: admitted[0])
+    cluster = world(engine, {"a": 4000}, owed=2)
+    cluster.create("low", 1000, instances=4, namespace="has", max_unavailable=4)
+    cluster.seconds(3)
+    cluster.create("old", 2000, namespace="owed")
+    until(cluster, lambda: len(cluster.evicted) == 1)
+    admitted[0] = 0
+    cluster.seconds(7)
+    kept = placing(cluster).aging._kept["*"]
+    assert len(kept.ended) == 1 and len(kept.left) == 1
+    cluster.is_silent = True
+    for offer in list(cluster.lab.core.turn_context.pool.hand.all()):
+        cluster.lab.turn(leased.OfferRescinded(offer_id=offer.id))
+    admitted[0] = 2
+    found = evictions(cluster, 20)
+    cluster.is_silent = False
+    found += evictions(cluster, MINUTE)
+    assert (len(found), len(cluster.groups("old", "owed"))) == (1, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_group_starts_with_its_small_members_in_room_that_is_held_for_large_ones(engine: str) -> None:
+    cluster = world(engine, {"a": 3000, "b": 3000}, owed=0)
+    for number in range(6):
+        cluster.create(f"low-{number}", 1000, namespace="has")
+    cluster.seconds(3)
+    group = PodGroup(namespace="has", name="crew", min_member=2)
+    assert not cluster.lab.ask(PutPodGroup(pod_group=group)).error
+    fields: dict[str, Any] = {"annotations": {GROUP_ANNOTATION: "crew"}, "preemption_policy": "Never"}
+    for name, cores in (("big-1", 3000), ("big-2", 3000), ("small-1", 1000), ("small-2", 1000)):
+        cluster.create(name, cores, namespace="has", **fields)
+    cluster.seconds(int(AGING) + 10)
+    assert {room.agent for room in placing(cluster).agent_holds()} == {"a", "b"}
+    groups = {group.agent_id: group for group in cluster.lab.core.state.taskgroups.values()}
+    for one in groups.values():
+        cluster.lab.ask(DeleteApplication(namespace="has", name=one.application))
+    cluster.seconds(30)
+    assert len(cluster.groups("small-1", "has")) == len(cluster.groups("small-2", "has")) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_reservation_does_not_pass_to_a_demand_that_wants_another_agent(engine: str) -> None:
+    cluster = world(engine, {}, owed=4)
+    for name in ("a", "b"):
+        cluster.agents[name] = 4000
+        cluster.create(f"low-{name}", 1000, instances=4, namespace="has", max_unavailable=1)
+        cluster.seconds(3)
+    cluster.create("old", 2000, namespace="owed")
+    until(cluster, lambda: len(cluster.evicted) == 1)
+    cluster.seconds(2)
+    (held,) = {room.agent for room in placing(cluster).agent_holds()}
+    (other,) = {"a", "b"} - {held}
+    found = (one for one in cluster.lab.core.state.records() if isinstance(one, Version))
+    present = next(one for one in found if one.application == "old")
+    only = ((Constraint(name="hostname", operator="CLUSTER", items=(f"host-of-{other}",)),),)
+    anew = msgspec.structs.replace(present, constraints=only)
+    assert not cluster.lab.ask(requests.UpdateApplication(version=anew, on_conflict="supersede")).error
+    cluster.seconds(int(AGING) + 2 * MINUTE)
+    assert [one.agent_id for one in cluster.groups("old", "owed")] == [other]
