@@ -209,9 +209,9 @@ class _Kept:
         self.slots = len(demand.slots)
         """Number of places that the demand wanted at the latest review."""
         self.applications = frozenset(want.application for want in wants)
-        """Those of the places, by key."""
+        """The applications of the places, by key."""
         self.kinds = [_kind(want) for want in wants]
-        """That of each place."""
+        """The kind of each place."""
         self.followed_at = now
         """The moment of the latest look at the places, Unix seconds."""
         self.given_at = 0.0
