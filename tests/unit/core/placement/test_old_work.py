@@ -382,12 +382,27 @@ def test_an_application_rests_if_the_budgets_did_not_admit_all_ends(
     assert "owed/old" in holders(cluster)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_gang_gets_its_room_on_several_agents(engine: str) -> None:
+def beside_a_gang(engine: str) -> BusyCluster:
+    """Two agents of three cores that an application of `has` has in use. A gang of `owed` needs two cores on each."""
     cluster = world(engine, {"a": 3000, "b": 3000}, owed=4)
     cluster.create("low", 1000, instances=6, namespace="has", max_unavailable=1)
     cluster.seconds(3)
     cluster.create("gang", 2000, instances=2, min_available=2, namespace="owed")
+    return cluster
+
+
+def half_gathered(engine: str) -> tuple[BusyCluster, str, str]:
+    """The same, when two of four have ended. Also returns the agent where they were, and the other one."""
+    cluster = beside_a_gang(engine)
+    assert len(evictions(cluster, int(AGING) + 80)) == 2
+    (gathered,) = {tenant.agent for tenant in placing(cluster).aging._kept["*"].ended}
+    (other,) = {"a", "b"} - {gathered}
+    return cluster, gathered, other
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_gang_gets_its_room_on_several_agents(engine: str) -> None:
+    cluster = beside_a_gang(engine)
     found = evictions(cluster, int(AGING) + 5 * MINUTE)
     assert len(found) == 4
     assert all(later - sooner >= MINUTE - 2 for sooner, later in pairwise(found))
@@ -810,14 +825,7 @@ def test_nothing_has_ended_in_vain_if_the_cluster_manager_is_silent_for_a_while(
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_gang_keeps_its_gathered_room_when_one_of_its_agents_goes(engine: str) -> None:
     """What has ended for the place on the other agent has not ended in vain."""
-    cluster = world(engine, {"a": 3000, "b": 3000}, owed=4)
-    cluster.create("low", 1000, instances=6, namespace="has", max_unavailable=1)
-    cluster.seconds(3)
-    cluster.create("gang", 2000, instances=2, min_available=2, namespace="owed")
-    assert len(evictions(cluster, int(AGING) + 80)) == 2
-    kept = placing(cluster).aging._kept["*"]
-    (stays,) = {tenant.agent for tenant in kept.ended}
-    (goes,) = {"a", "b"} - {stays}
+    cluster, stays, goes = half_gathered(engine)
     cluster.agents.update({goes: 0, "c": 3000})
     for group in cluster.groups("low", "has"):
         if group.agent_id == goes:

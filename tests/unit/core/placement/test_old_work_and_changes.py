@@ -27,6 +27,7 @@ from tests.unit.core.placement.test_old_work import (
     MINUTE,
     contended,
     evictions,
+    half_gathered,
     holders,
     placing,
     queue,
@@ -134,13 +135,7 @@ def test_room_that_a_session_promises_to_the_work_does_not_come(monkeypatch: pyt
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_gang_keeps_its_gathered_room_when_one_of_its_agents_is_disabled(engine: str) -> None:
     """As when the agent goes: `test_a_gang_keeps_its_gathered_room_when_one_of_its_agents_goes`."""
-    cluster = world(engine, {"a": 3000, "b": 3000}, owed=4)
-    cluster.create("low", 1000, instances=6, namespace="has", max_unavailable=1)
-    cluster.seconds(3)
-    cluster.create("gang", 2000, instances=2, min_available=2, namespace="owed")
-    assert len(evictions(cluster, int(AGING) + 80)) == 2
-    (stays,) = {tenant.agent for tenant in placing(cluster).aging._kept["*"].ended}
-    (closed,) = {"a", "b"} - {stays}
+    cluster, _, closed = half_gathered(engine)
     cluster.agents["c"] = 2000  # nothing more has to end
     assert not cluster.lab.ask(requests.SetAgent(agent=closed, disabled=True, force=True)).error
     cluster.seconds(3 * MINUTE)

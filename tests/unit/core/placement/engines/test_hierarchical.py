@@ -747,14 +747,20 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(
             assert figures(kept) == figures(fresh)
 
 
-def test_an_agent_that_is_gone_leaves_the_tree_with_its_last_taskgroup() -> None:
+def followed(present: int, instances: int) -> tuple[Lab, Hierarchical]:
+    """So many agents with an application, which the tree has taken over."""
     lab = Lab(options())
-    arrive(lab, *agents(2))
-    create(lab, "batch", 1)
+    arrive(lab, *agents(present))
+    create(lab, "batch", instances)
     lab.wait(2.0)
     engine = lab.core._offer_manager.placing.loops[0].engine
     assert isinstance(engine, Hierarchical)
     engine.follow()
+    return lab, engine
+
+
+def test_an_agent_that_is_gone_leaves_the_tree_with_its_last_taskgroup() -> None:
+    lab, engine = followed(2, 1)
     (used,) = {group.agent_id for group in groups(lab, "batch")}
     ((role, tree_of),) = engine.trees.roles.items()
     present = engine._inputs.snapshots.changes(role, is_new=False).snapshot
@@ -838,13 +844,7 @@ def crowd(lab: Lab, *, cpus: int = 900, **fields: Any) -> None:
 
 
 def test_applications_do_not_wait_for_a_turn_in_which_no_agent_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    lab = Lab(options())
-    arrive(lab, *agents(8))
-    create(lab, "batch", 6)
-    lab.wait(2.0)
-    engine = lab.core._offer_manager.placing.loops[0].engine
-    assert isinstance(engine, Hierarchical)
-    engine.follow()
+    lab, engine = followed(8, 6)
     monkeypatch.setattr(role_snapshots, "STEP", 4)
     snapshot = engine._inputs.snapshots._roles["*"]
     snapshot.application_changed("batch/web")
